@@ -1,3 +1,33 @@
-"""Where a Transformer's output came from: raw attention, attention rollout, attention flow."""
+"""Where a Transformer's output came from: raw attention, attention rollout, attention flow.
+
+Names load when they are first used, so that ``import attnflow`` (and ``attnflow --help``) is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnflow.functions import flow, raw, rollout
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "raw": "attnflow.functions",
+    "rollout": "attnflow.functions",
+    "flow": "attnflow.functions",
+}
+
+__all__ = ["__version__", "flow", "raw", "rollout"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        msg = f"module 'attnflow' has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

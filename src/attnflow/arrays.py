@@ -1,0 +1,70 @@
+"""What NumPy arrays and torch tensors have in common, so that one text of a formula serves both.
+
+torch is never imported here: a tensor can only arrive when its owner has imported it already.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from attnflow.errors import InputError
+from attnflow.records import Array
+
+HALF_PRECISIONS = ("float16", "bfloat16")
+PRECISIONS = (*HALF_PRECISIONS, "float32", "float64")
+
+
+def is_tensor(array: object) -> bool:
+    """Whether this is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def namespace(array: Array) -> Any:
+    """The module whose functions work on this array: numpy or torch."""
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def precision(array: Array) -> str:
+    """The name of the element type, e.g. ``"float32"``."""
+    return str(array.dtype).removeprefix("torch.")
+
+
+def double(array: Array) -> Array:
+    """The array in float64, detached from any gradient tape."""
+    if is_tensor(array):
+        return array.detach().double()
+    return np.asarray(array, dtype=np.float64)
+
+
+def to_numpy(array: Array) -> Any:
+    """The array as float64 NumPy on the CPU."""
+    return array.detach().cpu().double().numpy() if is_tensor(array) else double(array)
+
+
+def like(values: Array, original: Array) -> Array:
+    """The values with the kind, precision and device of the original."""
+    if is_tensor(original):
+        torch = sys.modules["torch"]
+        return torch.as_tensor(values).to(dtype=original.dtype, device=original.device)
+    if is_tensor(values):
+        values = values.cpu().numpy()
+    return np.asarray(values).astype(original.dtype, copy=False)
+
+
+def eye(size: int, beside: Array) -> Array:
+    """The identity matrix, of the kind and on the device of another array."""
+    if is_tensor(beside):
+        return namespace(beside).eye(size, dtype=beside.dtype, device=beside.device)
+    return np.eye(size)
+
+
+def check_float(name: str, array: Array) -> None:
+    """Refuse anything but a floating-point array."""
+    if not hasattr(array, "dtype") or precision(array) not in PRECISIONS:
+        kind = precision(array) if hasattr(array, "dtype") else type(array).__name__
+        msg = f"{name} is {kind}; it must be an array of {', '.join(PRECISIONS)}"
+        raise InputError(msg)

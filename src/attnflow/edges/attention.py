@@ -1,0 +1,82 @@
+"""The paper's edges: A = (1 − r)·W + r·I, with W the heads' attention fused and r the residual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attnflow.arrays import Array, double, eye, is_tensor, namespace
+from attnflow.edges.options import EdgeOptions, Heads
+from attnflow.errors import InputError
+from attnflow.records import AttentionRecord, LayeredGraph
+
+
+def attention_edges(record: AttentionRecord, options: EdgeOptions) -> LayeredGraph:
+    """Fuse heads, discard, add the residual, and let every row sum to 1; in float64.
+
+    Axes before ``head`` (a batch) are carried along.
+    """
+    xp = namespace(record.layers[0])
+    weights = xp.stack([_edges(fuse_heads(layer, options.heads), options) for layer in record.layers])
+    if options.heads != "each":
+        return LayeredGraph(weights)
+    return LayeredGraph(weights, xp.stack([_edges(double(layer), options) for layer in record.layers]))
+
+
+def fuse_heads(layer: Array, heads: Heads) -> Array:
+    """``[…, head, query, key]`` → ``[…, query, key]`` in float64; ``[query, key]`` has one head."""
+    layer = layer[None] if layer.ndim == 2 else layer
+    if layer.shape[-3] == 1 and heads != "each":
+        _head_weights(1, heads)
+        return double(layer[..., 0, :, :])
+    if heads in ("mean", "each"):
+        return double(layer).mean(-3)
+    if heads == "max":
+        return namespace(layer).amax(double(layer), -3)
+    if heads == "min":
+        return namespace(layer).amin(double(layer), -3)
+    weights = _head_weights(int(layer.shape[-3]), heads)
+    return sum(weight * double(layer[..., head, :, :]) for head, weight in weights.items())
+
+
+def _head_weights(count: int, heads: Heads) -> dict[int, float]:
+    """The weight of every head that takes part: picked heads weigh the same, weights sum to 1."""
+    if isinstance(heads, str):
+        return dict.fromkeys(range(count), 1 / count)
+    if all(isinstance(head, int) for head in heads):
+        return _picked(count, [int(head) for head in heads])
+    total = float(sum(heads))
+    if len(heads) != count or min(heads) < 0 or total <= 0:
+        msg = f"heads={list(heads)} must be {count} weights, none negative, not all zero"
+        raise InputError(msg)
+    return {head: float(weight) / total for head, weight in enumerate(heads)}
+
+
+def _picked(count: int, heads: Sequence[int]) -> dict[int, float]:
+    for head in heads:
+        if not -count <= head < count:
+            msg = f"heads={list(heads)}: head {head} does not exist; there are {count}, 0 to {count - 1}"
+            raise InputError(msg)
+    if len({head % count for head in heads}) != len(heads):
+        msg = f"heads={list(heads)} names a head twice; give weights (as floats) to weigh heads"
+        raise InputError(msg)
+    return {head % count: 1 / len(heads) for head in heads}
+
+
+def _edges(fused: Array, options: EdgeOptions) -> Array:
+    """The steps after fusion, on ``[…, query, key]``."""
+    if options.discard:
+        fused = _discard_smallest(fused, options.discard)
+    edges = (1 - options.residual) * fused + options.residual * eye(fused.shape[-1], fused)
+    sums = edges.sum(-1)[..., None]
+    return edges / (sums + (sums == 0))  # a row of zeros reads nothing, and stays so
+
+
+def _discard_smallest(fused: Array, ratio: float) -> Array:
+    """Zero the smallest entries of each map; the first position's attention to itself stays."""
+    xp = namespace(fused)
+    flat = fused.reshape(*fused.shape[:-2], -1)
+    order = xp.argsort(flat, **({"stable": True} if is_tensor(flat) else {"axis": -1, "kind": "stable"}))
+    ranks = xp.argsort(order, -1)
+    keep = ranks >= int(flat.shape[-1] * ratio)
+    keep[..., 0] = True
+    return (flat * keep).reshape(fused.shape)

@@ -1,0 +1,64 @@
+"""Attention as it arrives, checked before any work: shape, finiteness, sign, row sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attnflow.arrays import HALF_PRECISIONS, Array, check_float, double, namespace, precision
+from attnflow.errors import InputError
+
+ROW_SUM_TOLERANCE = 1e-3
+HALF_ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits: a row of 512 sums to 1 only that closely
+
+
+def split_layers(attention: Array | Sequence[Array], *, batched: bool) -> tuple[Array, ...]:
+    """One array a layer: ``[head, query, key]`` or ``[query, key]``, after a batch axis if batched."""
+    layers = tuple(attention)
+    if not layers:
+        msg = "attention is empty; it needs at least one layer"
+        raise InputError(msg)
+    axes = ("batch", "head", "query", "key") if batched else ("head", "query", "key")
+    fused = tuple(axis for axis in axes if axis != "head")
+    for number, layer in enumerate(layers):
+        check_float(f"attention[{number}]", layer)
+        if layer.ndim not in (len(axes), len(fused)):
+            msg = (
+                f"attention[{number}] has {layer.ndim} axes; a layer is [{', '.join(axes)}], or "
+                f"[{', '.join(fused)}] with heads fused"
+            )
+            if not batched and layer.ndim == len(axes) + 1:
+                msg += "; for a batch, give mask= or lengths="
+            raise InputError(msg)
+        if layer.shape[-1] != layer.shape[-2]:
+            msg = f"attention[{number}] has shape {tuple(layer.shape)}; query and key must be equal"
+            raise InputError(msg)
+        if 0 in layer.shape:
+            msg = f"attention[{number}] has shape {tuple(layer.shape)}; no axis may be empty"
+            raise InputError(msg)
+        if tuple(layer.shape) != tuple(layers[0].shape):
+            msg = (
+                f"attention[{number}] has shape {tuple(layer.shape)}, attention[0] "
+                f"{tuple(layers[0].shape)}; all layers must agree"
+            )
+            raise InputError(msg)
+    return layers
+
+
+def check_probabilities(layer: Array, number: int) -> None:
+    """Refuse NaN, infinities, negative weights and rows that do not sum to 1, naming the place."""
+    xp = namespace(layer)
+    name = f"attention[{number}]"
+    _refuse(name, layer, ~xp.isfinite(layer), "every weight must be finite")
+    _refuse(name, layer, layer < 0, "no weight may be negative")
+    half = precision(layer) in HALF_PRECISIONS
+    tolerance = HALF_ROW_SUM_TOLERANCE if half else ROW_SUM_TOLERANCE
+    sums = double(layer).sum(-1)
+    rule = f"every row must sum to 1 within {tolerance:g} for {precision(layer)}"
+    _refuse(f"the row sum of {name}", sums, abs(sums - 1) > tolerance, rule)
+
+
+def _refuse(name: str, values: Array, wrong: Array, rule: str) -> None:
+    if wrong.any():
+        place = tuple(int(i) for i in namespace(wrong).argwhere(wrong)[0])
+        msg = f"{name} at {list(place)} is {float(values[place]):g}; {rule}"
+        raise InputError(msg)

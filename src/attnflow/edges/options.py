@@ -1,0 +1,45 @@
+"""The options that all edge rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attnflow.errors import InputError
+
+HeadRule = Literal["mean", "max", "min", "each"]
+Heads = HeadRule | Sequence[int] | Sequence[float]
+
+
+@dataclass(frozen=True)
+class EdgeOptions:
+    """How attention becomes edges.
+
+    Attributes:
+        residual: The share of the identity in A = (1 − residual)·W + residual·I; 0 turns it off.
+        heads: ``"mean"``, ``"max"`` or ``"min"`` over heads; whole numbers pick heads, whose mean is
+            taken; other numbers weigh all heads; ``"each"`` keeps every head (Appendix A.1).
+        discard: The ratio of smallest entries of a fused map set to zero, never the first to itself.
+    """
+
+    residual: float = 0.5
+    heads: Heads = "mean"
+    discard: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.residual < 1:
+            msg = f"residual={self.residual} must be at least 0 (off) and below 1"
+            raise InputError(msg)
+        if not 0 <= self.discard < 1:
+            msg = f"discard={self.discard} must be a ratio: at least 0 (off) and below 1"
+            raise InputError(msg)
+        if isinstance(self.heads, str) and self.heads not in get_args(HeadRule):
+            msg = (
+                f"heads={self.heads!r} is unknown; allowed: {', '.join(map(repr, get_args(HeadRule)))}, "
+                "a list of head numbers, or a list of weights"
+            )
+            raise InputError(msg)
+        if not isinstance(self.heads, str) and len(self.heads) == 0:
+            msg = "heads=[] picks no head; give head numbers, weights, or a rule such as 'mean'"
+            raise InputError(msg)

@@ -1,0 +1,71 @@
+"""Which part of an answer is wanted: layers, positions, tokens."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from attnflow.errors import InputError
+
+Selection = int | Iterable[int] | None
+
+
+@dataclass(frozen=True)
+class Question:
+    """The positions of ``layers`` × ``queries`` that ask, and the ``keys`` of ``to_layer`` asked about.
+
+    Layers are numbered 1 … depth, 0 is the input; all numbers here are resolved: none is negative.
+    """
+
+    layers: tuple[int, ...]
+    queries: tuple[int, ...]
+    keys: tuple[int, ...]
+    to_layer: int = 0
+
+
+def ask(
+    depth: int,
+    size: int,
+    *,
+    to_layer: int = 0,
+    layers: Selection = None,
+    queries: Selection = None,
+    keys: Selection = None,
+) -> Question:
+    """Resolve selections (``None`` is all, negatives count from the end) into a `Question`."""
+    target = _resolve("to_layer", to_layer, 0, depth - 1, depth + 1)
+    asked = _select("layers", layers, target + 1, depth, depth + 1)
+    return Question(
+        asked,
+        _select("queries", queries, 0, size - 1, size),
+        _select("keys", keys, 0, size - 1, size),
+        target,
+    )
+
+
+def _select(name: str, chosen: Selection, low: int, high: int, count: int) -> tuple[int, ...]:
+    if chosen is None:
+        return tuple(range(low, high + 1))
+    try:
+        values = [operator.index(chosen)]  # type: ignore[arg-type]  # a TypeError means: not one int
+    except TypeError:
+        values = list(chosen)  # type: ignore[arg-type]
+    if not values:
+        msg = f"{name} is empty; give at least one number from {low} to {high}, or None for all"
+        raise InputError(msg)
+    return tuple(_resolve(name, value, low, high, count) for value in values)
+
+
+def _resolve(name: str, value: int, low: int, high: int, count: int) -> int:
+    """One number, negative ones counted from ``count``, checked against the allowed range."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        msg = f"{name} must be whole numbers, not {value!r}"
+        raise InputError(msg) from None
+    resolved = number + count if number < 0 else number
+    if not low <= resolved <= high:
+        msg = f"{name}={number} does not exist here; allowed: {low} to {high}, or negative from the end"
+        raise InputError(msg)
+    return resolved
