@@ -9,17 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attnflow.api import explain
     from attnflow.functions import flow, raw, rollout
+    from attnflow.models.loading import load_model
+    from attnflow.records import Attribution
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "explain": "attnflow.api",
+    "load_model": "attnflow.models.loading",
+    "Attribution": "attnflow.records",
     "raw": "attnflow.functions",
     "rollout": "attnflow.functions",
     "flow": "attnflow.functions",
 }
 
-__all__ = ["__version__", "flow", "raw", "rollout"]
+__all__ = ["Attribution", "__version__", "explain", "flow", "load_model", "raw", "rollout"]
 
 
 def __getattr__(name: str) -> Any:

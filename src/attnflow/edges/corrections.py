@@ -1,0 +1,58 @@
+"""Causal decoders: correcting for the receptive field.
+
+Under a causal mask the first token is seen by every position and the last by one, so the first
+tokens collect more than their share whatever the model does. The named corrections:
+
+    uniform   the result divided by what the same method gives for uniform causal attention,
+              1/(i + 1) from position i to itself and each one before: 1 means "as by chance"
+    visible   every column of attention divided by the number of positions that see it, n − j, and
+              rows made to sum to 1 again
+    sink      attention to the first token removed (but its own), rows made to sum to 1 again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from attnflow.arrays import to_numpy
+from attnflow.records import AttentionRecord, FloatArray
+
+
+def uniform_record(like: AttentionRecord) -> AttentionRecord:
+    """The record of a model of the same size that attends evenly to all it sees."""
+    even = np.tril(np.ones(tuple(like.layers[0].shape)))
+    return AttentionRecord((_to_one(even),) * len(like.layers), causal=True, ends=like.ends)
+
+
+def _visible(layer: FloatArray) -> FloatArray:
+    return _to_one(layer / np.arange(layer.shape[-1], 0, -1))
+
+
+def _without_sink(layer: FloatArray) -> FloatArray:
+    layer = layer.copy()
+    layer[..., 1:, 0] = 0
+    alone = layer.sum(-1) == 0  # a position that saw nothing but the sink is left with itself
+    return _to_one(layer + alone[..., None] * np.eye(layer.shape[-1]))
+
+
+def _to_one(layer: FloatArray) -> FloatArray:
+    ones: FloatArray = layer / layer.sum(-1, keepdims=True)
+    return ones
+
+
+ON_ATTENTION: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "visible": _visible,
+    "sink": _without_sink,
+}
+CORRECTIONS = ("uniform", *ON_ATTENTION)
+
+
+def correct(record: AttentionRecord, correction: str | None) -> AttentionRecord:
+    """The record with its attention corrected, where the correction is one of attention."""
+    rule = ON_ATTENTION.get(correction or "")
+    if rule is None:
+        return record
+    return replace(record, layers=tuple(rule(to_numpy(layer)) for layer in record.layers))

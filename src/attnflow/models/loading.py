@@ -1,0 +1,153 @@
+"""From a name, a folder, a GGUF file or objects to a model that can be read."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attnflow.errors import ModelError
+from attnflow.models.reading import Adapter
+from attnflow.models.tasks import BARE, CAUSAL, SEQ2SEQ, Task, task_of
+
+log = logging.getLogger("attnflow")
+Source = str | Path | tuple[Any, Any] | Adapter | None
+_one_at_a_time = threading.Lock()
+
+
+def load_model(source: Source = None, *, device: str | None = None) -> Adapter:
+    """Load a model once, to explain many texts with it.
+
+    Args:
+        source: A hub name, a folder, a GGUF file or folder, ``(model, tokenizer)`` objects (an
+            image processor for vision models), or ``None`` for the model shipped with attnflow.
+        device: Where to put a model loaded here, e.g. ``"cuda"``; objects stay where they are.
+
+    The checkpoint's own head is loaded where it has one: see ``.description``.
+    """
+    if isinstance(source, tuple):
+        return adapt(*_pair(source))
+    if source is not None and not isinstance(source, str | Path):
+        return source
+    if source is None:
+        from attnflow.models import verbs
+
+        return _load(str(verbs.FOLDER), device, name="attnflow/verbs")
+    return _load(str(source), device, name=str(source))
+
+
+def adapt(network: Any, processor: Any, name: str) -> Adapter:
+    """Wrap a network and its tokenizer or image processor."""
+    network = getattr(network, "_orig_mod", network)  # what torch.compile wrapped
+    task = task_of(type(network).__name__)
+    if getattr(network.config, "is_encoder_decoder", False):
+        from attnflow.models.seq2seq import Seq2SeqModel
+
+        return Seq2SeqModel(network, processor, name, task)
+    if (
+        hasattr(processor, "image_mean")
+        or getattr(network, "main_input_name", "") == "pixel_values"
+    ):
+        from attnflow.models.vision import VisionModel
+
+        return VisionModel(network, processor, name, task)
+    from attnflow.models.text import TextModel
+
+    return TextModel(network, processor, name, task)
+
+
+def _pair(pair: tuple[Any, Any]) -> tuple[Any, Any, str]:
+    if len(pair) != 2 or not hasattr(pair[0], "config") or not callable(pair[1]):
+        msg = (
+            "model=(model, tokenizer) needs a transformers model and its tokenizer or image "
+            f"processor; this is {tuple(type(part).__name__ for part in pair)}"
+        )
+        raise ModelError(msg)
+    name = getattr(pair[0].config, "_name_or_path", "") or type(pair[0]).__name__
+    return (*pair, name)
+
+
+def _load(source: str, device: str | None, *, name: str) -> Adapter:
+    with _one_at_a_time:
+        return _load_once(source, device, name)
+
+
+@functools.lru_cache(maxsize=4)
+def _load_once(source: str, device: str | None, name: str) -> Adapter:
+    import transformers
+
+    _register_shipped()
+    where, options = _locate(source)
+    try:
+        with _no_bars(transformers.utils.logging):
+            network, processor = _fetch(transformers, where, options)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        msg = f"{source!r} could not be loaded: {error}"
+        raise ModelError(msg) from error
+    if device is not None:
+        network.to(device)
+    adapter = adapt(network.eval(), processor, name)
+    log.info("loaded %s: %s", name, adapter.description)
+    return adapter
+
+
+@contextmanager
+def _no_bars(logging_of_transformers: Any) -> Iterator[None]:
+    shown = logging_of_transformers.is_progress_bar_enabled()
+    logging_of_transformers.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging_of_transformers.enable_progress_bar()
+
+
+def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any, Any]:
+    config = transformers.AutoConfig.from_pretrained(where, **options)
+    network = _network(transformers, CAUSAL if options else _task(config), where, options)
+    if network.main_input_name == "pixel_values":
+        return network, transformers.AutoImageProcessor.from_pretrained(where)
+    return network, transformers.AutoTokenizer.from_pretrained(where, **options)
+
+
+def _register_shipped() -> None:
+    try:
+        from attnflow.models import verbs
+    except ImportError:
+        return
+    verbs.register()
+
+
+def _locate(source: str) -> tuple[str, dict[str, str]]:
+    """The folder or hub name, and the GGUF file in it where that is what holds the weights."""
+    path = Path(source)
+    if path.suffix == ".gguf" and path.is_file():
+        return str(path.parent), {"gguf_file": path.name}
+    if path.is_dir() and not (path / "config.json").exists():
+        found = sorted(path.glob("*.gguf"))
+        if len(found) != 1:
+            msg = f"{source!r} has no config.json, and {len(found)} GGUF files where one would do"
+            raise ModelError(msg)
+        return source, {"gguf_file": found[0].name}
+    return source, {}
+
+
+def _task(config: Any) -> Task:
+    named = task_of((config.architectures or [""])[0])
+    if getattr(config, "is_encoder_decoder", False) and named is BARE:
+        return SEQ2SEQ
+    return named
+
+
+def _network(transformers: Any, task: Task, where: str, options: dict[str, str]) -> Any:
+    loader = getattr(transformers, task.auto)
+    network, report = loader.from_pretrained(where, output_loading_info=True, **options)
+    missing = report["missing_keys"]
+    if task is BARE or not missing:
+        return network
+    log.warning("%s: weights of its head are missing (%s …); loaded without", where, min(missing))
+    return transformers.AutoModel.from_pretrained(where, **options)

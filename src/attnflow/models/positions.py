@@ -1,0 +1,36 @@
+"""Which position an explanation is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attnflow.errors import InputError
+
+
+def find(query: int | str, tokens: Sequence[str]) -> int:
+    """The position of an index (negatives count from the end) or of a token's text."""
+    if isinstance(query, str):
+        return _by_text(query, tokens)
+    if isinstance(query, bool) or not -len(tokens) <= query < len(tokens):
+        msg = f"query={query} does not exist; there are {len(tokens)} tokens: {_listed(tokens)}"
+        raise InputError(msg)
+    return query % len(tokens)
+
+
+def _by_text(query: str, tokens: Sequence[str]) -> int:
+    places = [i for i, token in enumerate(tokens) if token == query]
+    places = places or [i for i, t in enumerate(tokens) if t.casefold() == query.casefold()]
+    if len(places) == 1:
+        return places[0]
+    if places:
+        msg = (
+            f"query={query!r} stands at {', '.join(map(str, places))}; give the position: "
+            f"{_listed(tokens)}"
+        )
+    else:
+        msg = f"query={query!r} is none of the tokens; give one, or its position: {_listed(tokens)}"
+    raise InputError(msg)
+
+
+def _listed(tokens: Sequence[str]) -> str:
+    return " ".join(f"{i}:{token}" for i, token in enumerate(tokens))

@@ -1,0 +1,85 @@
+"""What comes out of running a model on one input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from attnflow.models.capture import Fusion
+from attnflow.records import AttentionRecord, PatchGrid, Prediction
+
+Query = int | str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """One input as the model's tokens.
+
+    Attributes:
+        names: The tokens as they are shown.
+        text: The input as it is shown.
+        inputs: What the model is called with, without a batch axis.
+        special: The positions that stand for no part of the input.
+        word_ids: For each token the index of its word; ``None`` for special tokens.
+        word_texts: The words.
+        segments: For each token what it is part of.
+        grid: For images, how patches lie on the image.
+    """
+
+    names: tuple[str, ...]
+    text: str
+    inputs: dict[str, Any]
+    special: frozenset[int] = frozenset()
+    word_ids: tuple[int | None, ...] | None = None
+    word_texts: tuple[str, ...] = ()
+    segments: tuple[str, ...] | None = None
+    grid: PatchGrid | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A model's attention on one input, the position asked about, and what the model said."""
+
+    tokens: Tokens
+    record: AttentionRecord
+    query: int
+    prediction: Prediction | None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to read: fused heads or all (``fuse=None``), and values and gradients if wanted."""
+
+    fuse: Fusion | None = None
+    values: bool = False
+    gradients: bool = False
+
+
+class Adapter(Protocol):
+    """A model that can be read. Texts, images and pairs of texts differ only behind this."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What was loaded: class, head, layers, device, precision."""
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+
+    @property
+    def batchable(self) -> bool:
+        """Whether inputs of different lengths can run together."""
+
+    def tokenize(self, item: Any, *, truncate: bool = False) -> Tokens:
+        """One input as tokens; too long a one is an error unless it may be cut."""
+
+    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[Reading]:
+        """Run the model once on a batch."""

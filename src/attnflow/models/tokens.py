@@ -1,0 +1,63 @@
+"""Text as tokens: what the model gets, and what a person is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attnflow.errors import InputError
+from attnflow.models.reading import Tokens
+from attnflow.models.words import Span, assign_words
+
+BLANKS = {"\n": "⏎", "\t": "⇥"}
+BROKEN = "\ufffd"
+
+
+def tokenize(tokenizer: Any, text: str, limit: int | None, *, truncate: bool) -> Tokens:
+    """One text as tokens; beyond the limit an error, or a cut where that was asked for."""
+    fast = bool(getattr(tokenizer, "is_fast", False))
+    cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
+    encoded = tokenizer(
+        text,
+        return_offsets_mapping=fast,
+        return_special_tokens_mask=True,
+        padding=False,
+        verbose=False,
+        **(cut or {"truncation": False}),
+    )
+    inputs = {name: list(encoded[name]) for name in tokenizer.model_input_names if name in encoded}
+    ids = inputs["input_ids"]
+    if not ids:
+        msg = f"{text!r} has no tokens; give a text that is not empty"
+        raise InputError(msg)
+    if limit and len(ids) > limit:
+        msg = (
+            f"the text has {len(ids)} tokens, special ones included; this model takes at most "
+            f"{limit}. Shorten it, or pass truncate=True to explain its first {limit} tokens"
+        )
+        raise InputError(msg)
+    inputs.setdefault("attention_mask", [1] * len(ids))
+    special = frozenset(
+        i for i, is_special in enumerate(encoded["special_tokens_mask"]) if is_special
+    )
+    spans = encoded.get("offset_mapping")
+    words, texts = (None, ()) if spans is None else assign_words(text, spans, special)
+    return Tokens(_names(tokenizer, ids, text, spans), text, inputs, special, words, texts)
+
+
+def name_token(tokenizer: Any, token: int) -> str:
+    """A token as people read it: without marks for blanks, and bytes as characters."""
+    piece = str(tokenizer.convert_ids_to_tokens(int(token)))
+    decoded = str(tokenizer.convert_tokens_to_string([piece]))
+    if not decoded.strip():
+        return "".join(BLANKS.get(character, "␣") for character in decoded) or piece
+    return piece if BROKEN in decoded else decoded.strip()
+
+
+def _names(tokenizer: Any, ids: list[int], text: str, spans: list[Span] | None) -> tuple[str, ...]:
+    names = [name_token(tokenizer, token) for token in ids]
+    for at, (start, end) in enumerate(spans or ()):
+        # A byte of a character alone is no text: show the character it is part of.
+        piece = str(tokenizer.convert_tokens_to_string([names[at]]))
+        if BROKEN in piece and text[start:end].strip():
+            names[at] = text[start:end].strip()
+    return tuple(names)

@@ -1,0 +1,159 @@
+"""What `explain` was asked, checked; and the way from one reading of a model to an attribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnflow.arrays import to_numpy
+from attnflow.edges import EDGES, EdgeOptions
+from attnflow.edges.attention import fuse_heads
+from attnflow.edges.corrections import CORRECTIONS, correct, uniform_record
+from attnflow.errors import InputError
+from attnflow.methods import METHODS, Answer, Effort
+from attnflow.question import Question
+from attnflow.records import AttentionRecord, Attribution, FloatArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnflow.models.reading import Adapter, Query, Reading, Wish
+
+RESIDUAL = {"raw": 0.0}  # the paper's raw attention has no residual; the other methods have 0.5
+CAUSAL_DEFAULT = "uniform"
+WHOLE_MAPS = ("raw", "rollout")  # these have the scores of all positions at no extra cost
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method with all its options. See `attnflow.explain` for what they mean."""
+
+    method: str = "flow"
+    layer: int = -1
+    query: Query = None
+    residual: float | None = None
+    heads: Any = "mean"
+    discard: float = 0.0
+    correction: str | None = "auto"
+    normalize: bool = False
+    effort: Effort = Effort()  # noqa: RUF009 - frozen
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            msg = f"method={self.method!r} is unknown; allowed: {', '.join(METHODS)}"
+            raise InputError(msg)
+        if self.correction not in (None, "auto", *CORRECTIONS):
+            msg = (
+                f"correction={self.correction!r} is unknown; allowed: {', '.join(CORRECTIONS)}, "
+                "'auto', or None for the plain method"
+            )
+            raise InputError(msg)
+        self.edges  # noqa: B018 - its options are checked now, before a model is loaded
+
+    @property
+    def edges(self) -> EdgeOptions:
+        """How attention becomes edges."""
+        usual = RESIDUAL.get(self.method, 0.5)
+        return EdgeOptions(
+            usual if self.residual is None else self.residual, self.heads, self.discard
+        )
+
+    def wish(self) -> Wish:
+        """What to read from a model: heads are fused while it runs, unless each is asked for."""
+        from attnflow.models.reading import Wish
+
+        return Wish(fuse=None if self.heads == "each" else self._fuse)
+
+    def _fuse(self, attention: Tensor) -> Tensor:
+        if self.heads == "mean":
+            return attention.mean(1)  # in the model's precision: float64 is for what comes after
+        fused: Tensor = fuse_heads(attention, self.heads)
+        return fused
+
+    def layer_in(self, depth: int) -> int:
+        """The layer asked about, counted from 1."""
+        layer = self.layer + depth + 1 if self.layer < 0 else self.layer
+        if not 1 <= layer <= depth:
+            msg = f"layer={self.layer} does not exist; this model has layers 1 to {depth}"
+            raise InputError(msg)
+        return layer
+
+    def attribute(self, reading: Reading, adapter: Adapter) -> Attribution:
+        """The scores of one input."""
+        record, size = reading.record, len(reading.tokens)
+        steps = record.steps
+        correction = self._correction(record)
+        everywhere = self.query == "all" or self.method in WHOLE_MAPS
+        queries = tuple(range(size)) if everywhere else (reading.query,)
+        question = Question(steps, queries, tuple(range(size)))
+        answer = self._answer(record, question, correction)
+        scores = to_numpy(answer.scores)
+        if self.normalize:
+            scores = _ratio(scores, scores.sum(-1, keepdims=True))
+        tokens = reading.tokens
+        return Attribution(
+            tokens=tokens.names,
+            scores=scores,
+            layers=tuple(range(1, len(steps) + 1)),
+            queries=queries,
+            layer=self.layer_in(len(steps)),
+            query=reading.query,
+            method=self.method,
+            options=self._options(correction),
+            model=adapter.name,
+            text=tokens.text,
+            prediction=reading.prediction,
+            statistics={**answer.statistics, "model": adapter.description},
+            word_ids=tokens.word_ids,
+            word_texts=tokens.word_texts,
+            segments=tokens.segments,
+            grid=tokens.grid,
+        )
+
+    def _correction(self, record: AttentionRecord) -> str | None:
+        if self.correction == "auto":
+            return CAUSAL_DEFAULT if record.causal else None
+        if self.correction and not record.causal and record.layers[0].shape[-1] > 1:
+            msg = (
+                f"correction={self.correction!r} is for causal decoders; in this model positions "
+                "see later ones too. Pass correction=None"
+            )
+            raise InputError(msg)
+        return self.correction
+
+    def _answer(
+        self, record: AttentionRecord, question: Question, correction: str | None
+    ) -> Answer:
+        answer = self._solve(correct(record, correction), question)
+        if correction != "uniform":
+            return answer
+        chance = self._solve(uniform_record(record), question)
+        return Answer(_ratio(to_numpy(answer.scores), to_numpy(chance.scores)), answer.statistics)
+
+    def _solve(self, record: AttentionRecord, question: Question) -> Answer:
+        edges = (
+            self.edges
+            if self.heads == "each"
+            else EdgeOptions(self.edges.residual, "mean", self.discard)
+        )
+        graph = EDGES["attention"](record, edges)
+        return METHODS[self.method](graph, question, self.effort)
+
+    def _options(self, correction: str | None) -> dict[str, Any]:
+        heads = self.heads if isinstance(self.heads, str) else list(self.heads)
+        return {
+            "layer": self.layer,
+            "query": self.query,
+            "heads": heads,
+            "residual": self.edges.residual,
+            "discard": self.discard,
+            "correction": correction,
+            "normalize": self.normalize,
+        }
+
+
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    """Above / below, and 0 where both are 0: what cannot be seen is not attended to."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
