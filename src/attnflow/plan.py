@@ -83,6 +83,9 @@ class Plan:
     def attribute(self, reading: Reading, adapter: Adapter) -> Attribution:
         """The scores of one input."""
         record, size = reading.record, len(reading.tokens)
+        if self.discard and record.ends is not None:
+            msg = "discard is defined for models of one sequence, not for encoder–decoders"
+            raise InputError(msg)
         steps = record.steps
         correction = self._correction(record)
         everywhere = self.query == "all" or self.method in WHOLE_MAPS
@@ -101,7 +104,7 @@ class Plan:
             layer=self.layer_in(len(steps)),
             query=reading.query,
             method=self.method,
-            options=self._options(correction),
+            options=self._options(correction, tokens.target),
             model=adapter.name,
             text=tokens.text,
             prediction=reading.prediction,
@@ -117,8 +120,8 @@ class Plan:
             return CAUSAL_DEFAULT if record.causal else None
         if self.correction and not record.causal and record.layers[0].shape[-1] > 1:
             msg = (
-                f"correction={self.correction!r} is for causal decoders; in this model positions "
-                "see later ones too. Pass correction=None"
+                f"correction={self.correction!r} is for causal decoders, and this model is none. "
+                "Pass correction=None"
             )
             raise InputError(msg)
         return self.correction
@@ -141,7 +144,7 @@ class Plan:
         graph = EDGES["attention"](record, edges)
         return METHODS[self.method](graph, question, self.effort)
 
-    def _options(self, correction: str | None) -> dict[str, Any]:
+    def _options(self, correction: str | None, target: str | None) -> dict[str, Any]:
         heads = self.heads if isinstance(self.heads, str) else list(self.heads)
         return {
             "layer": self.layer,
@@ -151,6 +154,7 @@ class Plan:
             "discard": self.discard,
             "correction": correction,
             "normalize": self.normalize,
+            **({} if target is None else {"target": target}),
         }
 
 

@@ -107,8 +107,9 @@ def _no_bars(logging_of_transformers: Any) -> Iterator[None]:
 
 
 def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any, Any]:
-    config = transformers.AutoConfig.from_pretrained(where, **options)
-    network = _network(transformers, CAUSAL if options else _task(config), where, options)
+    # Parsing a GGUF file takes seconds, and it holds nothing but causal language models.
+    task = CAUSAL if options else _task(transformers.AutoConfig.from_pretrained(where))
+    network = _network(transformers, task, where, options)
     if network.main_input_name == "pixel_values":
         return network, transformers.AutoImageProcessor.from_pretrained(where)
     return network, transformers.AutoTokenizer.from_pretrained(where, **options)

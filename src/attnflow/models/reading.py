@@ -20,21 +20,21 @@ class Tokens:
         names: The tokens as they are shown.
         text: The input as it is shown.
         inputs: What the model is called with, without a batch axis.
-        special: The positions that stand for no part of the input.
         word_ids: For each token the index of its word; ``None`` for special tokens.
         word_texts: The words.
         segments: For each token what it is part of.
         grid: For images, how patches lie on the image.
+        target: For pairs of texts, the second one.
     """
 
     names: tuple[str, ...]
     text: str
     inputs: dict[str, Any]
-    special: frozenset[int] = frozenset()
     word_ids: tuple[int | None, ...] | None = None
     word_texts: tuple[str, ...] = ()
     segments: tuple[str, ...] | None = None
     grid: PatchGrid | None = None
+    target: str | None = None
 
     def __len__(self) -> int:
         return len(self.names)

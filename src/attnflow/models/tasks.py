@@ -40,7 +40,11 @@ SEQ2SEQ = Task(
     ("ForConditionalGeneration", "MTModel"),
     "AutoModelForSeq2SeqLM",
 )
-IMAGES = Task("image classifier", ("ForImageClassification",), "AutoModelForImageClassification")
+IMAGES = Task(
+    "image classifier",
+    ("ForImageClassification", "ForImageClassificationWithTeacher"),
+    "AutoModelForImageClassification",
+)
 BARE = Task("no head", (), "AutoModel")
 TASKS = (CLASSIFIER, TAGGER, MASKED, CAUSAL, SEQ2SEQ, IMAGES)
 

@@ -12,12 +12,14 @@ BLANKS = {"\n": "⏎", "\t": "⇥"}
 BROKEN = "\ufffd"
 
 
-def tokenize(tokenizer: Any, text: str, limit: int | None, *, truncate: bool) -> Tokens:
+def tokenize(
+    tokenizer: Any, text: str, limit: int | None, *, truncate: bool, as_target: bool = False
+) -> Tokens:
     """One text as tokens; beyond the limit an error, or a cut where that was asked for."""
     fast = bool(getattr(tokenizer, "is_fast", False))
     cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
     encoded = tokenizer(
-        text,
+        **{"text_target" if as_target else "text": text},
         return_offsets_mapping=fast,
         return_special_tokens_mask=True,
         padding=False,
@@ -26,7 +28,7 @@ def tokenize(tokenizer: Any, text: str, limit: int | None, *, truncate: bool) ->
     )
     inputs = {name: list(encoded[name]) for name in tokenizer.model_input_names if name in encoded}
     ids = inputs["input_ids"]
-    if not ids:
+    if not ids and not as_target:
         msg = f"{text!r} has no tokens; give a text that is not empty"
         raise InputError(msg)
     if limit and len(ids) > limit:
@@ -41,12 +43,14 @@ def tokenize(tokenizer: Any, text: str, limit: int | None, *, truncate: bool) ->
     )
     spans = encoded.get("offset_mapping")
     words, texts = (None, ()) if spans is None else assign_words(text, spans, special)
-    return Tokens(_names(tokenizer, ids, text, spans), text, inputs, special, words, texts)
+    return Tokens(_names(tokenizer, ids, text, spans), text, inputs, words, texts)
 
 
 def name_token(tokenizer: Any, token: int) -> str:
     """A token as people read it: without marks for blanks, and bytes as characters."""
-    piece = str(tokenizer.convert_ids_to_tokens(int(token)))
+    piece = tokenizer.convert_ids_to_tokens(int(token))
+    if piece is None:  # an output that the vocabulary has no word for: models round sizes up
+        return f"[{int(token)}]"
     decoded = str(tokenizer.convert_tokens_to_string([piece]))
     if not decoded.strip():
         return "".join(BLANKS.get(character, "␣") for character in decoded) or piece

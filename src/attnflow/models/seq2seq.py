@@ -1,0 +1,202 @@
+"""Encoder–decoder models: one graph through encoder, decoder and cross-attention.
+
+The nodes of every step are the source positions followed by the target positions. An encoder layer
+moves the source and carries the target along; a decoder layer is two steps, self-attention and
+cross-attention, which move the target and carry the source along:
+
+    encoder   | W 0 |     decoder self   | I 0 |     cross   | I 0 |
+              | 0 I |                    | 0 W |             | C 0 |
+
+The residual that all edges get, (1 − r)·W + r·I, then gives each sub-layer its own residual, and
+leaves what is carried along as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import InputError, ModelError
+from attnflow.models import network
+from attnflow.models.capture import Site
+from attnflow.models.positions import find
+from attnflow.models.reading import Query, Reading, Tokens, Wish
+from attnflow.models.tasks import SEQ2SEQ, Task, predict
+from attnflow.models.text import describe, limit
+from attnflow.models.tokens import name_token, tokenize
+from attnflow.records import AttentionRecord
+
+ANSWER = 32  # the most tokens of the model's own answer
+
+
+@dataclass(frozen=True, eq=False)
+class Seq2SeqModel:
+    """An encoder–decoder language model with its tokenizer."""
+
+    network: Any
+    tokenizer: Any
+    name: str
+    task: Task
+    batchable: bool = True
+
+    def __post_init__(self) -> None:
+        if self.task is not SEQ2SEQ:
+            msg = (
+                f"{type(self.network).__name__}: of encoder–decoder models, those that generate "
+                "text can be explained (…ForConditionalGeneration)"
+            )
+            raise ModelError(msg)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What was loaded."""
+        return describe(self.network, self.task)
+
+    @property
+    def depth(self) -> int:
+        """Encoder layers, then decoder layers."""
+        return sum(self._depths())
+
+    def _depths(self) -> tuple[int, int]:
+        config = self.network.config
+        encoder = getattr(config, "encoder_layers", None) or config.num_hidden_layers
+        names = ("decoder_layers", "num_decoder_layers")
+        decoder = next((getattr(config, n) for n in names if getattr(config, n, None)), encoder)
+        return int(encoder), int(decoder)
+
+    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
+        """Source and target as one list of tokens."""
+        if not isinstance(item, str):
+            msg = f"{self.name} reads text; this is {type(item).__name__}"
+            raise InputError(msg)
+        most = limit(self.network, self.tokenizer)
+        source = tokenize(self.tokenizer, item, most, truncate=truncate)
+        target = self._answer(source) if target is None else target
+        wanted = tokenize(self.tokenizer, target, most, truncate=truncate, as_target=True)
+        start = self._start()
+        ids = list(wanted.inputs["input_ids"])
+        if ids and ids[-1] == self.tokenizer.eos_token_id:
+            ids.pop()  # the last position is where the model says what comes next
+        names = (name_token(self.tokenizer, start), *wanted.names[: len(ids)])
+        return Tokens(
+            names=source.names + names,
+            text=item,
+            inputs={**source.inputs, "decoder_input_ids": [start, *ids]},
+            word_ids=_joined_words(source, wanted, len(ids)),
+            word_texts=source.word_texts + wanted.word_texts,
+            segments=("source",) * len(source) + ("target",) * len(names),
+            target=target,
+        )
+
+    def _start(self) -> int:
+        for config in (self.network.generation_config, self.network.config):
+            start = getattr(config, "decoder_start_token_id", None)
+            if start is not None:
+                return int(start)
+        msg = f"{self.name} does not say which token its answers start with"
+        raise ModelError(msg)
+
+    def _answer(self, source: Tokens) -> str:
+        """The model's own answer, most likely token by most likely token."""
+        inputs = {k: torch.tensor([v]) for k, v in source.inputs.items()}
+        device = network.device_of(self.network)
+        with network.quiet(self.network), torch.no_grad():
+            ids = self.network.generate(
+                **{k: v.to(device) for k, v in inputs.items()},
+                max_new_tokens=ANSWER,
+                do_sample=False,
+                num_beams=1,
+            )
+        return str(self.tokenizer.decode(ids[0], skip_special_tokens=True))
+
+    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[Reading]:
+        """Run encoder and decoder once on a batch."""
+        if wish.values or wish.gradients:
+            msg = "values and gradients are read from models of one sequence, not encoder–decoders"
+            raise InputError(msg)
+        source = self._batch(batch, {"input_ids": "input_ids", "attention_mask": "attention_mask"})
+        target = self._batch(batch, {"decoder_input_ids": "input_ids"})
+        encoded, encoder = network.run(self.network.get_encoder(), source, wish)
+        inputs = {
+            "decoder_input_ids": target["input_ids"],
+            "decoder_attention_mask": target["attention_mask"],
+            "attention_mask": source["attention_mask"],
+            "encoder_outputs": encoded,
+            "use_cache": False,
+        }
+        output, decoder = network.run(self.network, inputs, wish)
+        sites = (encoder.sites, decoder.sites[::2], decoder.sites[1::2])
+        self._expect(sites, source["input_ids"].shape[1], target["input_ids"].shape[1])
+        return [self._reading(sites, output, i, tokens, query) for i, tokens in enumerate(batch)]
+
+    def _batch(self, batch: Sequence[Tokens], names: dict[str, str]) -> dict[str, Tensor]:
+        items = [{to: t.inputs[of] for of, to in names.items()} for t in batch]
+        for item in items:
+            item.setdefault("attention_mask", [1] * len(item["input_ids"]))
+        inputs = network.pad(items, {"input_ids": self.tokenizer.pad_token_id or 0})
+        device = network.device_of(self.network)
+        return {name: tensor.to(device) for name, tensor in inputs.items()}
+
+    def _expect(self, sites: Sequence[Sequence[Site]], source: int, target: int) -> None:
+        encoder, decoder = self._depths()
+        shapes = ((source, source), (target, target), (target, source))
+        for found, count, shape in zip(sites, (encoder, decoder, decoder), shapes, strict=True):
+            network.expect(found, count, shape)
+
+    def _reading(
+        self, sites: Sequence[Sequence[Site]], output: Any, item: int, tokens: Tokens, query: Query
+    ) -> Reading:
+        segments = tokens.segments or ()
+        source, target = segments.count("source"), segments.count("target")
+        encoder = [place(network.cut(s, item, source, source), target, 0) for s in sites[0]]
+        decoder = [
+            step
+            for own, cross in zip(sites[1], sites[2], strict=True)
+            for step in (
+                place(network.cut(own, item, target, target), source, 1),
+                place_cross(network.cut(cross, item, target, source)),
+            )
+        ]
+        first = len(encoder)
+        ends = (*range(1, first + 1), *range(first + 2, first + len(decoder) + 1, 2))
+        at = len(tokens) - 1 if query is None or query == "all" else find(query, tokens.names)
+        said = None
+        if at >= source:
+            logits = output.logits[item, at - source]
+            said = predict(logits, lambda token: name_token(self.tokenizer, token), at)
+        return Reading(tokens, AttentionRecord((*encoder, *decoder), ends=ends), at, said)
+
+
+def place(attention: Tensor, others: int, before: int) -> Tensor:
+    """Attention within one side of the pair; the other side's ``others`` positions are carried."""
+    size = attention.shape[-1]
+    first = others if before else 0
+    whole = _identity(attention, size + others)
+    whole[..., first : first + size, first : first + size] = attention
+    return whole
+
+
+def place_cross(attention: Tensor) -> Tensor:
+    """Attention of the target to the source, which is carried."""
+    target, source = attention.shape[-2:]
+    whole = _identity(attention, source + target)
+    whole[..., source:, :source] = attention
+    whole[..., source:, source:] = 0
+    return whole
+
+
+def _identity(like: Tensor, size: int) -> Tensor:
+    eye = torch.eye(size, dtype=like.dtype)
+    return eye.expand(*like.shape[:-2], size, size).clone()
+
+
+def _joined_words(source: Tokens, target: Tokens, kept: int) -> tuple[int | None, ...] | None:
+    if source.word_ids is None or target.word_ids is None:
+        return None
+    first = len(source.word_texts)
+    moved = (None if word is None else word + first for word in target.word_ids[:kept])
+    return (*source.word_ids, None, *moved)

@@ -1,0 +1,131 @@
+"""Vision transformers: an image in, a token for each patch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnflow.errors import InputError, ModelError
+from attnflow.models import network
+from attnflow.models.positions import find
+from attnflow.models.reading import Query, Reading, Tokens, Wish
+from attnflow.models.tasks import IMAGES, Task, predict_label
+from attnflow.models.text import describe
+from attnflow.records import PatchGrid, Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class VisionModel:
+    """A vision transformer with its image processor."""
+
+    network: Any
+    processor: Any
+    name: str
+    task: Task
+    batchable: bool = True
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What was loaded."""
+        return describe(self.network, self.task)
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return int(self.network.config.num_hidden_layers)
+
+    def tokenize(self, item: Any, *, truncate: bool = False) -> Tokens:
+        """One image as patches, named by row and column."""
+        image = _open(item)
+        pixels = self.processor(images=image, return_tensors="pt")["pixel_values"][0]
+        patch = self.network.config.patch_size
+        height, width = (patch, patch) if isinstance(patch, int) else patch
+        rows, columns = pixels.shape[-2] // height, pixels.shape[-1] // width
+        size = (image.height, image.width)
+        grid = PatchGrid(rows, columns, size, seen_box(self.processor, size))
+        patches = tuple(f"{r},{c}" for r in range(rows) for c in range(columns))
+        segments = ("patch",) * len(patches)
+        shown = item if isinstance(item, str | Path) else f"image {image.width}×{image.height}"
+        return Tokens(patches, str(shown), {"pixel_values": pixels}, segments=segments, grid=grid)
+
+    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[Reading]:
+        """Run the network once on a batch."""
+        if wish.gradients:
+            msg = "gradients are read from text models"
+            raise InputError(msg)
+        pixels = torch.stack([tokens.inputs["pixel_values"] for tokens in batch])
+        parameter = next(self.network.parameters())
+        inputs = {"pixel_values": pixels.to(parameter.device, parameter.dtype)}
+        output, capture = network.run(self.network, inputs, wish)
+        size = capture.sites[0].probabilities.shape[-1] if capture.sites else 0
+        network.expect(capture.sites, self.depth, (size, size))
+        readings = []
+        for item, patches in enumerate(batch):
+            tokens = self._with_extra(patches, size - len(patches))
+            at = 0 if query is None or query == "all" else find(query, tokens.names)
+            record = network.square_record(capture, item, size)
+            readings.append(Reading(tokens, record, at, self._prediction(output, item)))
+        return readings
+
+    def _with_extra(self, patches: Tokens, extra: int) -> Tokens:
+        """The tokens that come before the patches: CLS, DeiT's second one, registers."""
+        if extra < 1:
+            msg = f"{self.name} has no CLS token; models that pool their patches are not supported"
+            raise ModelError(msg)
+        registers = int(getattr(self.network.config, "num_register_tokens", 0) or 0)
+        distilled = extra - 1 - registers
+        names = ("[CLS]", *["[DIST]"] * distilled, *(f"[REG{i + 1}]" for i in range(registers)))
+        segments = ("class", *["distillation"] * distilled, *["register"] * registers)
+        return replace(
+            patches, names=names + patches.names, segments=segments + (patches.segments or ())
+        )
+
+    def _prediction(self, output: Any, item: int) -> Prediction | None:
+        if self.task is not IMAGES:
+            return None
+        return predict_label(output.logits[item], self.network.config)
+
+
+def _open(item: Any) -> Any:
+    from PIL import Image
+
+    if isinstance(item, str | Path):
+        if not Path(item).is_file():
+            msg = f"{str(item)!r} is no file; a vision model reads images"
+            raise InputError(msg)
+        with Image.open(item) as opened:
+            return opened.convert("RGB")
+    try:
+        image = item if isinstance(item, Image.Image) else Image.fromarray(item)
+    except (AttributeError, TypeError) as error:
+        msg = f"an image is a path, a PIL image or an array [height, width, 3] of bytes: {error}"
+        raise InputError(msg) from error
+    return image.convert("RGB")
+
+
+def seen_box(processor: Any, size: tuple[int, int]) -> tuple[float, float, float, float]:
+    """The part of an image that is left after the processor's crop: left, top, right, bottom."""
+    height, width = size
+    whole = (0.0, 0.0, float(width), float(height))
+    if not getattr(processor, "do_center_crop", False):
+        return whole
+    scale_y, scale_x = _scales(processor, size)
+    crop = processor.crop_size
+    seen_y, seen_x = crop["height"] / scale_y, crop["width"] / scale_x
+    left, top = (width - seen_x) / 2, (height - seen_y) / 2
+    return (left, top, left + seen_x, top + seen_y)
+
+
+def _scales(processor: Any, size: tuple[int, int]) -> tuple[float, float]:
+    """By how much the processor's resizing stretches height and width."""
+    if not getattr(processor, "do_resize", False):
+        return 1.0, 1.0
+    to = processor.size
+    if "shortest_edge" in to:
+        factor = to["shortest_edge"] / min(size)
+        return factor, factor
+    return to["height"] / size[0], to["width"] / size[1]

@@ -1,0 +1,150 @@
+"""Encoder–decoder graphs, against the explicit graph solved by networkx."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+import attnflow
+import tiny
+from attnflow.errors import InputError
+from attnflow.models.seq2seq import place, place_cross
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    built = tiny.word_piece()
+    built.eos_token = "[SEP]"
+    return built
+
+
+def attention_of(name, tokenizer, target):
+    """Encoder, decoder and cross-attention with heads averaged, from eager attention."""
+    source = tokenizer(tiny.TEXT, return_tensors="pt")
+    model = tiny.build(name, "eager")
+    start = model.config.decoder_start_token_id
+    ids = [start, *tokenizer(target)["input_ids"][:-1]]
+    with torch.no_grad():
+        output = model(**source, decoder_input_ids=torch.tensor([ids]), output_attentions=True)
+    parts = (output.encoder_attentions, output.decoder_attentions, output.cross_attentions)
+    return [[layer[0].mean(0).double().numpy() for layer in part] for part in parts]
+
+
+def explicit_graph(encoder, decoder, cross, residual=0.5):
+    """One node for every position of every sub-layer; encoder output nodes exist once."""
+    graph = nx.DiGraph()
+
+    def connect(above, below, weights, share):
+        for i, row in enumerate(weights):
+            for j, weight in enumerate(row):
+                if weight > 0:
+                    graph.add_edge((above, i), (below, j), capacity=(1 - share) * weight)
+
+    def carry(above, below, size):
+        for i in range(size):
+            old = graph.get_edge_data((above, i), (below, i), {"capacity": 0})["capacity"]
+            graph.add_edge((above, i), (below, i), capacity=old + residual)
+
+    for number, weights in enumerate(encoder, 1):
+        connect(f"e{number}", f"e{number - 1}", weights, residual)
+        carry(f"e{number}", f"e{number - 1}", len(weights))
+    top = f"e{len(encoder)}"
+    for number, (own, to_source) in enumerate(zip(decoder, cross, strict=True), 1):
+        connect(f"s{number}", f"c{number - 1}", own, residual)
+        carry(f"s{number}", f"c{number - 1}", len(own))
+        connect(f"c{number}", top, to_source, residual)
+        carry(f"c{number}", f"s{number}", len(own))
+    return graph
+
+
+@pytest.mark.parametrize("name", tiny.PAIRS)
+def test_flow_is_the_maximum_flow_of_the_explicit_graph(name, tokenizer):
+    target = "the cat is"
+    found = attnflow.explain(tiny.TEXT, (tiny.build(name), tokenizer), target=target, query="all")
+    encoder, decoder, cross = attention_of(name, tokenizer, target)
+    graph = explicit_graph(encoder, decoder, cross)
+    source, size = len(encoder[0]), len(found.tokens)
+    inputs = [("e0", i) for i in range(source)] + [("c0", i) for i in range(size - source)]
+    for depth in (1, len(decoder)):
+        for position in (size - 1, source + 1):
+            start = (f"c{depth}", position - source)
+            expected = [nx.maximum_flow_value(graph, start, sink) for sink in inputs]
+            row = found.row(len(encoder) + depth, position)
+            np.testing.assert_allclose(row, expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", tiny.PAIRS)
+def test_rollout_follows_every_path_of_the_explicit_graph(name, tokenizer):
+    target = "the cat is"
+    model = (tiny.build(name), tokenizer)
+    found = attnflow.explain(tiny.TEXT, model, target=target, method="rollout")
+    encoder, decoder, cross = attention_of(name, tokenizer, target)
+    half = lambda weights: 0.5 * weights + 0.5 * np.eye(len(weights))  # noqa: E731
+    source = np.linalg.multi_dot([half(w) for w in reversed(encoder)])
+    to_source, to_target = np.zeros((5, len(source))), np.eye(5)
+    for own, over in zip(decoder, cross, strict=True):
+        to_source, to_target = half(own) @ to_source, half(own) @ to_target
+        to_source, to_target = 0.5 * to_source + 0.5 * over @ source, 0.5 * to_target
+    expected = np.concatenate([to_source[-1], to_target[-1]])
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-6)
+    assert found.values.sum() == pytest.approx(1)
+
+
+def test_the_answer_names_its_sides_and_the_last_target_position_is_asked(tokenizer):
+    found = attnflow.explain(tiny.TEXT, (tiny.build("bart"), tokenizer), target="the cat is")
+    assert found.segments == ("source",) * 9 + ("target",) * 5
+    assert found.query == len(found.tokens) - 1
+    assert found.prediction.position == found.query
+    assert found.layers == (1, 2, 3, 4, 5)
+    assert found.options["target"] == "the cat is"
+    words = found.words()
+    assert words.tokens[1:8] == tuple(tiny.TEXT.split())
+    assert words.tokens[-3:] == ("the", "cat", "is")
+    assert words.segments == ("source",) * 9 + ("target",) * 5
+
+
+def test_raw_attention_of_a_decoder_layer_is_its_cross_attention(tokenizer):
+    model = (tiny.build("bart"), tokenizer)
+    found = attnflow.explain(tiny.TEXT, model, target="the cat", method="raw")
+    _, _, cross = attention_of("bart", tokenizer, "the cat")
+    np.testing.assert_allclose(found.values[:9], cross[-1][-1], atol=1e-6)
+    assert not found.values[9:].any()
+
+
+def test_without_a_target_the_models_own_answer_is_explained(tokenizer):
+    model = tiny.build("t5")
+    found = attnflow.explain(tiny.TEXT, (model, tokenizer), method="rollout")
+    ids = model.generate(
+        **tokenizer(tiny.TEXT, return_tensors="pt"), max_new_tokens=32, do_sample=False
+    )
+    assert found.options["target"] == tokenizer.decode(ids[0], skip_special_tokens=True)
+
+
+def test_batches_of_pairs_equal_single_pairs(tokenizer):
+    model = (tiny.build("t5"), tokenizer)
+    texts = ["the cat", tiny.TEXT, "a key to the cabinet"]
+    together = attnflow.explain(texts, model, target="the cat is", method="rollout")
+    for text, found in zip(texts, together, strict=True):
+        alone = attnflow.explain(text, model, target="the cat is", method="rollout")
+        assert found.tokens == alone.tokens
+        np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-5)
+
+
+def test_discard_is_refused(tokenizer):
+    with pytest.raises(InputError, match="discard"):
+        attnflow.explain(tiny.TEXT, (tiny.build("t5"), tokenizer), target="a", discard=0.5)
+
+
+def test_single_heads_work_through_both_sides(tokenizer):
+    model = (tiny.build("bart"), tokenizer)
+    found = attnflow.explain(tiny.TEXT, model, target="the cat", heads="each", method="rollout")
+    assert found.scores.shape == (5, 4, 13, 13)
+    np.testing.assert_allclose(found.values.sum(-1), 1)
+
+
+def test_placed_maps_carry_the_other_side():
+    inside = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
+    assert place(inside, 1, 0).tolist() == [[0.25, 0.75, 0], [0.5, 0.5, 0], [0, 0, 1]]
+    assert place(inside, 1, 1).tolist() == [[1, 0, 0], [0, 0.25, 0.75], [0, 0.5, 0.5]]
+    cross = torch.tensor([[0.25, 0.75]])
+    assert place_cross(cross).tolist() == [[1, 0, 0], [0, 1, 0], [0.25, 0.75, 0]]
