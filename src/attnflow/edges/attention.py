@@ -16,10 +16,14 @@ def attention_edges(record: AttentionRecord, options: EdgeOptions) -> LayeredGra
     Axes before ``head`` (a batch) are carried along.
     """
     xp = namespace(record.layers[0])
-    weights = xp.stack([_edges(fuse_heads(layer, options.heads), options) for layer in record.layers])
+    weights = xp.stack(
+        [_edges(fuse_heads(layer, options.heads), options) for layer in record.layers]
+    )
     if options.heads != "each":
         return LayeredGraph(weights)
-    return LayeredGraph(weights, xp.stack([_edges(double(layer), options) for layer in record.layers]))
+    return LayeredGraph(
+        weights, xp.stack([_edges(double(layer), options) for layer in record.layers])
+    )
 
 
 def fuse_heads(layer: Array, heads: Heads) -> Array:
@@ -75,7 +79,9 @@ def _discard_smallest(fused: Array, ratio: float) -> Array:
     """Zero the smallest entries of each map; the first position's attention to itself stays."""
     xp = namespace(fused)
     flat = fused.reshape(*fused.shape[:-2], -1)
-    order = xp.argsort(flat, **({"stable": True} if is_tensor(flat) else {"axis": -1, "kind": "stable"}))
+    order = xp.argsort(
+        flat, **({"stable": True} if is_tensor(flat) else {"axis": -1, "kind": "stable"})
+    )
     ranks = xp.argsort(order, -1)
     keep = ranks >= int(flat.shape[-1] * ratio)
     keep[..., 0] = True

@@ -13,30 +13,27 @@ from attnflow.records import LayeredGraph
 
 
 def flow(graph: LayeredGraph, question: Question, effort: Effort) -> Answer:
-    """One maximum flow for every asked (layer, query, key)."""
-    from attnflow.kernels.dinic import one
-
+    """One maximum flow for every asked (layer, query, key), on the CPU in float64."""
     if graph.weights.ndim == 4:
         answers = [flow(item, question, effort) for item in _items(graph)]
         scores = np.stack([answer.scores for answer in answers], axis=1)
         return Answer(scores, merge_statistics([answer.statistics for answer in answers]))
-    weights = to_numpy(graph.weights)[question.to_layer :]
-    tops = weights[:, None] if graph.heads is None else to_numpy(graph.heads)[question.to_layer :]
-    heads, size = tops.shape[1], tops.shape[-1]
-    scores = np.empty((len(question.layers), heads, len(question.queries), len(question.keys)))
-    for at, layer in enumerate(question.layers):
-        depth = layer - question.to_layer
-        for head in range(heads):
-            top = tops[depth - 1, head]
-            stack = np.concatenate([weights[: depth - 1], top[None]])
-            values = np.zeros((len(question.queries), size))
-            if depth == 1:
-                values = top[list(question.queries)]
-            else:
-                for key in question.keys:
-                    one(stack, depth, np.array(question.queries), key, values, 1e-15)
-            scores[at, head] = values[:, list(question.keys)]
-    return Answer(scores if graph.heads is not None else scores[:, 0], {"largest_gap": 0.0})
+    from attnflow.kernels.cpu import Sources, max_flows
+
+    weights = np.ascontiguousarray(to_numpy(graph.weights)[question.to_layer :])
+    edges = to_numpy(graph.weights)[:, None] if graph.heads is None else to_numpy(graph.heads)
+    asked = np.array(question.layers) - 1
+    edges = edges[asked][:, :, list(question.queries)]  # [layer, head, query, key]
+    layers = np.broadcast_to((asked + 1 - question.to_layer)[:, None, None], edges.shape[:3])
+    values, statistics = max_flows(
+        weights,
+        Sources(edges.reshape(-1, graph.size), layers.astype(np.int32).ravel()),
+        np.array(question.keys, np.int32),
+        threads=effort.threads,
+        progress=effort.progress,
+    )
+    scores = values.reshape(*edges.shape[:3], len(question.keys))
+    return Answer(scores[:, 0] if graph.heads is None else scores, statistics)
 
 
 def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:

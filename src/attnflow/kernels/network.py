@@ -1,0 +1,92 @@
+"""The flow network of one thread: arrays that are made once and reused for every pair.
+
+Nodes are (layer, position). ``capacity[k, i, j]`` is the edge from (k + 1, i) to (k, j). For a pair
+(source in layer l, sink) the source's edges become ``supply`` on layer l − 1 and the sink's edges
+``demand`` on layer 1, so that only layers 1 … l − 1 are searched: the *inner* layers, ``top`` = l − 1.
+
+A pair changes little of ``residual``. Each changed edge is noted among the ``parents`` of its lower
+end, which serves twice: searches find the few edges that carry flow without scanning a column, and
+afterwards only these edges are put back, so no pair pays for the size of the network.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from attnflow.records import FloatArray
+
+IntArray = npt.NDArray[np.int32]
+LongArray = npt.NDArray[np.int64]
+ByteArray = npt.NDArray[np.uint8]
+
+NEGLIGIBLE = 1e-15  # a capacity that carries nothing: searching it would chase rounding errors
+
+
+class Network(NamedTuple):
+    """Capacities, what is left of them, and room for the searches; see `make_network`."""
+
+    capacity: FloatArray  # [layer, query, key], never written
+    residual: FloatArray  # [layer, query, key]
+    excess: FloatArray  # [layer, position], flow that arrived and was not yet sent on
+    demand: FloatArray  # [position] of layer 1, what the sink still takes from there
+    reach: FloatArray  # [layer, position], a bound on what the node can send to the sink
+    share: FloatArray  # [layer, position], what it can send without crossing other columns
+    level: IntArray  # [layer, position], the distance to the sink; 0 unreached, −1 used up
+    arc: IntArray  # [layer, position], the next edge to try
+    reached: IntArray  # [layer, order], positions in the order in which a search reached them
+    found: IntArray  # [layer], how many are in `reached`
+    missing: IntArray  # [layer, order], positions a search has not reached
+    lacking: IntArray  # [layer], how many are in `missing`
+    segment: IntArray  # [layer, level], where that level begins in `reached`
+    stack: IntArray  # [depth of a path, (layer, position)]
+    wanted: FloatArray  # [depth of a path]
+    got: FloatArray  # [depth of a path]
+    touched: ByteArray  # [layer, query, key], whether the edge has ever carried this pair's flow
+    parents: IntArray  # [layer, key, order], the queries whose edges to this key were touched
+    senders: IntArray  # [layer, key], how many are in `parents`
+
+
+def make_network(capacity: FloatArray) -> Network:
+    """Room for any pair on these capacities, ``[layer, query, key]``."""
+    depth, size, _ = capacity.shape
+    nodes = (depth + 1, size)
+    longest = depth * size + 2
+    return Network(
+        capacity=capacity,
+        residual=capacity.copy(),
+        excess=np.zeros(nodes),
+        demand=np.zeros(size),
+        reach=np.zeros(nodes),
+        share=np.zeros(nodes),
+        level=np.zeros(nodes, np.int32),
+        arc=np.zeros(nodes, np.int32),
+        reached=np.zeros(nodes, np.int32),
+        found=np.zeros(depth + 1, np.int32),
+        missing=np.zeros(nodes, np.int32),
+        lacking=np.zeros(depth + 1, np.int32),
+        segment=np.zeros((depth + 1, longest + 2), np.int32),
+        stack=np.zeros((longest, 2), np.int32),
+        wanted=np.zeros(longest),
+        got=np.zeros(longest),
+        touched=np.zeros((depth, size, size), np.uint8),
+        parents=np.zeros((depth, size, size), np.int32),
+        senders=np.zeros((depth, size), np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def restore(network: Network, top: int, low: int, high: int) -> None:
+    """Make the residuals the capacities again."""
+    residual, capacity, touched = network.residual, network.capacity, network.touched
+    parents, senders = network.parents, network.senders
+    for layer in range(1, top):
+        for key in range(low, high):
+            for entry in range(senders[layer, key]):
+                query = parents[layer, key, entry]
+                residual[layer, query, key] = capacity[layer, query, key]
+                touched[layer, query, key] = 0
+            senders[layer, key] = 0
