@@ -1,0 +1,39 @@
+"""Appendix A.1 of the paper: what each head of a layer attends to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attnflow.errors import InputError
+from attnflow.figures import axes
+from attnflow.figures.style import Scale, Theme
+from attnflow.records import Attribution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = False) -> None:
+    """Tokens × heads, for the layer and the position asked about.
+
+    ``values`` writes the numbers into the cells.
+    """
+    if attribution.scores.ndim != 4:
+        msg = "this attribution has its heads merged; explain with heads='each' to see single heads"
+        raise InputError(msg)
+    rows = attribution.row()
+    mesh = axes.cells(ax, rows.T, theme, show=values)
+    axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
+    names = [f"H{head}" for head in range(len(rows))]
+    axes.columns(ax, names, theme, every=axes.thinning(len(names)))
+    axes.colour_scale(ax, mesh, theme)
+    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    source = axes.label(attribution.tokens[attribution.query])
+    axes.note(ax, f"from {source} at layer {attribution.layer}", theme)
+    axes.bare(ax, theme)
+
+
+def size(attribution: Attribution) -> tuple[float, float]:
+    """Width and height of the drawing in inches, without tokens and title."""
+    heads = attribution.scores.shape[1]
+    return max(1.7, 0.28 * min(heads, 16) + 0.5), Scale(len(attribution.tokens)).height

@@ -1,0 +1,40 @@
+"""Figures 2 and 3 of the paper: what one position attends to, layer by layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attnflow.errors import InputError
+from attnflow.figures import axes
+from attnflow.figures.style import Scale, Theme
+from attnflow.records import Attribution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = False) -> None:
+    """Tokens × layers, for the position asked about.
+
+    ``values`` writes the numbers into the cells.
+    """
+    if attribution.scores.ndim == 4:
+        msg = "a heat map shows layers, and this attribution has single heads; use kind 'heads'"
+        raise InputError(msg)
+    at = attribution.queries.index(attribution.query)
+    mesh = axes.cells(ax, attribution.scores[:, at, :].T, theme, show=values)
+    axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
+    axes.columns(
+        ax, axes.layer_names(attribution), theme, every=axes.thinning(len(attribution.layers))
+    )
+    axes.colour_scale(ax, mesh, theme)
+    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    axes.note(ax, f"from {axes.label(attribution.tokens[attribution.query])}", theme)
+    axes.bare(ax, theme)
+
+
+def size(attribution: Attribution) -> tuple[float, float]:
+    """Width and height of the drawing in inches, without tokens and title."""
+    return max(1.7, 0.28 * min(len(attribution.layers), 16) + 0.5), Scale(
+        len(attribution.tokens)
+    ).height

@@ -1,0 +1,84 @@
+"""Figure 4 of the paper: to which of a few tokens does a position attend, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attnflow.errors import InputError
+from attnflow.figures import axes
+from attnflow.figures.fonts import families_for
+from attnflow.figures.style import Theme
+from attnflow.records import Attribution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw(
+    ax: Axes,
+    attribution: Attribution,
+    theme: Theme,
+    *,
+    candidates: Sequence[str | int] = (),
+    values: bool = True,
+) -> None:
+    """Layers × candidates, the top layer above, for the position asked about.
+
+    ``candidates`` are tokens of the text or their positions; ``values`` writes the numbers.
+    """
+    if attribution.scores.ndim == 4:
+        msg = "this figure shows layers, and this attribution has single heads"
+        raise InputError(msg)
+    if len(candidates) < 2:
+        msg = "candidates must name at least two tokens of the text, e.g. ('author', 'Sara')"
+        raise InputError(msg)
+    places = [axes.place_of(attribution, token) for token in candidates]
+    at = attribution.queries.index(attribution.query)
+    axes.cells(ax, attribution.scores[::-1, at, :][:, places], theme, show=values)
+    names = axes.layer_names(attribution)[::-1]
+    ax.set_yticks(range(len(names)))
+    ax.set_yticklabels(names, fontsize=8, color=theme.muted)
+    axes.columns(ax, [axes.label(attribution.tokens[place]) for place in places], theme)
+    for tick in ax.get_xticklabels():
+        tick.set(color=theme.ink, fontfamily=families_for([tick.get_text()]))
+    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    axes.note(ax, f"from {axes.label(attribution.tokens[attribution.query])}", theme)
+    axes.bare(ax, theme)
+
+
+def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme) -> None:
+    """How likely the model found each of a few words, relative to one another."""
+    names = list(probabilities)
+    total = sum(probabilities.values())
+    if total <= 0:
+        msg = f"probabilities of {', '.join(names)} must not all be zero"
+        raise InputError(msg)
+    shares = np.array([probabilities[name] for name in names]) / total
+    ax.bar(range(len(names)), shares, width=0.62, color=theme.ramp[3])
+    for place, share in enumerate(shares):
+        ax.annotate(
+            f"{share:.0%}",
+            (place, share),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color=theme.ink,
+        )
+    axes.columns(ax, names, theme)
+    for tick in ax.get_xticklabels():
+        tick.set(color=theme.ink, fontfamily=families_for([tick.get_text()]))
+    ax.set_yticks([])
+    ax.set_ylim(0, 1.1)
+    ax.set_xlim(-0.6, len(names) - 0.4)
+    axes.heading(ax, "Prediction", theme)
+    axes.note(ax, "relative probability", theme)
+    axes.bare(ax, theme)
+
+
+def size(attribution: Attribution) -> tuple[float, float]:
+    """Width and height of the drawing in inches, without title."""
+    return 1.5, 0.27 * len(attribution.layers)

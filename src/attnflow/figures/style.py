@@ -1,0 +1,104 @@
+"""Colours, and how large things are: one look for all kinds of figures.
+
+The colours of methods are from the Okabe–Ito palette, and the ramp changes evenly in lightness:
+both can be told apart with any kind of colour vision, and in grey print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from attnflow.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+
+LABEL_WIDTH = 22  # cells: longer tokens are shortened in their middle
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a figure.
+
+    Attributes:
+        paper: The background.
+        ink: Texts and whatever must be seen.
+        muted: What matters less: ticks, notes.
+        rule: Lines and nodes that only give order.
+        cut: The bottleneck.
+        methods: The colour of each method.
+        ramp: From nothing (the background) to the largest value.
+    """
+
+    paper: str
+    ink: str
+    muted: str
+    rule: str
+    cut: str
+    methods: Mapping[str, str]
+    ramp: tuple[str, ...]
+
+    def method(self, name: str) -> str:
+        """The colour of a method; ink for those without one of their own."""
+        return self.methods.get(name, self.ink)
+
+    @property
+    def cmap(self) -> Colormap:
+        """The ramp as a colour map."""
+        from matplotlib.colors import LinearSegmentedColormap
+
+        return LinearSegmentedColormap.from_list("attnflow", list(self.ramp))
+
+
+THEMES = {
+    "light": Theme(
+        paper="#ffffff",
+        ink="#1b1f24",
+        muted="#5b6570",
+        rule="#c9d0d6",
+        cut="#111111",
+        methods={"raw": "#6b7280", "rollout": "#0072b2", "flow": "#d55e00"},
+        ramp=("#ffffff", "#d3e4f1", "#8bbcdc", "#3c86bd", "#0f4f97", "#071f47"),
+    ),
+    "dark": Theme(
+        paper="#14171c",
+        ink="#e8ebee",
+        muted="#9aa4ae",
+        rule="#3a424b",
+        cut="#ffffff",
+        methods={"raw": "#a3acb6", "rollout": "#56b4e9", "flow": "#f28e3c"},
+        ramp=("#14171c", "#16385c", "#1f6a99", "#43a2b4", "#9dd6a6", "#f6f7c5"),
+    ),
+}
+
+
+def theme_named(name: str) -> Theme:
+    """The theme of that name."""
+    if name not in THEMES:
+        msg = f"theme={name!r} is unknown; choose one of: {', '.join(THEMES)}"
+        raise InputError(msg)
+    return THEMES[name]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes that follow from how many tokens must fit one below the other."""
+
+    tokens: int
+
+    @property
+    def row(self) -> float:
+        """The height of a token's row in inches: roomy for few tokens, still legible for many."""
+        return min(0.27, max(0.125, 7.5 / max(self.tokens, 1)))
+
+    @property
+    def font(self) -> float:
+        """The size of a token's text in points."""
+        return min(9.0, self.row * 72 * 0.74)
+
+    @property
+    def height(self) -> float:
+        """The height of all rows in inches."""
+        return self.row * self.tokens

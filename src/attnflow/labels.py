@@ -1,0 +1,88 @@
+"""Tokens as people can read them: in a cell of a terminal, on an axis of a figure.
+
+A token may hold anything: control characters that break a layout, marks that belong to the letter
+before them, letters two cells wide.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rich.cells import cell_len
+
+_NAMED = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
+_JOINER = "\u200d"
+_NON_JOINER = "\u200c"
+_SKIN_TONES = range(0x1F3FB, 0x1F400)
+_SELECTORS = range(0xFE00, 0xFE10)
+
+
+def printable(token: str) -> str:
+    """The token without anything that breaks a line or turns the writing direction.
+
+    >>> printable("a\\nb"), printable(" "), printable("\\u202e")
+    ('a⏎b', '␣', '⟨202E⟩')
+    """
+    shown = "".join(_visible(char) for char in token).strip()
+    if shown:
+        return shown
+    return "␣" if token else "∅"
+
+
+def _visible(char: str) -> str:
+    if char in _NAMED:
+        return _NAMED[char]
+    category = unicodedata.category(char)
+    if category == "Zs":
+        return " "
+    if char in (_JOINER, _NON_JOINER) or category[0] not in "CZ":
+        return char
+    return f"⟨{ord(char):04X}⟩"
+
+
+def clusters(text: str) -> list[str]:
+    """The text as what readers take for single characters: a letter with all its marks.
+
+    >>> [len(part) for part in clusters("e\\u0301a")]
+    [2, 1]
+    """
+    parts: list[str] = []
+    for char in text:
+        if parts and (_extends(char) or parts[-1].endswith(_JOINER)):
+            parts[-1] += char
+        else:
+            parts.append(char)
+    return parts
+
+
+def _extends(char: str) -> bool:
+    code = ord(char)
+    return (
+        unicodedata.category(char) in ("Mn", "Me", "Mc")
+        or char in (_JOINER, _NON_JOINER)
+        or code in _SKIN_TONES
+        or code in _SELECTORS
+    )
+
+
+def clip(token: str, width: int) -> str:
+    """The token in at most ``width`` cells; what is left out of its middle is shown as ``…``.
+
+    >>> clip("internationalization", 9)
+    'inte…tion'
+    """
+    shown = printable(token)
+    if cell_len(shown) <= width:
+        return shown
+    parts = clusters(shown)
+    head: list[str] = []
+    tail: list[str] = []
+    room = width - 1
+    while parts:
+        side = head if len(head) <= len(tail) else tail
+        part = parts.pop(0 if side is head else -1)
+        room -= cell_len(part)
+        if room < 0:
+            break
+        side.append(part)
+    return "".join(head) + "…" + "".join(reversed(tail))
