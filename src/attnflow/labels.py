@@ -18,9 +18,9 @@ _SELECTORS = range(0xFE00, 0xFE10)
 
 
 def printable(token: str) -> str:
-    """The token without anything that breaks a line or turns the writing direction.
+    r"""The token without anything that breaks a line or turns the writing direction.
 
-    >>> printable("a\\nb"), printable(" "), printable("\\u202e")
+    >>> printable("a\nb"), printable(" "), printable("\u202e")
     ('a⏎b', '␣', '⟨202E⟩')
     """
     shown = "".join(_visible(char) for char in token).strip()
@@ -41,9 +41,9 @@ def _visible(char: str) -> str:
 
 
 def clusters(text: str) -> list[str]:
-    """The text as what readers take for single characters: a letter with all its marks.
+    r"""The text as what readers take for single characters: a letter with all its marks.
 
-    >>> [len(part) for part in clusters("e\\u0301a")]
+    >>> [len(part) for part in clusters("e\u0301a")]
     [2, 1]
     """
     parts: list[str] = []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.errors import InputError
 from attnflow.figures.fonts import families_for
 from attnflow.figures.style import LABEL_WIDTH, Scale, Theme
 from attnflow.labels import clip
@@ -15,6 +14,8 @@ from attnflow.records import Attribution, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.collections import QuadMesh
     from matplotlib.image import AxesImage
 
 TITLES = {"raw": "Raw attention", "rollout": "Attention rollout", "flow": "Attention flow"}
@@ -33,22 +34,25 @@ def label(token: str) -> str:
 def token_rows(ax: Axes, tokens: Sequence[str], theme: Theme, bold: int | None = None) -> None:
     """Tokens from top to bottom along the y axis, one in bold."""
     names = [label(token) for token in tokens]
-    ax.set_yticks(range(len(names)))
-    ax.set_yticklabels(
-        names,
-        parse_math=False,  # a token may be a dollar sign
-        fontsize=Scale(len(names)).font,
-        color=theme.ink,
-        fontfamily=families_for(names),
-    )
+    name_ticks(ax.yaxis, names, theme.ink, Scale(len(names)).font)
     if bold is not None:
         ax.get_yticklabels()[bold].set_fontweight("bold")
 
 
-def columns(ax: Axes, names: Sequence[str], theme: Theme, every: int = 1) -> None:
-    """Names along the x axis, above the columns; with many of them only every n-th."""
-    ax.set_xticks(range(0, len(names), every))
-    ax.set_xticklabels(names[::every], fontsize=8, color=theme.muted, parse_math=False)
+def columns(ax: Axes, names: Sequence[str], colour: str, every: int = 1) -> None:
+    """Names below the columns; with many of them only every n-th."""
+    name_ticks(ax.xaxis, names, colour, 8, every)
+
+
+def name_ticks(axis: Axis, names: Sequence[str], colour: str, size: float, every: int = 1) -> None:
+    """Names at 0, 1, 2 … of an axis, exactly as they are: a dollar sign starts no formula."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator
+
+    axis.set_major_locator(FixedLocator(range(0, len(names), every)))
+    axis.set_major_formatter(FixedFormatter(names[::every]))
+    families = families_for(names)
+    for tick in axis.get_ticklabels():
+        tick.set(color=colour, fontsize=size, fontfamily=families, parse_math=False)
 
 
 def layer_names(attribution: Attribution) -> list[str]:
@@ -83,28 +87,74 @@ def bare(ax: Axes, theme: Theme) -> None:
         spine.set_visible(False)
 
 
-def cells(ax: Axes, values: FloatArray, theme: Theme, *, show: bool) -> AxesImage:
-    """A map of values ``[row, column]`` from zero to the largest, with its scale beside it."""
-    largest = float(np.nanmax(values, initial=0.0)) or 1.0
-    mesh = ax.imshow(
-        values, cmap=theme.cmap, vmin=0.0, vmax=largest, aspect="auto", interpolation="nearest"
+def cells(ax: Axes, values: FloatArray, theme: Theme, *, outshine: Sequence[int] = ()) -> QuadMesh:
+    """A map of values ``[row, column]`` in colours from zero to the largest.
+
+    Colours are scaled without the rows that ``outshine`` all others.
+    """
+    others = np.delete(values, outshine, axis=0)
+    largest = float(others.max(initial=0.0)) or float(values.max(initial=0.0)) or 1.0
+    rows, across = values.shape
+    mesh = ax.pcolormesh(  # vector cells: viewers of PDF blur small images
+        np.arange(across + 1) - 0.5,
+        np.arange(rows + 1) - 0.5,
+        values,
+        cmap=theme.cmap,
+        vmin=0.0,
+        vmax=largest,
+        edgecolors=theme.paper,
+        linewidth=0.8,
     )
-    ax.set_xticks(np.arange(values.shape[1] + 1) - 0.5, minor=True)
-    ax.set_yticks(np.arange(values.shape[0] + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color=theme.paper, linewidth=0.8)
-    ax.tick_params(which="minor", length=0)
-    if show:
-        _write_values(ax, values, largest, theme)
+    ax.set(xlim=(-0.5, across - 0.5), ylim=(rows - 0.5, -0.5))
     return mesh
 
 
-def colour_scale(ax: Axes, mesh: AxesImage, theme: Theme) -> None:
-    """What the colours of a map mean."""
-    bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.06, pad=0.03, aspect=24)
-    bar.outline.set_visible(False)  # type: ignore[operator]  # a spine, whatever its stub says
+def relative(values: FloatArray, outshine: Sequence[int]) -> FloatArray:
+    """Each column from 0, its smallest value, to 1, its largest one, ``outshine`` rows apart."""
+    others = np.delete(values, outshine, axis=0)
+    low = others.min(axis=0, initial=np.inf)
+    span = others.max(axis=0, initial=-np.inf) - low
+    known = np.isfinite(span) & (span > 0)
+    scaled: FloatArray = (values - np.where(known, low, 0)) / np.where(known, span, 1)
+    return np.clip(np.where(known, scaled, 0), 0, None)
+
+
+def outshining(attribution: Attribution) -> list[int]:
+    """The position asked about, which the residual favours, and special tokens, which are sinks."""
+    special = attribution.word_ids or ()
+    return [at for at, word in enumerate(special) if word is None and at != attribution.query] + [
+        attribution.query
+    ]
+
+
+def values_of(mesh: AxesImage | QuadMesh) -> FloatArray:
+    """The values a map was drawn from."""
+    return np.asarray(mesh.get_array(), dtype=np.float64)
+
+
+def colour_scale(ax: Axes, mesh: AxesImage | QuadMesh, theme: Theme) -> None:
+    """What the colours of a map mean; an arrow where values lie beyond the largest colour."""
+    beyond = bool((values_of(mesh) > mesh.get_clim()[1]).any())
+    bar = ax.figure.colorbar(
+        mesh,
+        ax=ax,
+        fraction=0.06,
+        pad=0.03,
+        aspect=24,
+        anchor=(0.0, 1.0),
+        shrink=_shrink(mesh),
+        extend="max" if beyond else "neither",
+        extendfrac=0.04,
+    )
+    bar.outline.set_visible(False)
     bar.ax.tick_params(length=2, labelsize=7, colors=theme.muted, pad=2)
     bar.locator = _few_ticks()
     bar.update_ticks()
+
+
+def _shrink(mesh: AxesImage | QuadMesh) -> float:
+    """The part of a tall map's height that its scale takes."""
+    return min(1.0, 2.2 / Scale(len(values_of(mesh))).height)
 
 
 def _few_ticks() -> Any:
@@ -113,31 +163,17 @@ def _few_ticks() -> Any:
     return MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10])
 
 
-def _write_values(ax: Axes, values: FloatArray, largest: float, theme: Theme) -> None:
+def write_values(ax: Axes, values: FloatArray, mesh: AxesImage | QuadMesh, theme: Theme) -> None:
+    """The numbers in the cells of a map, legible on the colours it has."""
     size = Scale(values.shape[0]).font * 0.72
+    shades = np.asarray(mesh.norm(values_of(mesh)))
     for (row, column), value in np.ndenumerate(values):
         ax.text(
             column,
             row,
-            f"{value:.2f}".removeprefix("0") if value < 1 else f"{value:.1f}",
+            f"{value:.2f}".removeprefix("0"),
             ha="center",
             va="center",
             fontsize=size,
-            color=theme.paper if value > 0.45 * largest else theme.ink,
+            color=theme.paper if shades[row, column] > 0.45 else theme.ink,
         )
-
-
-def place_of(attribution: Attribution, token: str | int) -> int:
-    """The position of a token given by its text or its number."""
-    if isinstance(token, int):
-        if not -len(attribution.tokens) <= token < len(attribution.tokens):
-            msg = f"there is no position {token}; the text has {len(attribution.tokens)} tokens"
-            raise InputError(msg)
-        return token % len(attribution.tokens)
-    places = [at for at, text in enumerate(attribution.tokens) if text.strip() == token.strip()]
-    if len(places) != 1:
-        listed = " ".join(f"{at}:{text}" for at, text in enumerate(attribution.tokens))
-        what = "is not there" if not places else f"is there {len(places)} times"
-        msg = f"token {token!r} {what}; give one of these tokens or numbers: {listed}"
-        raise InputError(msg)
-    return places[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
 from attnflow.figures.fonts import emoji_named
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "pdf", "png")
-_TEXT_STAYS_TEXT = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "attnflow"}
+_TEXT_STAYS_TEXT: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "attnflow",
+}
 _WITHOUT_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
@@ -21,7 +25,8 @@ def check_file(file: str | Path, *, force: bool = False) -> Path:
     """The file's path, if a figure may be written there."""
     path = Path(file)
     if path.suffix.lower().lstrip(".") not in FORMATS:
-        msg = f"can't tell the format of {path.name!r}; end it in {', '.join('.' + f for f in FORMATS)}"
+        endings = ", ".join(f".{name}" for name in FORMATS)
+        msg = f"can't tell the format of {path.name!r}; let it end in one of: {endings}"
         raise InputError(msg)
     if path.exists() and not force:
         msg = f"{path} exists; choose another name, or overwrite it with force=True (--force)"

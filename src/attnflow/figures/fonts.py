@@ -13,10 +13,12 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from matplotlib import font_manager, rcParams
-from matplotlib.artist import Artist
+from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
 
 _PREFERRED = ("Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai")
 _SYMBOLS = ("Noto Sans Symbols", "Noto Sans Symbols2", "Noto Emoji", "Symbola", "Segoe UI Emoji")
@@ -64,8 +66,10 @@ def _candidates(text: str) -> Iterator[str]:
 
 def _resolve(family: str) -> list[str]:
     """A generic family ("sans-serif") as the names it stands for."""
-    key = f"font.{family}"
-    return list(rcParams[key]) if key in rcParams and family != "family" else [family]
+    generic: dict[str, Any] = {"serif": rcParams["font.serif"]}
+    generic["sans-serif"] = generic["sans serif"] = generic["sans"] = rcParams["font.sans-serif"]
+    generic |= {"monospace": rcParams["font.monospace"], "cursive": rcParams["font.cursive"]}
+    return list(generic.get(family, [family]))
 
 
 @cache
@@ -92,21 +96,28 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def emoji_named(figure: Artist) -> Iterator[None]:
+def emoji_named(figure: Figure) -> Iterator[None]:
     """While it lasts, emoji that no font can draw are replaced by their names."""
-    changed: list[tuple[Text, str]] = []
-    for text in figure.findobj(Text):
-        assert isinstance(text, Text)
-        lacking = uncovered(text.get_text(), text.get_fontfamily())
-        named = name_emoji(text.get_text(), lacking)
-        if named != text.get_text():
-            changed.append((text, text.get_text()))
-            text.set_text(named)
+    texts = [(text, text.get_text()) for text in figure.findobj(Text) if isinstance(text, Text)]
+    ticks = [
+        (axis, formatter, list(formatter.seq))
+        for ax in figure.axes
+        for axis in (ax.xaxis, ax.yaxis)
+        if isinstance(formatter := axis.get_major_formatter(), FixedFormatter)
+    ]
+    for text, shown in texts:
+        text.set_text(name_emoji(shown, uncovered(shown, text.get_fontfamily())))
+    for axis, formatter, labels in ticks:
+        families = [name for tick in axis.get_ticklabels()[:1] for name in tick.get_fontfamily()]
+        formatter.seq = [name_emoji(shown, uncovered(shown, families)) for shown in labels]
     try:
         yield
     finally:
-        for text, original in changed:
-            text.set_text(original)
+        for axis, formatter, labels in ticks:
+            formatter.seq = labels
+            axis.get_ticklabels()  # writes the labels back
+        for text, shown in texts:
+            text.set_text(shown)
 
 
 def name_emoji(text: str, lacking: set[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-EDGES_A_TOKEN = 3  # of each layer, on average: what still reads as lines and not as a smear
+STRONGEST = 2  # edges of each position: what still reads as lines and not as a smear
+STRONGEST_IN_FOCUS = 6
 
 
 def draw(
@@ -31,49 +33,61 @@ def draw(
 
     As in the paper, an edge from a position of layer l ends at the column to its left; for rollout
     and flow its weight is what that position takes from the *input* token of that row. Edges below
-    ``threshold`` are left out; by default so many stay that the graph can be read. ``focus`` gives
+    ``threshold`` are left out; by default each position keeps its strongest ones. ``focus`` gives
     the method's colour only to the edges of the position asked about.
     """
     if attribution.scores.ndim == 4:
         msg = "a graph shows merged heads, and this attribution has single heads; use kind 'heads'"
         raise InputError(msg)
-    least = readable_threshold(attribution.scores) if threshold is None else threshold
+    asked = attribution.queries.index(attribution.query)
+    others = [at for at in range(len(attribution.queries)) if at != asked]
+    alone = not (focus and others)
+    own = theme.method(attribution.method)
     nodes(ax, len(attribution.layers) + 1, len(attribution.tokens), theme)
-    alone = not focus or len(attribution.queries) == 1
-    for queries, colour, order in (
-        ([q for q in attribution.queries if q != attribution.query], theme.muted, 2),
-        ([attribution.query], theme.method(attribution.method), 3),
+    for rows, colour, most, order in (
+        (others, own if alone else theme.muted, STRONGEST, 2),
+        ([asked], own, STRONGEST if others and not focus else STRONGEST_IN_FOCUS, 3),
     ):
-        rows = [attribution.queries.index(query) for query in queries]
-        paint = theme.method(attribution.method) if alone else colour
-        weights = attribution.scores[:, rows]
-        edges(ax, weights, queries, threshold=least, colour=paint, order=order)
-    _label(ax, attribution, theme, least)
+        weights = np.zeros_like(attribution.scores)
+        weights[:, rows] = kept(attribution.scores[:, rows], threshold, most)
+        lines = Lines(colour, order, float(attribution.scores.max()), faint=colour == theme.muted)
+        edges(ax, weights, attribution.queries, lines)
+    _label(ax, attribution, theme, threshold)
 
 
-def _label(ax: Axes, attribution: Attribution, theme: Theme, least: float) -> None:
+def _label(ax: Axes, attribution: Attribution, theme: Theme, threshold: float | None) -> None:
     axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
     first = attribution.layers[0] - 1
     below = f"L{first}" if attribution.method == "raw" and first else "input"
     names = [below, *axes.layer_names(attribution)]
-    axes.columns(ax, names, theme, every=axes.thinning(len(names), 10))
+    axes.columns(ax, names, theme.muted, every=axes.thinning(len(names), 10))
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
-    to = "the layer below" if attribution.method == "raw" else "input tokens"
-    axes.note(ax, f"to {to}, edges ≥ {least:.2g}", theme)
+    to = "to the layer below" if attribution.method == "raw" else "to input tokens"
+    shown = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
+    axes.note(ax, f"{shown} {to}", theme)
     axes.bare(ax, theme)
 
 
-def readable_threshold(weights: FloatArray) -> float:
-    """The weight that leaves, in each layer, at most three edges a token on average.
+def kept(weights: FloatArray, threshold: float | None, most: int) -> FloatArray:
+    """The weights ``[layer, query, key]`` with zeros for those that are not drawn.
 
-    >>> readable_threshold(np.full((1, 2, 2), 0.5))
-    0.5
+    >>> kept(np.array([[[0.5, 0.3, 0.2]]]), None, most=2)
+    array([[[0.5, 0.3, 0. ]]])
     """
-    layers, queries, keys = weights.shape
-    most = EDGES_A_TOKEN * max(queries, keys // 4, 1) * layers
-    ranked = np.sort(weights, axis=None)[::-1]
-    least = ranked[min(most, ranked.size) - 1]
-    return float(max(least, 0.01))
+    if threshold is not None:
+        return np.where(weights >= threshold, weights, 0.0)
+    rank = np.argsort(np.argsort(-weights, axis=-1, kind="stable"), axis=-1)
+    return np.where(rank < most, weights, 0.0)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How edges look: the largest weight is as wide as can be, and nearly opaque unless faint."""
+
+    colour: str
+    order: float
+    largest: float
+    faint: bool = False
 
 
 def nodes(ax: Axes, layers: int, tokens: int, theme: Theme) -> None:
@@ -85,38 +99,32 @@ def nodes(ax: Axes, layers: int, tokens: int, theme: Theme) -> None:
     ax.set_ylim(tokens - 0.5, -0.5)
 
 
-def edges(  # noqa: PLR0913 - a line has a place, a colour and a depth
-    ax: Axes,
-    weights: FloatArray,
-    queries: Sequence[int],
-    *,
-    threshold: float,
-    colour: str,
-    order: float,
-    largest: float | None = None,
-) -> None:
-    """Lines for the weights ``[layer, query, key]`` from the threshold up."""
+def edges(ax: Axes, weights: FloatArray, queries: Sequence[int], lines: Lines) -> None:
+    """A line for every weight ``[layer, query, key]`` that is not zero."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba_array
 
-    layer, row, key = np.nonzero((weights >= threshold) & (weights > 0))
+    layer, row, key = np.nonzero(weights)
     if not layer.size:
         return
     weight = weights[layer, row, key]
     rank = np.argsort(weight, kind="stable")  # heavy edges lie on top of light ones
-    layer, row, key, weight = layer[rank], row[rank], key[rank], weight[rank]
-    share = np.clip(weight / (largest or max(float(weights.max()), 1e-12)), 0, 1)
+    layer, row, key = layer[rank], row[rank], key[rank]
+    share = np.clip(weight[rank] / lines.largest, 0, 1)
+    paint = np.repeat(to_rgba_array(lines.colour), len(share), axis=0)
+    tokens = weights.shape[-1]
+    crowd = min(1.0, 16 / tokens)
+    paint[:, 3] = crowd * (0.1 + 0.35 * share) if lines.faint else 0.25 + 0.7 * share
     start = np.stack([layer + 1, np.asarray(queries)[row]], axis=-1)
     end = np.stack([layer, key], axis=-1)
-    paint = np.repeat(to_rgba_array(colour), len(share), axis=0)
-    paint[:, 3] = 0.12 + 0.83 * share
+    widest = min(3.2, Scale(tokens).row * 72 * 0.22) * (0.6 if lines.faint else 1)
     ax.add_collection(
         LineCollection(
             np.stack([start, end], axis=1).astype(float).tolist(),
             colors=paint.tolist(),
-            linewidths=(0.3 + 2.9 * share).tolist(),
+            linewidths=(0.35 + widest * share).tolist(),
             capstyle="round",
-            zorder=order,
+            zorder=lines.order,
         ),
         autolim=False,
     )

@@ -22,10 +22,12 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = Fal
         msg = "this attribution has its heads merged; explain with heads='each' to see single heads"
         raise InputError(msg)
     rows = attribution.row()
-    mesh = axes.cells(ax, rows.T, theme, show=values)
+    mesh = axes.cells(ax, rows.T, theme, outshine=axes.outshining(attribution))
+    if values:
+        axes.write_values(ax, rows.T, mesh, theme)
     axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
     names = [f"H{head}" for head in range(len(rows))]
-    axes.columns(ax, names, theme, every=axes.thinning(len(names)))
+    axes.columns(ax, names, theme.muted, every=axes.thinning(len(names)))
     axes.colour_scale(ax, mesh, theme)
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     source = axes.label(attribution.tokens[attribution.query])

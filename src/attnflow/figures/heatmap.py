@@ -13,23 +13,37 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = False) -> None:
+def draw(
+    ax: Axes,
+    attribution: Attribution,
+    theme: Theme,
+    *,
+    values: bool = False,
+    relative: bool = False,
+) -> None:
     """Tokens × layers, for the position asked about.
 
-    ``values`` writes the numbers into the cells.
+    ``values`` writes the numbers into the cells. ``relative`` stretches the colours of each layer
+    from its lowest to its highest score, so that small differences show.
     """
     if attribution.scores.ndim == 4:
         msg = "a heat map shows layers, and this attribution has single heads; use kind 'heads'"
         raise InputError(msg)
     at = attribution.queries.index(attribution.query)
-    mesh = axes.cells(ax, attribution.scores[:, at, :].T, theme, show=values)
+    scores = attribution.scores[:, at, :].T
+    apart = axes.outshining(attribution)
+    shown = axes.relative(scores, apart) if relative else scores
+    mesh = axes.cells(ax, shown, theme, outshine=apart)
+    if values:
+        axes.write_values(ax, scores, mesh, theme)
     axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
     axes.columns(
-        ax, axes.layer_names(attribution), theme, every=axes.thinning(len(attribution.layers))
+        ax, axes.layer_names(attribution), theme.muted, every=axes.thinning(len(attribution.layers))
     )
     axes.colour_scale(ax, mesh, theme)
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
-    axes.note(ax, f"from {axes.label(attribution.tokens[attribution.query])}", theme)
+    scale = ", colours per layer" if relative else ""
+    axes.note(ax, f"from {axes.label(attribution.tokens[attribution.query])}{scale}", theme)
     axes.bare(ax, theme)
 
 

@@ -48,15 +48,11 @@ def compose(
     if trace is not None:
         tokens = attributions[-1].tokens
         wide, high = graph.size(attributions[-1])
-        panels.append(
-            Panel(lambda ax: routes.draw(ax, trace, tokens, theme), wide, high, tokens)
-        )
+        panels.append(Panel(lambda ax: routes.draw(ax, trace, tokens, theme), wide, high, tokens))
     return _side_by_side(panels, theme)
 
 
-def _panel(
-    kind: Kind, attribution: Attribution, theme: Theme, options: dict[str, Any]
-) -> Panel:
+def _panel(kind: Kind, attribution: Attribution, theme: Theme, options: dict[str, Any]) -> Panel:
     wide, high = kind.size(attribution)
     labels = attribution.tokens if kind.shares_rows else ()
     return Panel(lambda ax: kind.draw(ax, attribution, theme, **options), wide, high, labels)
@@ -67,7 +63,9 @@ def _side_by_side(panels: Sequence[Panel], theme: Theme) -> Figure:
         bool(at and panel.labels and panels[at - 1].labels == panel.labels)
         for at, panel in enumerate(panels)
     ]
-    beside = sum(_label_inches(panel.labels) for panel, same in zip(panels, shared) if not same)
+    beside = sum(
+        _label_inches(panel.labels) for panel, same in zip(panels, shared, strict=True) if not same
+    )
     width = sum(panel.width for panel in panels) + beside + 0.3 * len(panels)
     height = max(panel.height for panel in panels) + TITLE_HEIGHT
     made = Figure(figsize=(width, height), layout="constrained", facecolor=theme.paper)

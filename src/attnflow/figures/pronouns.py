@@ -9,8 +9,8 @@ import numpy as np
 
 from attnflow.errors import InputError
 from attnflow.figures import axes
-from attnflow.figures.fonts import families_for
 from attnflow.figures.style import Theme
+from attnflow.models.positions import find
 from attnflow.records import Attribution
 
 if TYPE_CHECKING:
@@ -35,15 +35,15 @@ def draw(
     if len(candidates) < 2:
         msg = "candidates must name at least two tokens of the text, e.g. ('author', 'Sara')"
         raise InputError(msg)
-    places = [axes.place_of(attribution, token) for token in candidates]
+    places = [find(token, attribution.tokens, name="candidate") for token in candidates]
     at = attribution.queries.index(attribution.query)
-    axes.cells(ax, attribution.scores[::-1, at, :][:, places], theme, show=values)
+    shown = attribution.scores[::-1, at, :][:, places]
+    mesh = axes.cells(ax, shown, theme)
+    if values:
+        axes.write_values(ax, shown, mesh, theme)
     names = axes.layer_names(attribution)[::-1]
-    ax.set_yticks(range(len(names)))
-    ax.set_yticklabels(names, fontsize=8, color=theme.muted)
-    axes.columns(ax, [axes.label(attribution.tokens[place]) for place in places], theme)
-    for tick in ax.get_xticklabels():
-        tick.set(color=theme.ink, fontfamily=families_for([tick.get_text()]))
+    axes.name_ticks(ax.yaxis, names, theme.muted, 8)
+    axes.columns(ax, [axes.label(attribution.tokens[place]) for place in places], theme.ink)
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     axes.note(ax, f"from {axes.label(attribution.tokens[attribution.query])}", theme)
     axes.bare(ax, theme)
@@ -68,9 +68,7 @@ def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme) -> None:
             fontsize=8,
             color=theme.ink,
         )
-    axes.columns(ax, names, theme)
-    for tick in ax.get_xticklabels():
-        tick.set(color=theme.ink, fontfamily=families_for([tick.get_text()]))
+    axes.columns(ax, names, theme.ink)
     ax.set_yticks([])
     ax.set_ylim(0, 1.1)
     ax.set_xlim(-0.6, len(names) - 0.4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from attnflow.figures.style import Theme
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from attnflow.records import FlowTrace
+    FlowTrace = Any
 
 
 def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, most: int = 5) -> None:
@@ -22,19 +23,20 @@ def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, mos
     depth = len(trace.routes[0].positions) - 1 if trace.routes else len(flows)
     flows = flows[:depth]
     largest = float(flows.max(initial=0.0)) or 1.0
-    graph.nodes(ax, depth + 1, len(tokens), theme)
-    shared: dict[str, Any] = {"threshold": 0.002 * largest, "largest": largest}
-    graph.edges(ax, flows, range(len(tokens)), colour=theme.muted, order=2, **shared)
     carried = np.zeros_like(flows)
     for route in trace.routes[:most]:
         for level, (key, query) in enumerate(_steps(route.positions)):
             carried[level, query, key] += route.amount
-    graph.edges(ax, carried, range(len(tokens)), colour=theme.method("flow"), order=3, **shared)
+    graph.nodes(ax, depth + 1, len(tokens), theme)
+    grey = graph.Lines(theme.muted, 2, largest, faint=True)
+    graph.edges(ax, np.where(flows > 0.002 * largest, flows, 0), range(len(tokens)), grey)
+    colour = graph.Lines(theme.method("flow"), 3, largest)
+    graph.edges(ax, carried, range(len(tokens)), colour)
     _mark_cut(ax, trace, theme)
     source, sink = (trace.routes[0].positions[end] for end in (0, -1)) if trace.routes else (0, 0)
     axes.token_rows(ax, tokens, theme, bold=sink)
     names = ["input", *(f"L{layer + 1}" for layer in range(depth))]
-    axes.columns(ax, names, theme, every=axes.thinning(len(names), 10))
+    axes.columns(ax, names, theme.muted, every=axes.thinning(len(names), 10))
     axes.heading(ax, f"Routes to {axes.label(tokens[sink])}", theme, "flow")
     shown = sum(route.amount for route in trace.routes[:most])
     what = f"flow {trace.value:.3g} from {axes.label(tokens[source])}; dashed: bottleneck"
@@ -45,7 +47,7 @@ def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, mos
 def _steps(positions: Sequence[int]) -> list[tuple[int, int]]:
     """From the input up: (key below, query above) of each layer a route passes."""
     upward = list(reversed(positions))
-    return list(zip(upward[:-1], upward[1:], strict=True))
+    return list(pairwise(upward))
 
 
 def _mark_cut(ax: Axes, trace: FlowTrace, theme: Theme) -> None:
@@ -55,6 +57,8 @@ def _mark_cut(ax: Axes, trace: FlowTrace, theme: Theme) -> None:
     lines = [[(edge.layer, edge.query), (edge.layer - 1, edge.key)] for edge in trace.cut]
     widths = [0.4 + 1.2 * edge.capacity for edge in trace.cut]
     ax.add_collection(
-        LineCollection(lines, colors=theme.cut, linewidths=widths, linestyles=(0, (1.2, 1.6)), zorder=4),
+        LineCollection(
+            lines, colors=theme.cut, linewidths=widths, linestyles=(0, (1.2, 1.6)), zorder=4
+        ),
         autolim=False,
     )

@@ -7,28 +7,33 @@ from collections.abc import Sequence
 from attnflow.errors import InputError
 
 
-def find(query: int | str, tokens: Sequence[str]) -> int:
-    """The position of an index (negatives count from the end) or of a token's text."""
+def find(query: int | str, tokens: Sequence[str], name: str = "query") -> int:
+    """The position of an index (negatives count from the end) or of a token's text.
+
+    ``name`` is what the caller's argument is called, for the error.
+    """
     if isinstance(query, str):
-        return _by_text(query, tokens)
+        return _by_text(query, tokens, name)
     if isinstance(query, bool) or not -len(tokens) <= query < len(tokens):
-        msg = f"query={query} does not exist; there are {len(tokens)} tokens: {_listed(tokens)}"
+        msg = f"{name}={query} does not exist; there are {len(tokens)} tokens: {_listed(tokens)}"
         raise InputError(msg)
     return query % len(tokens)
 
 
-def _by_text(query: str, tokens: Sequence[str]) -> int:
+def _by_text(query: str, tokens: Sequence[str], name: str) -> int:
     places = [i for i, token in enumerate(tokens) if token == query]
     places = places or [i for i, t in enumerate(tokens) if t.casefold() == query.casefold()]
     if len(places) == 1:
         return places[0]
     if places:
         msg = (
-            f"query={query!r} stands at {', '.join(map(str, places))}; give the position: "
+            f"{name}={query!r} stands at {', '.join(map(str, places))}; give the position: "
             f"{_listed(tokens)}"
         )
     else:
-        msg = f"query={query!r} is none of the tokens; give one, or its position: {_listed(tokens)}"
+        msg = (
+            f"{name}={query!r} is none of the tokens; give one, or its position: {_listed(tokens)}"
+        )
     raise InputError(msg)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from attnflow.records.kinds import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,15 @@ class Attribution:
         columns = np.clip(x.astype(int), 0, grid.columns - 1)
         spread: FloatArray = patches[..., rows[:, None], columns] * inside
         return spread
+
+    def figure(self, kind: str = "heatmap", ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw this on ``ax`` or on a new figure, and return the axes: see `attnflow.figures.draw`.
+
+        ``kind`` is ``"heatmap"``, ``"graph"``, ``"heads"``, ``"pronouns"`` or ``"image"``.
+        """
+        # By its name: records know no view.
+        drawn: Axes = import_module("attnflow.figures").draw(kind, self, ax, **options)
+        return drawn
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, which `from_dict` reads back without loss."""

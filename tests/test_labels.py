@@ -1,0 +1,44 @@
+import pytest
+from rich.cells import cell_len
+
+from attnflow.labels import clip, clusters, printable
+
+
+@pytest.mark.parametrize(
+    ("token", "shown"),
+    [
+        ("keys", "keys"),
+        (" keys", "keys"),
+        ("", "∅"),
+        ("  ", "␣"),
+        ("\n", "⏎"),
+        ("a\tb", "a⇥b"),
+        ("\u202eevil", "⟨202E⟩evil"),
+        ("\x00", "⟨0000⟩"),
+        ("\ud800", "⟨D800⟩"),
+        ("\u00a0x", "x"),
+        ("👩\u200d🚀", "👩\u200d🚀"),
+    ],
+)
+def test_printable(token, shown):
+    assert printable(token) == shown
+
+
+def test_marks_stay_with_their_letter():
+    assert clusters("e\u0301q\u0323\u0307x") == ["e\u0301", "q\u0323\u0307", "x"]
+    assert clusters("👩\u200d👩\u200d👧🏽!") == ["👩\u200d👩\u200d👧🏽", "!"]
+
+
+@pytest.mark.parametrize("token", ["international" * 4, "钥匙橱柜" * 8, "e\u0301" * 40, "😀" * 20])
+@pytest.mark.parametrize("width", [1, 2, 5, 8, 21])
+def test_clip_keeps_to_the_width_and_says_so(token, width):
+    short = clip(token, width)
+    assert cell_len(short) <= width
+    assert "…" in short
+    start, end = short.split("…")
+    assert token.startswith(start)
+    assert token.endswith(end)
+
+
+def test_what_fits_is_left_alone():
+    assert clip("cabinet", 7) == "cabinet"
