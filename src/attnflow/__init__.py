@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnflow.functions import flow, raw, rollout
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution
+    from attnflow.tracing import FlowTrace, trace
 
 __version__ = "0.1.0"
 
@@ -23,9 +24,21 @@ _HOME = {
     "raw": "attnflow.functions",
     "rollout": "attnflow.functions",
     "flow": "attnflow.functions",
+    "trace": "attnflow.tracing",
+    "FlowTrace": "attnflow.tracing",
 }
 
-__all__ = ["Attribution", "__version__", "explain", "flow", "load_model", "raw", "rollout"]
+__all__ = [
+    "Attribution",
+    "FlowTrace",
+    "__version__",
+    "explain",
+    "flow",
+    "load_model",
+    "raw",
+    "rollout",
+    "trace",
+]
 
 
 def __getattr__(name: str) -> Any:

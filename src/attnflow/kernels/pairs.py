@@ -89,5 +89,5 @@ def maximize(  # noqa: PLR0913
         if not measure(network, top, low, high):
             cut = cut_capacity(network, supplied, sink, top, low)
             return value, cut - value, CUT_FOUND
-        value += send_along(network, top)
+        value += send_along(network, top, low, high)
     return value, bound - value, BOUND_MET

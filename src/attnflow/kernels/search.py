@@ -104,7 +104,7 @@ def _start(network: Network, top: int, low: int, high: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def send_along(network: Network, top: int) -> float:
+def send_along(network: Network, top: int, low: int, high: int) -> float:
     """Send excess on along shortest residual paths until they are blocked; returns what arrived."""
     capacity, residual, level, arc = (
         network.capacity,
@@ -116,13 +116,13 @@ def send_along(network: Network, top: int) -> float:
     touched, parents, senders = network.touched, network.parents, network.senders
     stack, wanted, got = network.stack, network.wanted, network.got
     excess, demand = network.excess, network.demand
-    size = residual.shape[2]
     for layer in range(1, top + 1):
         for place in range(network.found[layer]):
             arc[layer, reached[layer, place]] = 0
     arrived = 0.0
-    for turn in range((top - 1) * size):
-        start_layer, start = 2 + turn // size, turn % size
+    width = high - low
+    for turn in range((top - 1) * width):
+        start_layer, start = 2 + turn // width, low + turn % width
         if excess[start_layer, start] <= NEGLIGIBLE or level[start_layer, start] <= 0:
             continue
         depth = 0
