@@ -1,0 +1,36 @@
+"""Ctrl-C stops a long call promptly, and nothing keeps running."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+PROGRAM = textwrap.dedent(
+    """
+    import threading
+    import numpy as np
+    import attnflow
+    attnflow.flow(np.full((4, 3, 3), 1 / 3))  # compiled before the clock runs
+    attention = np.random.default_rng(0).dirichlet(np.full(300, 0.05), size=(12, 300))
+    print("started", flush=True)
+    try:
+        attnflow.flow(attention)
+    except KeyboardInterrupt:
+        print("interrupted", threading.active_count(), flush=True)
+    """
+)
+
+
+def test_an_interrupt_is_heard_within_seconds():
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env=os.environ.copy()
+    )
+    assert child.stdout.readline() == "started\n"
+    time.sleep(1.0)
+    child.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    out, _ = child.communicate(timeout=30)
+    assert out == "interrupted 1\n"
+    assert time.monotonic() - began < 10
