@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from attnflow.arrays import Array, is_tensor, namespace, to_numpy
+from attnflow.arrays import is_tensor, namespace, to_numpy
 from attnflow.errors import InputError
 from attnflow.methods.answer import Answer, merge_statistics
+from attnflow.records import Array
 from attnflow.task import Task
 
 BoolArray = npt.NDArray[np.bool_]
@@ -22,13 +23,15 @@ IntArray = npt.NDArray[np.intp]
 
 
 def real_tokens(mask: Array | None, lengths: Sequence[int] | None) -> BoolArray | None:
-    """``[batch, position]``, true for tokens; None when there is no batch. The width of ``lengths``
-    is their maximum until the attention's own width is known."""
+    """``[batch, position]``, true for tokens; None when there is no batch.
+
+    The width of ``lengths`` is their maximum until the attention's own width is known.
+    """
     if mask is not None and lengths is not None:
         msg = "mask and lengths say the same thing; give one of them"
         raise InputError(msg)
     if mask is not None:
-        valid = to_numpy(mask) != 0
+        valid: BoolArray = to_numpy(mask) != 0
         if valid.ndim != 2:
             msg = f"mask has {valid.ndim} axes; it must be [batch, position]"
             raise InputError(msg)
@@ -47,7 +50,7 @@ def real_tokens(mask: Array | None, lengths: Sequence[int] | None) -> BoolArray 
 
 
 def solve_batch(task: Task, layers: tuple[Array, ...], valid: BoolArray) -> Answer:
-    """Answer for layers of ``[batch, head, query, key]``; the result has the batch after ``layer``."""
+    """Answer for layers of ``[batch, head, query, key]``, with the batch after ``layer``."""
     batch, size = layers[0].shape[0], layers[0].shape[-1]
     missing = size - valid.shape[1]
     if len(valid) != batch or missing < 0:

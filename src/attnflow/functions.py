@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any
 
-from attnflow.arrays import Array, like
+from attnflow.arrays import like
 from attnflow.batches import BoolArray, real_tokens, solve_batch
 from attnflow.edges import EdgeOptions
 from attnflow.edges.checks import split_layers
@@ -14,6 +14,7 @@ from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.methods import Answer, Effort
 from attnflow.question import Selection, ask
+from attnflow.records import Array
 from attnflow.task import Task
 
 Attention = Array | Sequence[Array]
@@ -36,7 +37,7 @@ def raw(
     return like(run(attention).scores, attention[0])
 
 
-def rollout(
+def rollout(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
     attention: Attention,
     *,
     residual: float = 0.5,
@@ -53,8 +54,8 @@ def rollout(
             sequence of such layers; NumPy or torch. A batch has its axis after ``layer``, as in the
             ``attentions`` of Hugging Face models, and needs ``mask`` or ``lengths``.
         residual: The share of the identity in A = (1 − residual)·W + residual·I.
-        heads: ``"mean"``, ``"max"``, ``"min"``, head numbers, head weights, or ``"each"`` for single
-            heads on top of the merged layers below (Appendix A.1).
+        heads: ``"mean"``, ``"max"``, ``"min"``, head numbers, head weights, or ``"each"`` for
+            single heads on top of the merged layers below (Appendix A.1).
         discard: The ratio of smallest attention weights set to zero in each layer.
         to_layer: The layer attended to; 0 is the input.
         mask: For a batch, ``[batch, position]``: true (or 1) for tokens, false (or 0) for padding.
@@ -75,16 +76,6 @@ def rollout(
     return like(run(attention, to_layer=to_layer).scores, attention[0])
 
 
-@overload
-def flow(attention: Attention, *, statistics: Literal[False] = False, **options: Any) -> Array: ...
-
-
-@overload
-def flow(
-    attention: Attention, *, statistics: Literal[True], **options: Any
-) -> tuple[Array, dict[str, Any]]: ...
-
-
 def flow(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
     attention: Attention,
     *,
@@ -101,7 +92,7 @@ def flow(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
     threads: int | None = None,
     progress: bool = False,
     statistics: bool = False,
-) -> Array | tuple[Array, dict[str, Any]]:
+) -> Array:
     """Attention flow (Abnar & Zuidema 2020): exact maximum flows, with capacities A.
 
     Each value is the maximum flow from one position of one layer to one input token. Whatever the
@@ -109,12 +100,17 @@ def flow(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
     precision and device.
 
     Args:
-        attention: As for `rollout`; so are ``residual``, ``heads``, ``discard``, ``to_layer``,
-            ``mask`` and ``lengths``.
+        attention: As for `rollout`.
+        residual: As for `rollout`.
+        heads: As for `rollout`.
+        discard: As for `rollout`.
+        to_layer: As for `rollout`.
         layers: Solve only these layers: numbers 1 … L, negatives from the top. None is all.
         queries: Solve only these positions. None is all.
         keys: Solve only these input tokens. None is all.
         normalize: Divide each source's flows by their sum, as the authors' code does.
+        mask: As for `rollout`.
+        lengths: As for `rollout`.
         threads: How many threads work; None is one a core.
         progress: Show a progress bar.
         statistics: Return ``(result, statistics)``: how the flows were found and, as
@@ -152,7 +148,7 @@ class _Run:
     method: str
     options: EdgeOptions
     tokens: BoolArray | None
-    effort: Effort = Effort()
+    effort: Effort = Effort()  # noqa: RUF009 - frozen
 
     def __call__(self, attention: Attention, **selection: Any) -> Answer:
         layers = split_layers(attention, batched=self.tokens is not None)

@@ -13,7 +13,7 @@ Selection = int | Iterable[int] | None
 
 @dataclass(frozen=True)
 class Question:
-    """The positions of ``layers`` × ``queries`` that ask, and the ``keys`` of ``to_layer`` asked about.
+    """The positions that ask, ``layers`` × ``queries``, and the ``keys`` of ``to_layer`` they mean.
 
     Layers are numbered 1 … depth, 0 is the input; all numbers here are resolved: none is negative.
     """
@@ -66,6 +66,8 @@ def _resolve(name: str, value: int, low: int, high: int, count: int) -> int:
         raise InputError(msg) from None
     resolved = number + count if number < 0 else number
     if not low <= resolved <= high:
-        msg = f"{name}={number} does not exist here; allowed: {low} to {high}, or negative from the end"
+        msg = (
+            f"{name}={number} does not exist here; allowed: {low} to {high}, negatives from the end"
+        )
         raise InputError(msg)
     return resolved

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnflow.arrays import Array
 from attnflow.edges import EDGES, EdgeOptions
 from attnflow.edges.checks import check_probabilities
 from attnflow.methods import METHODS, Answer, Effort
 from attnflow.question import Question
-from attnflow.records import AttentionRecord
+from attnflow.records import Array, AttentionRecord
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class Task:
     method: str
     options: EdgeOptions
     question: Question
-    effort: Effort = Effort()
+    effort: Effort = Effort()  # noqa: RUF009 - frozen
     edges: str = "attention"
 
     def __call__(self, layers: tuple[Array, ...]) -> Answer:

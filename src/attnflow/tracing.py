@@ -79,10 +79,14 @@ def trace(  # noqa: PLR0913 - one keyword an option, the same words as everywher
     """One maximum flow in full, from position ``query`` of ``layer`` to the input token ``key``.
 
     Args:
-        attention: As for `attnflow.flow`; so are ``residual``, ``heads``, ``discard``, ``to_layer``.
+        attention: As for `attnflow.flow`.
         key: The token the flow goes to.
         query: The position it comes from.
         layer: The layer it comes from: 1 … L, negatives from the top.
+        residual: As for `attnflow.flow`.
+        heads: As for `attnflow.flow`.
+        discard: As for `attnflow.flow`.
+        to_layer: As for `attnflow.flow`.
         head: Only this head in the source's layer, on top of the merged layers below (App. A.1).
 
     Example:
@@ -107,8 +111,13 @@ def trace(  # noqa: PLR0913 - one keyword an option, the same words as everywher
     return trace_graph(graph, at, of, to, question.to_layer, head)
 
 
-def trace_graph(  # noqa: PLR0913
-    graph: LayeredGraph, layer: int, query: int, key: int, to_layer: int = 0, head: int | None = None
+def trace_graph(
+    graph: LayeredGraph,
+    layer: int,
+    query: int,
+    key: int,
+    to_layer: int = 0,
+    head: int | None = None,
 ) -> FlowTrace:
     """As `trace`, on a graph; all numbers are those of its layers and nodes, none negative."""
     from attnflow.kernels.pair import solve_pair

@@ -1,9 +1,9 @@
 """Bad input is refused before any work, with the argument, the place and the rule."""
 
-import attention as some
 import numpy as np
 import pytest
 
+import attention as some
 import attnflow
 from attnflow.errors import InputError
 
@@ -46,7 +46,7 @@ def test_bad_attention_is_refused(method, attention, message):
         ({"residual": -0.1}, "residual=-0.1"),
         ({"discard": 1}, "discard=1"),
         ({"heads": "median"}, "heads='median' is unknown; allowed: 'mean', 'max', 'min', 'each'"),
-        ({"heads": [2]}, "head 2 does not exist; there are 2, 0 to 1"),
+        ({"heads": [2]}, "head 2 does not exist; there are 0 to 1"),
         ({"heads": [0, 0]}, "names a head twice"),
         ({"heads": []}, "picks no head"),
         ({"heads": [0.5]}, "must be 2 weights"),
@@ -67,7 +67,7 @@ def test_bad_options_are_refused(options, message):
 
 
 def test_single_heads_need_heads():
-    with pytest.raises(InputError, match="already fused|are fused"):
+    with pytest.raises(InputError, match="heads are fused"):
         attnflow.rollout(some.make("dense", 3, 5, seed=1), heads="each")
 
 

@@ -1,10 +1,10 @@
 """Every item of a batch gets what it gets alone."""
 
-import attention as some
 import numpy as np
 import pytest
 import torch
 
+import attention as some
 import attnflow
 from attnflow.errors import InputError
 
@@ -15,7 +15,9 @@ LENGTHS = [6, 3, 6, 1]
 def batch(heads=2, depth=4, left=False):
     """``[layer, batch, head, query, key]`` with padding, and its items alone."""
     width = max(LENGTHS)
-    alone = [some.make("peaked", depth, n, seed=n + 10 * i, heads=heads) for i, n in enumerate(LENGTHS)]
+    alone = [
+        some.make("peaked", depth, n, seed=n + 10 * i, heads=heads) for i, n in enumerate(LENGTHS)
+    ]
     whole = np.zeros((depth, len(LENGTHS), heads, width, width))
     mask = np.zeros((len(LENGTHS), width), int)
     for item, (single, count) in enumerate(zip(alone, LENGTHS, strict=True)):

@@ -1,13 +1,13 @@
 """Flow against the oracle, and the facts that hold for every maximum flow."""
 
-import attention as some
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import attention as some
 import attnflow
+import oracle
 
 CLOSE = 1e-9
 
@@ -16,7 +16,10 @@ def all_pairs(weights, to_layer=0):
     depth, size, _ = weights.shape
     return np.array(
         [
-            [[oracle.max_flow(weights, layer, i, j, to_layer) for j in range(size)] for i in range(size)]
+            [
+                [oracle.max_flow(weights, layer, i, j, to_layer) for j in range(size)]
+                for i in range(size)
+            ]
             for layer in range(to_layer + 1, depth + 1)
         ]
     )
@@ -52,7 +55,14 @@ def test_a_larger_graph_of_every_kind(kind):
     weights = oracle.edges(attention)
     found, statistics = attnflow.flow(attention, statistics=True)
     assert statistics["largest_gap"] < 1e-12
-    for layer, query, key in [(3, 0, 5), (3, 23, 1), (4, 7, 19), (5, 12, 0), (6, 23, 2), (6, 1, 23)]:
+    for layer, query, key in [
+        (3, 0, 5),
+        (3, 23, 1),
+        (4, 7, 19),
+        (5, 12, 0),
+        (6, 23, 2),
+        (6, 1, 23),
+    ]:
         assert found[layer - 1, query, key] == pytest.approx(
             oracle.max_flow(weights, layer, query, key), abs=CLOSE
         )
@@ -97,7 +107,9 @@ def test_renaming_positions_renames_the_answer(attention, random):
 def test_a_part_is_cut_from_the_whole(attention, data):
     depth, size = attention.shape[0], attention.shape[-1]
     whole = attnflow.flow(attention)
-    picks = [data.draw(st.lists(st.integers(0, top - 1), min_size=1)) for top in (depth, size, size)]
+    picks = [
+        data.draw(st.lists(st.integers(0, top - 1), min_size=1)) for top in (depth, size, size)
+    ]
     layers, queries, keys = picks
     part = attnflow.flow(attention, layers=[at + 1 for at in layers], queries=queries, keys=keys)
     np.testing.assert_array_equal(part, whole[layers][:, queries][:, :, keys])

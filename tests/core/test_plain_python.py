@@ -6,9 +6,9 @@ import subprocess
 import sys
 import textwrap
 
-import attention as some
 import numpy as np
 
+import attention as some
 import attnflow
 
 PROGRAM = textwrap.dedent(

@@ -1,14 +1,14 @@
 """Rollout and raw attention against their definitions written out."""
 
-import attention as some
 import numpy as np
-import oracle
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import attention as some
 import attnflow
+import oracle
 
 METHODS = (attnflow.raw, attnflow.rollout, attnflow.flow)
 

@@ -1,13 +1,13 @@
 """One flow in full: a flow, a cut of the same capacity, and routes that add up."""
 
-import attention as some
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import attention as some
 import attnflow
+import oracle
 from attnflow.errors import InputError
 
 

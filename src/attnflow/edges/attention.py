@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.arrays import Array, double, eye, is_tensor, namespace
+from attnflow.arrays import double, eye, is_tensor, namespace
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.errors import InputError
-from attnflow.records import AttentionRecord, LayeredGraph
+from attnflow.records import Array, AttentionRecord, LayeredGraph
 
 
 def attention_edges(record: AttentionRecord, options: EdgeOptions) -> LayeredGraph:
@@ -58,7 +58,7 @@ def _head_weights(count: int, heads: Heads) -> dict[int, float]:
 def _picked(count: int, heads: Sequence[int]) -> dict[int, float]:
     for head in heads:
         if not -count <= head < count:
-            msg = f"heads={list(heads)}: head {head} does not exist; there are {count}, 0 to {count - 1}"
+            msg = f"heads={list(heads)}: head {head} does not exist; there are 0 to {count - 1}"
             raise InputError(msg)
     if len({head % count for head in heads}) != len(heads):
         msg = f"heads={list(heads)} names a head twice; give weights (as floats) to weigh heads"

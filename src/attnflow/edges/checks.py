@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.arrays import HALF_PRECISIONS, Array, check_float, double, namespace, precision
+from attnflow.arrays import HALF_PRECISIONS, check_float, double, namespace, precision
 from attnflow.errors import InputError
+from attnflow.records import Array
 
 ROW_SUM_TOLERANCE = 1e-3
 HALF_ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits: a row of 512 sums to 1 only that closely
 
 
 def split_layers(attention: Array | Sequence[Array], *, batched: bool) -> tuple[Array, ...]:
-    """One array a layer: ``[head, query, key]`` or ``[query, key]``, after a batch axis if batched."""
+    """One array a layer: ``[head, query, key]`` or ``[query, key]``, after any batch axis."""
     layers = tuple(attention)
     if not layers:
         msg = "attention is empty; it needs at least one layer"

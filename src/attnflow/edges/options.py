@@ -18,9 +18,10 @@ class EdgeOptions:
 
     Attributes:
         residual: The share of the identity in A = (1 − residual)·W + residual·I; 0 turns it off.
-        heads: ``"mean"``, ``"max"`` or ``"min"`` over heads; whole numbers pick heads, whose mean is
-            taken; other numbers weigh all heads; ``"each"`` keeps every head (Appendix A.1).
-        discard: The ratio of smallest entries of a fused map set to zero, never the first to itself.
+        heads: ``"mean"``, ``"max"`` or ``"min"`` over heads; whole numbers pick heads, whose mean
+            is taken; other numbers weigh all heads; ``"each"`` keeps every head (Appendix A.1).
+        discard: The ratio of smallest entries of a fused map set to zero, but never the first
+            position's to itself.
     """
 
     residual: float = 0.5
@@ -35,10 +36,8 @@ class EdgeOptions:
             msg = f"discard={self.discard} must be a ratio: at least 0 (off) and below 1"
             raise InputError(msg)
         if isinstance(self.heads, str) and self.heads not in get_args(HeadRule):
-            msg = (
-                f"heads={self.heads!r} is unknown; allowed: {', '.join(map(repr, get_args(HeadRule)))}, "
-                "a list of head numbers, or a list of weights"
-            )
+            rules = ", ".join(map(repr, get_args(HeadRule)))
+            msg = f"heads={self.heads!r} is unknown; allowed: {rules}, head numbers or head weights"
             raise InputError(msg)
         if not isinstance(self.heads, str) and len(self.heads) == 0:
             msg = "heads=[] picks no head; give head numbers, weights, or a rule such as 'mean'"

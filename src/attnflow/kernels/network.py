@@ -1,8 +1,9 @@
 """The flow network of one thread: arrays that are made once and reused for every pair.
 
 Nodes are (layer, position). ``capacity[k, i, j]`` is the edge from (k + 1, i) to (k, j). For a pair
-(source in layer l, sink) the source's edges become ``supply`` on layer l − 1 and the sink's edges
-``demand`` on layer 1, so that only layers 1 … l − 1 are searched: the *inner* layers, ``top`` = l − 1.
+(source in layer l, sink) the source's edges become ``excess`` on layer l − 1 and the sink's edges
+``demand`` on layer 1, so that only layers 1 … l − 1 are searched, of which ``top`` = l − 1 is the
+highest.
 
 A pair changes little of ``residual``. Each changed edge is noted among the ``parents`` of its lower
 end, which serves twice: searches find the few edges that carry flow without scanning a column, and

@@ -63,4 +63,5 @@ def _take_back(flow: FloatArray, excess: FloatArray, top: int) -> FloatArray:
             back = np.diff(np.minimum(np.cumsum(came), stuck[layer, position]), prepend=0.0)
             flow[layer, :, position] -= back
             stuck[layer + 1] += back
-    return stuck[top]
+    kept: FloatArray = stuck[top]
+    return kept

@@ -46,7 +46,7 @@ def solve_sinks(
 
 
 @njit(cache=True, nogil=True)
-def _solve(  # noqa: PLR0913
+def _solve(
     network: Network, sink: int, edges: FloatArray, order: IntArray, layer: int, causal: bool
 ) -> tuple[float, float, int]:
     """The flow from one source: in closed form up to two layers above the sink."""
@@ -65,9 +65,7 @@ def _solve(  # noqa: PLR0913
 
 
 @njit(cache=True, nogil=True)
-def load(  # noqa: PLR0913
-    network: Network, supply: FloatArray, top: int, sink: int, low: int, high: int
-) -> None:
+def load(network: Network, supply: FloatArray, top: int, sink: int, low: int, high: int) -> None:
     """Set the supply and demand of a pair."""
     for position in range(low, high):
         network.excess[top, position] = supply[position]
@@ -75,7 +73,7 @@ def load(  # noqa: PLR0913
 
 
 @njit(cache=True, nogil=True)
-def maximize(  # noqa: PLR0913
+def maximize(
     network: Network, top: int, sink: int, order: IntArray, low: int, high: int
 ) -> tuple[float, float, int]:
     """The maximum flow of the loaded pair, its optimality gap, and how it was proven.

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnflow.arrays import Array
 from attnflow.question import Question
-from attnflow.records import LayeredGraph
+from attnflow.records import Array, LayeredGraph
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.arrays import Array, namespace
+from attnflow.arrays import namespace
 from attnflow.question import Question
+from attnflow.records import Array
 
 
 def select(maps: Sequence[Array], question: Question) -> Array:
