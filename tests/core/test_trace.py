@@ -1,5 +1,7 @@
 """One flow in full: a flow, a cut of the same capacity, and routes that add up."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,7 +21,7 @@ def check(found, weights):
     assert (edges <= weights + 1e-12).all()
     assert np.delete(edges[-1], found.query, axis=0).sum() == 0
     assert np.delete(edges[0], found.key, axis=1).sum() == 0
-    for lower, upper in zip(edges[:-1], edges[1:], strict=True):
+    for lower, upper in itertools.pairwise(edges):
         np.testing.assert_allclose(upper.sum(axis=0), lower.sum(axis=1), rtol=0, atol=1e-12)
     assert edges[0].sum() == pytest.approx(found.value, abs=1e-12)
     assert sum(edge.capacity for edge in found.cut) == pytest.approx(found.value, abs=1e-9)
@@ -30,9 +32,7 @@ def check(found, weights):
     rebuilt = np.zeros_like(edges)
     for route in found.routes:
         assert (route.positions[0], route.positions[-1]) == (found.query, found.key)
-        for step, (query, key) in enumerate(
-            zip(route.positions[:-1], route.positions[1:], strict=True)
-        ):
+        for step, (query, key) in enumerate(itertools.pairwise(route.positions)):
             rebuilt[len(edges) - 1 - step, query, key] += route.amount
     np.testing.assert_allclose(rebuilt, edges, rtol=0, atol=1e-11)
 
