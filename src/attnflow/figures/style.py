@@ -59,7 +59,7 @@ THEMES = {
         muted="#5b6570",
         rule="#c9d0d6",
         cut="#111111",
-        methods={"raw": "#6b7280", "rollout": "#0072b2", "flow": "#d55e00"},
+        methods={"raw": "#009e73", "rollout": "#0072b2", "flow": "#d55e00"},
         ramp=("#ffffff", "#d3e4f1", "#8bbcdc", "#3c86bd", "#0f4f97", "#071f47"),
     ),
     "dark": Theme(
@@ -68,7 +68,7 @@ THEMES = {
         muted="#9aa4ae",
         rule="#3a424b",
         cut="#ffffff",
-        methods={"raw": "#a3acb6", "rollout": "#56b4e9", "flow": "#f28e3c"},
+        methods={"raw": "#2fbf96", "rollout": "#56b4e9", "flow": "#f28e3c"},
         ramp=("#14171c", "#16385c", "#1f6a99", "#43a2b4", "#9dd6a6", "#f6f7c5"),
     ),
 }

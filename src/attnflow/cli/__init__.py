@@ -1,0 +1,9 @@
+"""The command line: ``attnflow`` and ``python -m attnflow``.
+
+One file a command. What is heavy is imported in the bodies of commands, so that ``--help`` and
+completion answer at once.
+"""
+
+from attnflow.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,97 @@
+"""The program: its commands, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from attnflow import __version__
+from attnflow.cli import compare, explain, figure
+from attnflow.cli.help import Command, Program
+from attnflow.errors import AttnflowError, InputError, ModelError
+
+app = typer.Typer(
+    name="attnflow",
+    help="Where did a Transformer's output come from? Raw attention, rollout and exact flow.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    cls=Program,
+)
+
+LOOK = "Explain a text"
+for command in (explain.explain, compare.compare, figure.figure):
+    app.command(cls=Command, rich_help_panel=LOOK)(command)
+
+FAILED = 1
+BAD_INPUT = 2
+STOPPED = 130
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"attnflow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    if debug:
+        os.environ["ATTNFLOW_DEBUG"] = "1"
+
+
+def main() -> None:
+    """Run the program and end it with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the program: 0 when all went well, 2 for bad input, 1 for other failures."""
+    try:
+        code = app(list(arguments) or ["--help"], prog_name="attnflow", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return _end("stopped", STOPPED)
+    except (InputError, ModelError) as error:
+        return _end(str(error), BAD_INPUT)
+    except AttnflowError as error:
+        return _end(str(error), FAILED)
+    except Exception as error:  # noqa: BLE001 - the program's outermost layer
+        return _end_unforeseen(error)
+    return code if isinstance(code, int) else 0
+
+
+def _end_unforeseen(error: Exception) -> int:
+    # typer's own errors, whose classes are at home in different places in its versions
+    if hasattr(error, "format_message"):
+        context = getattr(error, "ctx", None)
+        hint = f" See {context.command_path} --help" if context else ""
+        return _end(f"{error.format_message().rstrip('.')}.{hint}", BAD_INPUT)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _end(f"{error.strerror}: {error.filename}", FAILED)
+    what = f"{type(error).__name__}: {error}"
+    return _end(
+        f"{what} (this is a bug or a broken install: attnflow --debug … shows more)", FAILED
+    )
+
+
+def _end(message: str, code: int) -> int:
+    if os.environ.get("ATTNFLOW_DEBUG"):
+        traceback.print_exc()
+    line = " ".join(message.split())
+    sys.stderr.write(f"attnflow: {line}\n")
+    return code

@@ -1,0 +1,88 @@
+"""``attnflow compare``: where methods agree, and what each sees in every layer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from attnflow.cli import options
+from attnflow.cli.inputs import read_text
+
+if TYPE_CHECKING:
+    from attnflow.records import Attribution
+
+
+def compare(  # noqa: PLR0913 - one argument an option
+    text: options.OneText = None,
+    *,
+    file: options.File = None,
+    model: options.Model = None,
+    truncate: options.Truncate = False,
+    method: options.Methods = None,
+    query: options.Query = None,
+    residual: options.Residual = None,
+    words: options.Words = False,
+    as_json: options.Json = False,
+) -> None:
+    """Compare methods: their rank agreement in each layer, and what they see there.
+
+    Example: attnflow compare "the keys to the cabinet"
+    """
+    from attnflow.cli.explain import explained
+
+    chosen = read_text(text, file)
+    asked = {"query": options.query_of(query), "residual": residual, "truncate": truncate}
+    results = explained([chosen], model, method, asked, words=words)[0]
+    table = agreements(results)
+    if as_json:
+        typer.echo(json.dumps(_data(results, table), ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from attnflow.cli.terminal.header import header
+    from attnflow.cli.terminal.maps import agreement_table, heat_maps
+
+    console = Console(highlight=False)
+    console.print(header(results[0]))
+    if table:
+        console.print()
+        console.print(agreement_table(results[0].layers, table, console))
+    console.print()
+    console.print(heat_maps(results, console))
+
+
+def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:
+    """Spearman's rank correlation of every two methods, layer by layer."""
+    from attnflow.evaluation.agreement import spearman
+
+    return {
+        (first.method, second.method): [
+            spearman(first.row(layer), second.row(layer)) for layer in first.layers
+        ]
+        for first, second in combinations(attributions, 2)
+    }
+
+
+def _data(
+    attributions: Sequence[Attribution], table: dict[tuple[str, str], list[float]]
+) -> dict[str, Any]:
+    first = attributions[0]
+    return {
+        "text": first.text,
+        "model": first.model,
+        "tokens": list(first.tokens),
+        "layers": list(first.layers),
+        "query": first.query,
+        "agreement": [
+            {"methods": list(pair), "spearman": [None if v != v else v for v in values]}
+            for pair, values in table.items()
+        ],
+        "scores": {
+            item.method: [item.row(layer).tolist() for layer in item.layers]
+            for item in attributions
+        },
+    }

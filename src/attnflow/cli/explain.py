@@ -1,0 +1,166 @@
+"""``attnflow explain``: which tokens the output came from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attnflow.cli import options
+from attnflow.cli.inputs import read_texts
+from attnflow.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from attnflow.records import Attribution
+
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        "--save",
+        metavar="FILE",
+        help="Save all scores as JSON, one line for each text and method.",
+        rich_help_panel="Output",
+    ),
+]
+Top = Annotated[
+    int,
+    typer.Option(
+        "--top", metavar="N", min=0, help="How many tokens to list.", rich_help_panel="Output"
+    ),
+]
+
+
+def explain(  # noqa: PLR0913 - one argument an option
+    texts: options.Texts = None,
+    *,
+    file: options.File = None,
+    model: options.Model = None,
+    truncate: options.Truncate = False,
+    method: options.Methods = None,
+    layer: options.Layer = -1,
+    query: options.Query = None,
+    heads: options.Heads = "mean",
+    residual: options.Residual = None,
+    words: options.Words = False,
+    top: Top = 5,
+    as_json: options.Json = False,
+    save: Save = None,
+    force: options.Force = False,
+) -> None:
+    """Show which tokens the model's output came from.
+
+    Example: attnflow explain "the keys to the cabinet"
+    """
+    chosen = read_texts(texts, file)
+    if save is not None:
+        check_target(save, force=force)
+    asked = {
+        "layer": layer,
+        "query": options.query_of(query),
+        "heads": options.heads_of(heads),
+        "residual": residual,
+        "truncate": truncate,
+    }
+    results = explained(chosen, model, method, asked, words=words)
+    if save is not None:
+        _save([item for one in results for item in one], save)
+    if as_json:
+        for one in results:
+            typer.echo(json.dumps(as_data(one), ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for at, one in enumerate(results):
+        if at:
+            console.print()
+        show(one, console, top)
+
+
+def explained(
+    texts: list[str],
+    model: str | None,
+    methods: Sequence[str] | None,
+    asked: dict[str, Any],
+    *,
+    words: bool,
+) -> list[list[Attribution]]:
+    """For each text its attributions, one a method."""
+    import attnflow
+
+    loaded = attnflow.load_model(model)
+    progress = sys.stderr.isatty() and len(texts) > 1
+    columns = [
+        attnflow.explain(texts, loaded, method=str(method), progress=progress, **asked)
+        for method in methods or options.Method
+    ]
+    if words:
+        columns = [[item.words() for item in column] for column in columns]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def show(attributions: Sequence[Attribution], console: Console, top: int) -> None:
+    """Strips of tokens, one a method, and the highest scores."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from attnflow.cli.terminal.header import header
+    from attnflow.cli.terminal.paint import ink
+    from attnflow.cli.terminal.strips import strip
+    from attnflow.cli.terminal.tables import top_tables
+
+    console.print(header(attributions[0]))
+    console.print()
+    name_width = max(len(item.method) for item in attributions) + 1
+    strips = Table.grid(padding=(0, 1, 0, 0))
+    strips.add_column(width=name_width, no_wrap=True)
+    strips.add_column()
+    for item in attributions:
+        drawn = strip(item, console, console.width - name_width - 2)
+        strips.add_row(Text(item.method, ink(item.method)), drawn)
+    console.print(strips)
+    if top:
+        console.print()
+        console.print(top_tables(attributions, console, top))
+
+
+def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
+    """What ``--json`` prints of one text: the scores asked for, of each method."""
+    from dataclasses import asdict
+
+    first = attributions[0]
+    return {
+        "text": first.text,
+        "model": first.model,
+        "prediction": asdict(first.prediction) if first.prediction else None,
+        "tokens": list(first.tokens),
+        "layer": first.layer,
+        "query": first.query,
+        "scores": {item.method: item.values.tolist() for item in attributions},
+        "options": {item.method: dict(item.options) for item in attributions},
+    }
+
+
+def check_target(file: Path, *, force: bool) -> None:
+    """Refuse to overwrite, and to write where there is no folder, before any work."""
+    if file.exists() and not force:
+        msg = f"{file} exists; choose another name, or overwrite it with --force"
+        raise InputError(msg)
+    if not file.absolute().parent.is_dir():
+        msg = f"the folder {file.absolute().parent} does not exist; make it first"
+        raise InputError(msg)
+
+
+def _save(attributions: Sequence[Attribution], file: Path) -> None:
+    import gzip
+
+    lines = [json.dumps(item.to_dict(), ensure_ascii=False) for item in attributions]
+    content = "\n".join(lines).encode() + b"\n"
+    file.write_bytes(gzip.compress(content, mtime=0) if file.suffix == ".gz" else content)
+    typer.echo(f"saved {len(lines)} attributions to {file}", err=True)

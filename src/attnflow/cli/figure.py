@@ -1,0 +1,199 @@
+"""``attnflow figure``: figures fit for print."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attnflow.cli import options
+from attnflow.cli.inputs import read_text
+from attnflow.errors import InputError
+
+if TYPE_CHECKING:
+    from attnflow.records import Attribution
+
+_LOOK = "Look"
+
+
+class Kind(StrEnum):
+    """The kinds of figures."""
+
+    GRAPH = "graph"
+    HEATMAP = "heatmap"
+    PRONOUNS = "pronouns"
+    HEADS = "heads"
+    IMAGE = "image"
+
+
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="The file: .svg, .pdf or .png.",
+        rich_help_panel="Output",
+    ),
+]
+Candidates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--candidate",
+        metavar="TOKEN",
+        help="For pronouns: a token of the text to look at; repeat for each.",
+        rich_help_panel="Question",
+    ),
+]
+Pronouns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pronoun",
+        metavar="WORD",
+        help="For pronouns: a word whose probability is shown; repeat for each.",
+        rich_help_panel="Question",
+        show_default="his, her",
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        metavar="WEIGHT",
+        help="For graph: leave out edges below this.",
+        rich_help_panel=_LOOK,
+        show_default="the strongest edges of each position",
+    ),
+]
+Values = Annotated[
+    bool, typer.Option("--values", help="Write the numbers into cells.", rich_help_panel=_LOOK)
+]
+Relative = Annotated[
+    bool,
+    typer.Option(
+        "--relative",
+        help="For heatmap: stretch colours over each layer.",
+        rich_help_panel=_LOOK,
+    ),
+]
+Theme = Annotated[
+    options.Theme,
+    typer.Option("--theme", metavar="light|dark", help="The colours.", rich_help_panel=_LOOK),
+]
+Dpi = Annotated[
+    int,
+    typer.Option(
+        "--dpi", min=20, max=1200, metavar="N", help="Of PNG files.", rich_help_panel=_LOOK
+    ),
+]
+
+
+def figure(  # noqa: PLR0913 - one argument an option
+    kind: Annotated[
+        Kind,
+        typer.Argument(
+            metavar="KIND", help="graph, heatmap, pronouns, heads or image.", show_default=False
+        ),
+    ],
+    text: options.OneText = None,
+    *,
+    output: Output,
+    file: options.File = None,
+    model: options.Model = None,
+    truncate: options.Truncate = False,
+    method: options.Methods = None,
+    layer: options.Layer = -1,
+    query: options.Query = None,
+    residual: options.Residual = None,
+    candidate: Candidates = None,
+    pronoun: Pronouns = None,
+    words: options.Words = False,
+    threshold: Threshold = None,
+    values: Values = False,
+    relative: Relative = False,
+    theme: Theme = options.Theme.LIGHT,
+    dpi: Dpi = 200,
+    force: options.Force = False,
+) -> None:
+    """Draw a figure fit for print: one panel a method.
+
+    graph: layers, tokens and edges between them. heatmap: layers × tokens. heads: the heads of a
+    layer × tokens. pronouns: layers × a few tokens. image: patches over the picture.
+
+    Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
+    """
+    from attnflow.figures import figure as compose
+    from attnflow.figures import save
+    from attnflow.figures.files import check_file
+
+    chosen = read_text(text, file)
+    check_file(output, force=force)
+    look = _look(kind, threshold=threshold, candidates=candidate, values=values, relative=relative)
+    asked = {
+        "layer": layer,
+        "query": options.query_of(query),
+        "residual": residual,
+        "truncate": truncate,
+        "heads": "each" if kind is Kind.HEADS else "mean",
+    }
+    results = _results(kind, chosen, model, method, asked, words=words)
+    if kind is Kind.PRONOUNS:
+        look["probabilities"] = _probabilities(results[0], pronoun)
+    made = compose(str(kind), *results, theme=str(theme), **look)
+    save(made, output, force=force, dpi=dpi)
+    typer.echo(f"saved {output}", err=True)
+
+
+def _look(kind: Kind, **given: Any) -> dict[str, Any]:
+    """The options of the kind that were given; one that it doesn't have is an error."""
+    known = {
+        Kind.GRAPH: ("threshold",),
+        Kind.HEATMAP: ("values", "relative"),
+        Kind.HEADS: ("values",),
+        Kind.PRONOUNS: ("candidates", "values"),
+        Kind.IMAGE: (),
+    }[kind]
+    chosen = {name: value for name, value in given.items() if value not in (None, False)}
+    for name in chosen:
+        if name not in known:
+            msg = f"--{name.rstrip('s') if name == 'candidates' else name} is not for {kind}"
+            raise InputError(msg)
+    return chosen
+
+
+def _results(
+    kind: Kind,
+    text: str,
+    model: str | None,
+    method: list[options.Method] | None,
+    asked: dict[str, Any],
+    *,
+    words: bool,
+) -> list[Attribution]:
+    from attnflow.cli.explain import explained
+
+    if kind is not Kind.GRAPH:
+        return explained([text], model, method, asked, words=words)[0]
+    whole = explained([text], model, method, {**asked, "query": "all"}, words=words)[0]
+    return whole if asked["query"] is None else [_focused(item, asked["query"]) for item in whole]
+
+
+def _focused(attribution: Attribution, query: int | str) -> Attribution:
+    from dataclasses import replace
+
+    from attnflow.models.positions import find
+
+    return replace(attribution, query=find(query, attribution.tokens))
+
+
+def _probabilities(of: Attribution, pronouns: list[str] | None) -> dict[str, float] | None:
+    """How likely the model found each pronoun; by default his and her, if it thought of both."""
+    said = dict(of.prediction.alternatives) if of.prediction else {}
+    wanted = pronouns or ["his", "her"]
+    missing = [word for word in wanted if word not in said]
+    if missing and pronouns:
+        msg = f"--pronoun {missing[0]} is none of the words the model thought of: {', '.join(said)}"
+        raise InputError(msg)
+    return None if missing else {word: said[word] for word in wanted}

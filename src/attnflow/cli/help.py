@@ -1,0 +1,62 @@
+"""Help pages as plain text, grouped.
+
+Typer's own pages, drawn with rich, cost more time than the rest of the program's start.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+ARGUMENTS = "Arguments"
+OPTIONS = "Options"
+ORDER = (ARGUMENTS, "Input", "Question", "Look", "Output")
+
+
+def write_options(command: Any, context: Any, formatter: Any) -> None:
+    """Arguments, then the groups of options, those of no group last."""
+    groups: dict[str, list[tuple[str, str]]] = {name: [] for name in ORDER}
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is not None:
+            usual = ARGUMENTS if parameter.param_type_name == "argument" else OPTIONS
+            panel = getattr(parameter, "rich_help_panel", None) or usual
+            groups.setdefault(panel, []).append(record)
+    groups[OPTIONS] = groups.pop(OPTIONS, [])
+    for name, records in groups.items():
+        if records:
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+
+class Command(TyperCommand):
+    """A command with grouped options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write them."""
+        write_options(self, ctx, formatter)
+
+
+class Program(TyperGroup):
+    """Commands in groups, in the order they were added."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names in the order they were added."""
+        return list(self.commands)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write commands, then options."""
+        self.format_commands(ctx, formatter)
+        write_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each group with the first sentences of its commands."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.commands[name]
+            panel = getattr(command, "rich_help_panel", None) or "Commands"
+            groups.setdefault(str(panel), []).append((name, command.get_short_help_str(200)))
+        for panel, records in groups.items():
+            with formatter.section(panel):
+                formatter.write_dl(records)

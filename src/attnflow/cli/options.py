@@ -1,0 +1,160 @@
+"""Options that several commands share: the same thing has the same name everywhere."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attnflow.errors import InputError
+
+
+class Method(StrEnum):
+    """The methods by name."""
+
+    RAW = "raw"
+    ROLLOUT = "rollout"
+    FLOW = "flow"
+
+
+class Theme(StrEnum):
+    """The looks of a figure."""
+
+    LIGHT = "light"
+    DARK = "dark"
+
+
+_INPUT = "Input"
+_QUESTION = "Question"
+_OUTPUT = "Output"
+
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TEXT",
+        help="Texts, each in quotes (for vision models: image files). - reads standard input.",
+        show_default=False,
+    ),
+]
+OneText = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TEXT",
+        help="The text, in quotes (for vision models: an image file). - reads standard input.",
+        show_default=False,
+    ),
+]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        "-f",
+        metavar="FILE",
+        help="Read texts from a file, one a line.",
+        rich_help_panel=_INPUT,
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="A Hugging Face name or a folder; the model shipped with attnflow if not given.",
+        rich_help_panel=_INPUT,
+        show_default=False,
+    ),
+]
+Methods = Annotated[
+    list[Method] | None,
+    typer.Option(
+        "--method",
+        metavar="METHOD",
+        help="raw, rollout or flow; repeat for several.",
+        rich_help_panel=_QUESTION,
+        show_default="all three",
+    ),
+]
+Layer = Annotated[
+    int,
+    typer.Option(
+        "--layer",
+        "-l",
+        metavar="N",
+        help="1 … L, or negative from the top.",
+        rich_help_panel=_QUESTION,
+    ),
+]
+Query = Annotated[
+    str | None,
+    typer.Option(
+        "--query",
+        "-q",
+        metavar="TOKEN",
+        help="The position asked about: a token or its number, from 0.",
+        rich_help_panel=_QUESTION,
+        show_default="where the model decides: CLS, the mask, the last token",
+    ),
+]
+Heads = Annotated[
+    str,
+    typer.Option(
+        "--heads",
+        metavar="HEADS",
+        help="mean, max, min, each, or numbers: 0,3.",
+        rich_help_panel=_QUESTION,
+    ),
+]
+Residual = Annotated[
+    float | None,
+    typer.Option(
+        "--residual",
+        metavar="SHARE",
+        help="The share of the identity, 0 to 1.",
+        rich_help_panel=_QUESTION,
+        show_default="0.5; 0 for raw",
+    ),
+]
+Truncate = Annotated[
+    bool,
+    typer.Option(
+        "--truncate", help="Cut texts that are too long for the model.", rich_help_panel=_INPUT
+    ),
+]
+Words = Annotated[
+    bool,
+    typer.Option("--words", "-w", help="Words instead of tokens.", rich_help_panel=_OUTPUT),
+]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print JSON and nothing else, one line a text.", rich_help_panel=_OUTPUT
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite files that exist.", rich_help_panel=_OUTPUT),
+]
+
+
+def heads_of(given: str) -> Any:
+    """``mean`` and the like as they are; ``0,3`` as head numbers."""
+    if given in ("mean", "max", "min", "each"):
+        return given
+    try:
+        return [int(part) for part in given.split(",")]
+    except ValueError:
+        msg = f"--heads {given!r} is unknown; give mean, max, min, each, or numbers such as 0,3"
+        raise InputError(msg) from None
+
+
+def query_of(given: str | None) -> int | str | None:
+    """A number where it is one, else a token."""
+    if given is None:
+        return None
+    try:
+        return int(given)
+    except ValueError:
+        return given

@@ -1,0 +1,1 @@
+"""Attributions as text for terminals: any width, with colours and without."""

@@ -1,0 +1,41 @@
+"""What is explained: text, model, prediction, the position asked about."""
+
+from __future__ import annotations
+
+from rich.console import Group
+from rich.text import Text
+
+from attnflow.labels import clip, printable
+from attnflow.records import Attribution, Prediction
+
+
+def header(attribution: Attribution) -> Group:
+    """Three lines that say what follows."""
+    title = Text(printable(attribution.text), style="bold", overflow="ellipsis", no_wrap=True)
+    return Group(title, *_said(attribution.prediction), _asked(attribution))
+
+
+def _said(prediction: Prediction | None) -> list[Text]:
+    if prediction is None:
+        return []
+    line = Text("→ ", style="dim")
+    line.append(printable(prediction.label), style="bold")
+    line.append(f" {prediction.probability:.1%}")
+    others = [
+        f"{clip(label, 20)} {probability:.1%}"
+        for label, probability in prediction.alternatives[1:4]
+        if probability >= 0.0005
+    ]
+    if others:
+        line.append("   " + ", ".join(others), style="dim")
+    return [line]
+
+
+def _asked(attribution: Attribution) -> Text:
+    source = clip(attribution.tokens[attribution.query], 24)
+    layer = f"layer {attribution.layer} of {max(attribution.layers)}"
+    heads = attribution.options.get("heads", "mean")
+    note = "" if heads == "mean" else f", heads {heads}"
+    if attribution.options.get("correction"):
+        note += f", corrected ({attribution.options['correction']})"
+    return Text(f"from {source} at {layer}{note} · {attribution.model}", style="dim")
