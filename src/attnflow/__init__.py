@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnflow.functions import flow, raw, rollout
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution
+    from attnflow.routing import Routes, routes
     from attnflow.tracing import FlowTrace, trace
 
 __version__ = "0.1.0"
@@ -24,6 +25,8 @@ _HOME = {
     "raw": "attnflow.functions",
     "rollout": "attnflow.functions",
     "flow": "attnflow.functions",
+    "routes": "attnflow.routing",
+    "Routes": "attnflow.routing",
     "trace": "attnflow.tracing",
     "FlowTrace": "attnflow.tracing",
 }
@@ -31,12 +34,14 @@ _HOME = {
 __all__ = [
     "Attribution",
     "FlowTrace",
+    "Routes",
     "__version__",
     "explain",
     "flow",
     "load_model",
     "raw",
     "rollout",
+    "routes",
     "trace",
 ]
 

@@ -86,3 +86,10 @@ def clip(token: str, width: int) -> str:
             break
         side.append(part)
     return "".join(head) + "…" + "".join(reversed(tail))
+
+
+def isolated(label: str) -> str:
+    """The label such that right-to-left letters in it don't reorder what stands beside it."""
+    if any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in label):
+        return f"\u2068{label}\u2069"
+    return label

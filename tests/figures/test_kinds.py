@@ -1,7 +1,5 @@
 """Every kind: all tokens are there as text, nothing is swapped, and what is drawn is the scores."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
@@ -12,6 +10,7 @@ from attnflow.errors import InputError
 from attnflow.figures import KINDS, draw, figure
 from attnflow.figures.axes import relative
 from attnflow.records import PatchGrid
+from attnflow.tracing import Edge, FlowTrace, Route
 from drawn import attribution, svg_texts
 
 SHORT = ["[CLS]", "the", "keys", "to", "cabinets"]
@@ -129,15 +128,9 @@ def test_graph_shows_routes_and_the_cut(tmp_path):
     flows = np.zeros((2, 5, 5))
     flows[1, 0, 3] = flows[0, 3, 2] = 0.25
     flows[1, 0, 0] = flows[0, 0, 2] = 0.125
-    routes = (
-        SimpleNamespace(positions=(0, 3, 2), amount=0.25),
-        SimpleNamespace(positions=(0, 0, 2), amount=0.125),
-    )
-    cut = tuple(
-        SimpleNamespace(layer=1, query=query, key=2, capacity=capacity)
-        for query, capacity in ((3, 0.25), (0, 0.125))
-    )
-    trace = SimpleNamespace(value=0.375, edges=flows, cut=cut, routes=routes)
+    routes = (Route((0, 3, 2), 0.25), Route((0, 0, 2), 0.125))
+    cut = (Edge(1, 3, 2, 0.25), Edge(1, 0, 2, 0.125))
+    trace = FlowTrace(2, 0, 2, 0, 0.375, flows, cut, 0.0, routes)
     made = figure("graph", attribution(SHORT, layers=2), trace=trace)
     ax = made.axes[-1]
     assert set(edges_of(ax)) == {

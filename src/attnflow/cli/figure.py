@@ -14,6 +14,7 @@ from attnflow.errors import InputError
 
 if TYPE_CHECKING:
     from attnflow.records import Attribution
+    from attnflow.tracing import FlowTrace
 
 _LOOK = "Look"
 
@@ -36,6 +37,16 @@ Output = Annotated[
         metavar="FILE",
         help="The file: .svg, .pdf or .png.",
         rich_help_panel="Output",
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        "-t",
+        metavar="TOKEN",
+        help="For graph: add the routes and the bottleneck of the flow to this token.",
+        rich_help_panel="Question",
     ),
 ]
 Candidates = Annotated[
@@ -107,6 +118,7 @@ def figure(  # noqa: PLR0913 - one argument an option
     layer: options.Layer = -1,
     query: options.Query = None,
     residual: options.Residual = None,
+    to: To = None,
     candidate: Candidates = None,
     pronoun: Pronouns = None,
     words: options.Words = False,
@@ -139,6 +151,8 @@ def figure(  # noqa: PLR0913 - one argument an option
         "heads": "each" if kind is Kind.HEADS else "mean",
     }
     results = _results(kind, chosen, model, method, asked, words=words)
+    if to is not None:
+        look["trace"] = _trace(kind, chosen, model, asked, to, words=words)
     if kind is Kind.PRONOUNS:
         look["probabilities"] = _probabilities(results[0], pronoun)
     made = compose(str(kind), *results, theme=str(theme), **look)
@@ -178,6 +192,20 @@ def _results(
         return explained([text], model, method, asked, words=words)[0]
     whole = explained([text], model, method, {**asked, "query": "all"}, words=words)[0]
     return whole if asked["query"] is None else [_focused(item, asked["query"]) for item in whole]
+
+
+def _trace(
+    kind: Kind, text: str, model: str | None, asked: dict[str, Any], to: str, *, words: bool
+) -> FlowTrace:
+    import attnflow
+
+    if kind is not Kind.GRAPH or words:
+        msg = f"--to is not for {kind}" if kind is not Kind.GRAPH else "--to is not for --words"
+        raise InputError(msg)
+    residual = 0.5 if asked["residual"] is None else asked["residual"]
+    rest = {name: asked[name] for name in ("layer", "query", "truncate")}
+    target = options.number_or_text(to)
+    return attnflow.routes(text, model, to=target, residual=residual, **rest).trace
 
 
 def _focused(attribution: Attribution, query: int | str) -> Attribution:

@@ -41,7 +41,7 @@ class Command(TyperCommand):
 class Program(TyperGroup):
     """Commands in groups, in the order they were added."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: Any) -> list[str]:
         """Names in the order they were added."""
         return list(self.commands)
 

@@ -107,6 +107,15 @@ Heads = Annotated[
         rich_help_panel=_QUESTION,
     ),
 ]
+MergedHeads = Annotated[
+    str,
+    typer.Option(
+        "--heads",
+        metavar="HEADS",
+        help="mean, max, min, or numbers: 0,3.",
+        rich_help_panel=_QUESTION,
+    ),
+]
 Residual = Annotated[
     float | None,
     typer.Option(
@@ -152,8 +161,11 @@ def heads_of(given: str) -> Any:
 
 def query_of(given: str | None) -> int | str | None:
     """A number where it is one, else a token."""
-    if given is None:
-        return None
+    return None if given is None else number_or_text(given)
+
+
+def number_or_text(given: str) -> int | str:
+    """A position where it is a number, else a token."""
     try:
         return int(given)
     except ValueError:

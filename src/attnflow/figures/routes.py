@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,14 +14,13 @@ from attnflow.figures.style import Theme
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    FlowTrace = Any
+    from attnflow.tracing import FlowTrace
 
 
 def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, most: int = 5) -> None:
-    """The flow on every edge in grey, the ``most`` largest routes in colour, the cut in dashes."""
+    """The flow on every edge in grey, the ``most`` largest routes in colour, the cut dotted."""
     flows = np.asarray(trace.edges)
-    depth = len(trace.routes[0].positions) - 1 if trace.routes else len(flows)
-    flows = flows[:depth]
+    depth = trace.layer - trace.to_layer
     largest = float(flows.max(initial=0.0)) or 1.0
     carried = np.zeros_like(flows)
     for route in trace.routes[:most]:
@@ -33,14 +32,14 @@ def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, mos
     colour = graph.Lines(theme.method("flow"), 3, largest)
     graph.edges(ax, carried, range(len(tokens)), colour)
     _mark_cut(ax, trace, theme)
-    source, sink = (trace.routes[0].positions[end] for end in (0, -1)) if trace.routes else (0, 0)
-    axes.token_rows(ax, tokens, theme, bold=sink)
-    names = ["input", *(f"L{layer + 1}" for layer in range(depth))]
+    axes.token_rows(ax, tokens, theme, bold=trace.key)
+    names = [f"L{layer}" if layer else "input" for layer in range(trace.to_layer, trace.layer + 1)]
     axes.columns(ax, names, theme.muted, every=axes.thinning(len(names), 10))
-    axes.heading(ax, f"Routes to {axes.label(tokens[sink])}", theme, "flow")
+    axes.heading(ax, f"Routes to {axes.label(tokens[trace.key])}", theme, "flow")
     shown = sum(route.amount for route in trace.routes[:most])
-    what = f"flow {trace.value:.3g} from {axes.label(tokens[source])}; dashed: bottleneck"
-    axes.note(ax, f"{what}; coloured: {shown / trace.value if trace.value else 0:.0%} of it", theme)
+    share = shown / trace.value if trace.value else 0
+    source = f"flow {trace.value:.2g} from {axes.label(tokens[trace.query])}"
+    axes.note(ax, f"{source}; coloured: {share:.0%}; dots: bottleneck", theme)
     axes.bare(ax, theme)
 
 
@@ -54,7 +53,10 @@ def _mark_cut(ax: Axes, trace: FlowTrace, theme: Theme) -> None:
     """Edges of the minimum cut: they are full, and no more can pass."""
     from matplotlib.collections import LineCollection
 
-    lines = [[(edge.layer, edge.query), (edge.layer - 1, edge.key)] for edge in trace.cut]
+    base = trace.to_layer
+    lines = [
+        [(edge.layer - base, edge.query), (edge.layer - base - 1, edge.key)] for edge in trace.cut
+    ]
     widths = [0.4 + 1.2 * edge.capacity for edge in trace.cut]
     ax.add_collection(
         LineCollection(

@@ -5,25 +5,32 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
-from attnflow.labels import clip, printable
+from attnflow.cli.terminal import label
+from attnflow.labels import isolated, printable
 from attnflow.records import Attribution, Prediction
 
 
 def header(attribution: Attribution) -> Group:
     """Three lines that say what follows."""
-    title = Text(printable(attribution.text), style="bold", overflow="ellipsis", no_wrap=True)
-    return Group(title, *_said(attribution.prediction), _asked(attribution))
+    return Group(title(attribution.text), *said(attribution.prediction), _asked(attribution))
 
 
-def _said(prediction: Prediction | None) -> list[Text]:
+def title(text: str) -> Text:
+    """The text, on one line."""
+    shown = isolated(printable(text))
+    return Text(shown, style="bold", overflow="ellipsis", no_wrap=True)
+
+
+def said(prediction: Prediction | None) -> list[Text]:
+    """What the model predicted, and what else it thought likely."""
     if prediction is None:
         return []
     line = Text("→ ", style="dim")
-    line.append(printable(prediction.label), style="bold")
+    line.append(label(prediction.label, 40), style="bold")
     line.append(f" {prediction.probability:.1%}")
     others = [
-        f"{clip(label, 20)} {probability:.1%}"
-        for label, probability in prediction.alternatives[1:4]
+        f"{label(name, 20)} {probability:.1%}"
+        for name, probability in prediction.alternatives[1:4]
         if probability >= 0.0005
     ]
     if others:
@@ -32,7 +39,7 @@ def _said(prediction: Prediction | None) -> list[Text]:
 
 
 def _asked(attribution: Attribution) -> Text:
-    source = clip(attribution.tokens[attribution.query], 24)
+    source = label(attribution.tokens[attribution.query], 24)
     layer = f"layer {attribution.layer} of {max(attribution.layers)}"
     heads = attribution.options.get("heads", "mean")
     note = "" if heads == "mean" else f", heads {heads}"

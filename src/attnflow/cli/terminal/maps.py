@@ -11,8 +11,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from attnflow.cli.terminal import paint
-from attnflow.labels import clip
+from attnflow.cli.terminal import label, paint
 from attnflow.records import Attribution
 
 LABEL = 18
@@ -49,11 +48,11 @@ def _number(value: float) -> Text:
 def heat_maps(attributions: Sequence[Attribution], console: Console) -> RenderableType:
     """One map a method, side by side as far as they fit; colours stretch over each layer."""
     first = attributions[0]
-    label = min(LABEL, max(cell_len(clip(token, LABEL)) for token in first.tokens))
+    names = min(LABEL, max(cell_len(label(token, LABEL)) for token in first.tokens))
     layers = len(first.layers)
-    cell = max(2, len(f"L{max(first.layers)}")) + 1 if layers * 4 < console.width - label else 1
+    cell = max(2, len(f"L{max(first.layers)}")) + 1 if layers * 4 < console.width - names else 1
     each = layers * cell + 2
-    across = max(1, (console.width - label - 2) // each)
+    across = max(1, (console.width - names - 2) // each)
     groups = [attributions[at : at + across] for at in range(0, len(attributions), across)]
     maps: list[RenderableType] = []
     for group in groups:
@@ -72,7 +71,7 @@ def _map(attributions: Sequence[Attribution], console: Console, cell: int) -> Ta
         table.add_row("", *(_layer_names(item, cell) for item in attributions))
     drawn = [_levels(item) for item in attributions]
     for at, token in enumerate(attributions[0].tokens):
-        name = Text(clip(token, LABEL), Style(bold=at == attributions[0].query))
+        name = Text(label(token, LABEL), Style(bold=at == attributions[0].query))
         rows = [
             _row(levels[:, at], item.method, cell, plain=paint.plain(console))
             for item, levels in zip(attributions, drawn, strict=True)

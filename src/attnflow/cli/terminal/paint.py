@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +15,14 @@ if TYPE_CHECKING:
 
 COLOURS = {"raw": (0, 158, 115), "rollout": (30, 125, 200), "flow": (222, 100, 10)}
 FALLBACK = (150, 110, 190)
-LOW = (98, 104, 112)  # a grey that is quiet on light and on dark backgrounds
+LOWEST = {  # where the colours start, near the terminal's background
+    "dark": (44, 48, 54),
+    "light": (226, 229, 233),
+    "unknown": (98, 104, 112),
+}
 BLOCKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
-UNSEEN = 0.06  # lower than this, a token keeps the terminal's own background
+UNSEEN = 0.2  # lower than this, a token keeps the terminal's own background
 
 
 def plain(console: Console) -> bool:
@@ -44,6 +49,14 @@ def levels(values: FloatArray, places: list[int]) -> FloatArray:
     return clipped
 
 
+def background() -> str:
+    """Whether the terminal is dark or light, as far as it says so."""
+    said = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    if not said.isdigit():
+        return "unknown"
+    return "light" if int(said) in (7, *range(9, 16)) else "dark"
+
+
 def style(level: float, method: str) -> Style:
     """The background of a level, with letters that can be read on it."""
     from rich.color import Color
@@ -51,13 +64,11 @@ def style(level: float, method: str) -> Style:
 
     if level < UNSEEN:
         return Style()
-    high = COLOURS.get(method, FALLBACK)
-    red, green, blue = (round(a + (b - a) * level) for a, b in zip(LOW, high, strict=True))
-    return Style(
-        color=Color.from_rgb(255, 255, 255),
-        bgcolor=Color.from_rgb(red, green, blue),
-        bold=level > 0.8,
-    )
+    low, high = LOWEST[background()], COLOURS.get(method, FALLBACK)
+    mixed = [round(a + (b - a) * level) for a, b in zip(low, high, strict=True)]
+    bright = 0.299 * mixed[0] + 0.587 * mixed[1] + 0.114 * mixed[2] > 150
+    letters = Color.from_rgb(0, 0, 0) if bright else Color.from_rgb(255, 255, 255)
+    return Style(color=letters, bgcolor=Color.from_rgb(*mixed), bold=level > 0.8)
 
 
 def ink(method: str) -> Style:

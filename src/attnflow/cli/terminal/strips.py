@@ -8,8 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from attnflow.cli.terminal import paint
-from attnflow.labels import clip
+from attnflow.cli.terminal import label, paint
 from attnflow.records import Attribution
 
 LONGEST = 24
@@ -28,7 +27,7 @@ def strip(attribution: Attribution, console: Console, width: int) -> Text:
 
 
 def _chip(token: str, level: float, method: str, *, colours: bool) -> Text:
-    name = clip(token, LONGEST)
+    name = label(token, LONGEST)
     if colours:
         return Text(f" {name} ", paint.style(level, method))
     return Text(f"{name}{paint.block(level)} ")

@@ -9,8 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnflow.cli.terminal import paint
-from attnflow.labels import clip
+from attnflow.cli.terminal import distinct, paint
 from attnflow.records import Attribution
 
 NARROWEST = 26  # a column with token, bar and number
@@ -32,8 +31,8 @@ def top_tables(attributions: Sequence[Attribution], console: Console, k: int) ->
 
 def _top(attribution: Attribution, width: int, k: int) -> Table:
     """Token, bar, number."""
-    rows = _ranked(attribution)[:k]
-    names = [clip(token, max(6, width // 3)) for token, _ in rows]
+    rows = _ranked(attribution, max(6, width // 3))[:k]
+    names = [name for name, _ in rows]
     room = width - max(map(cell_len, names), default=0) - 8
     largest = max((score for _, score in rows), default=0.0) or 1.0
     table = Table.grid(padding=(0, 1, 0, 0))
@@ -47,9 +46,10 @@ def _top(attribution: Attribution, width: int, k: int) -> Table:
     return table
 
 
-def _ranked(attribution: Attribution) -> list[tuple[str, float]]:
+def _ranked(attribution: Attribution, width: int) -> list[tuple[str, float]]:
     """Tokens by score, highest first; single heads by their mean."""
     values = attribution.values
     merged = values.mean(0) if values.ndim == 2 else values
     order = sorted(range(len(merged)), key=lambda at: -merged[at])
-    return [(attribution.tokens[at], float(merged[at])) for at in order]
+    names = distinct(attribution.tokens, width)
+    return [(names[at], float(merged[at])) for at in order]

@@ -1,0 +1,114 @@
+"""The routes of a flow and its bottleneck, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from attnflow.cli.terminal import distinct, paint
+from attnflow.cli.terminal.header import said, title
+from attnflow.tracing import Edge, FlowTrace, Route
+
+if TYPE_CHECKING:
+    from attnflow.routing import Routes
+
+WIDTH = 16
+BAR = 12
+EDGES_SHOWN = 4  # of each layer of the cut
+
+
+def show_routes(found: Routes, console: Console, top: int) -> None:
+    """What flows, the largest routes, and the cut."""
+    trace, tokens = found.trace, distinct(found.tokens, WIDTH)
+    console.print(title(found.text))
+    for line in said(found.prediction):
+        console.print(line)
+    ink = paint.ink("flow")
+    line = Text("flow ")
+    line.append(f"{trace.value:.4f}", ink)
+    line.append(f" from {tokens[trace.query]} at layer {found.layer} to ")
+    line.append(tokens[trace.key], "bold")
+    console.print(line)
+    proof = "exact" if trace.gap <= 0 else f"exact to {trace.gap:.0e}"
+    console.print(Text(f"{proof} · {found.model}", style="dim"))
+    console.print()
+    if not trace.routes:
+        console.print("no route: nothing flows between them")
+        return
+    console.print(_routes(trace, tokens, top))
+    rest = trace.routes[top:]
+    if rest:
+        left = sum(route.amount for route in rest)
+        more = f"{len(rest)} smaller routes carry the other {left / trace.value:.1%}"
+        console.print(Text(f"{more} (--top N shows more)", style="dim"))
+    console.print()
+    _show_cut(trace, tokens, console)
+
+
+def _routes(trace: FlowTrace, tokens: Sequence[str], top: int) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(width=BAR, no_wrap=True)
+    table.add_column()
+    largest = trace.routes[0].amount
+    for route in trace.routes[:top]:
+        drawn = Text(paint.bar(route.amount / largest, BAR), paint.ink("flow"))
+        table.add_row(f"{route.amount:.4f}", drawn, _path(route, tokens, trace.to_layer))
+    return table
+
+
+def _path(route: Route, tokens: Sequence[str], base: int) -> Text:
+    """From the input up; a token that a route stays on for several layers is named once."""
+    upward = list(enumerate(reversed(route.positions), start=base))
+    line = Text()
+    for position, stay in groupby(upward, key=lambda step: step[1]):
+        layers = [layer for layer, _ in stay]
+        if line:
+            line.append(" → ", "dim")
+        line.append(tokens[position], "bold")
+        line.append(f" {_span(layers)}", "dim")
+    return line
+
+
+def _span(layers: Sequence[int]) -> str:
+    names = ["input" if layer == 0 else f"L{layer}" for layer in (layers[0], layers[-1])]
+    return names[0] if len(layers) == 1 else f"{names[0]}–{names[1].removeprefix('L')}"
+
+
+def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None:
+    """The edges of the minimum cut, layer by layer, the largest first."""
+    line = Text("bottleneck", "bold")
+    line.append(f": {_count(len(trace.cut), 'edge')}, full; no more can pass", "not bold")
+    console.print(line)
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    by_layer = sorted(trace.cut, key=lambda edge: (-edge.layer, -edge.capacity))
+    for layer, group in groupby(by_layer, key=lambda edge: edge.layer):
+        edges = list(group)
+        below = "input" if layer == 1 else f"L{layer - 1}"
+        total = sum(edge.capacity for edge in edges)
+        table.add_row(f"{below} → L{layer}", f"{total:.4f}", _edges(edges, tokens))
+    console.print(table)
+
+
+def _edges(edges: Sequence[Edge], tokens: Sequence[str]) -> Text:
+    line = Text()
+    for edge in edges[:EDGES_SHOWN]:
+        if line:
+            line.append(", ", "dim")
+        line.append(f"{tokens[edge.key]} → {tokens[edge.query]}")
+        line.append(f" {edge.capacity:.3f}", "dim")
+    if len(edges) > EDGES_SHOWN:
+        line.append(f", and {len(edges) - EDGES_SHOWN} more", "dim")
+    return line
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
