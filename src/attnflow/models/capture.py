@@ -285,11 +285,12 @@ class Capture(TorchFunctionMode):
 
     def _finish(self, attention: Tensor, *, sink: bool) -> tuple[Tensor, Tensor]:
         """Rows in float32 that sum to 1, heads fused; and what the rows summed to before."""
+        rounded = attention.dtype in (torch.float16, torch.bfloat16)
         attention = attention.detach().to(torch.promote_types(attention.dtype, torch.float32))
         sums = attention.sum(-1)
         if sink:
             attention = _give_sink_to_self(attention, sums)
-        else:
+        elif rounded:  # probabilities of half precision sum to 1 only roughly
             attention = attention / sums.clamp_min(torch.finfo(sums.dtype).tiny).unsqueeze(-1)
         return (attention if self.wanted.fuse is None else self.wanted.fuse(attention)), sums
 
@@ -326,20 +327,22 @@ def _probabilities(
     rows: Sequence[int] | None = None,
 ) -> Tensor:
     """What `F.scaled_dot_product_attention` weighs values by, in float32 or better."""
-    width, length = query.size(-1), query.size(-2)
     chosen = slice(None) if rows is None else _as_index(rows)
     dtype = torch.promote_types(query.dtype, torch.float32)
-    scores = query[..., chosen, :].to(dtype) @ key.to(dtype).transpose(-2, -1)
-    scores = scores * (1 / math.sqrt(width) if scale is None else scale)
+    scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
+    scores = (query[..., chosen, :].to(dtype) * scale) @ key.to(dtype).transpose(-2, -1)
     if causal:
-        visible = torch.ones(length, key.size(-2), dtype=torch.bool, device=query.device).tril()
-        scores = scores.masked_fill(~visible[chosen], -math.inf)
-    if mask is not None:
-        mask = mask[..., chosen, :] if mask.size(-2) > 1 else mask
-        is_bool = mask.dtype == torch.bool
-        scores = scores.masked_fill(~mask, -math.inf) if is_bool else scores + mask
-    blind = (scores == -math.inf).all(-1, keepdim=True)  # padding that sees nothing
-    return scores.softmax(-1).masked_fill(blind, 0.0)
+        size = (query.size(-2), key.size(-2))
+        visible = torch.ones(size, dtype=torch.bool, device=query.device).tril()
+        mask = visible if mask is None else mask
+    if mask is None:
+        return scores.softmax(-1)
+    mask = mask[..., chosen, :] if mask.size(-2) > 1 else mask
+    if mask.dtype == torch.bool:
+        mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)
+    probabilities = scores.add_(mask).softmax(-1)
+    blind = (mask == -math.inf).all(-1, keepdim=True)  # padding that sees nothing
+    return probabilities.masked_fill(blind, 0.0) if bool(blind.any()) else probabilities
 
 
 def _as_index(rows: Sequence[int]) -> slice | list[int]:

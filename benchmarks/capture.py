@@ -1,0 +1,107 @@
+"""What reading attention costs: time beside eager attention, and memory beside the model.
+
+    python benchmarks/capture.py
+
+Models are built from configurations with random weights: their shape decides, not what they learned.
+"""
+
+import gc
+import time
+from functools import partial
+from pathlib import Path
+
+import torch
+from transformers import BertConfig, BertModel
+
+import attnflow
+from attnflow.models.capture import Capture, Wanted
+
+MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536}
+SHAPES = {
+    "MiniLM, 16 × 32": (MINILM, 16, 32),
+    "MiniLM, 4 × 128": (MINILM, 4, 128),
+    "MiniLM, 1 × 512": (MINILM, 1, 512),
+    "BERT-base, 8 × 128": ({}, 8, 128),
+    "BERT-base, 1 × 512": ({}, 1, 512),
+}
+ROUNDS = 9
+
+
+def build(options, attention):
+    torch.manual_seed(0)
+    config = BertConfig(**options, num_attention_heads=12)
+    return BertModel._from_config(config, attn_implementation=attention).eval()
+
+
+def mean_heads(attention):
+    return attention.mean(1)
+
+
+def overhead(options, batch, length):
+    """Seconds of each way: the quickest of interleaved rounds, since other work only adds."""
+    fused, eager = build(options, "sdpa"), build(options, "eager")
+    ids = torch.randint(1000, 30000, (batch, length))
+    mask = torch.ones_like(ids)
+
+    def captured(wanted):
+        with Capture(wanted):
+            fused(ids, attention_mask=mask)
+
+    ways = {
+        "sdpa, nothing read": lambda: fused(ids, attention_mask=mask),
+        "eager, output_attentions": lambda: eager(ids, attention_mask=mask, output_attentions=True),
+        "captured, heads fused": lambda: captured(Wanted(fuse=mean_heads)),
+        "captured, every head": lambda: captured(Wanted()),
+    }
+    seconds = {name: [] for name in ways}
+    with torch.no_grad():
+        for _ in range(ROUNDS):
+            for name, way in ways.items():
+                start = time.perf_counter()
+                way()
+                seconds[name].append(time.perf_counter() - start)
+    return {name: min(times) for name, times in seconds.items()}
+
+
+def resident(name):
+    """A line of Linux' account of this process's memory, in GiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 2**20
+
+
+def memory_of(work):
+    """How far the process grows while it works, in GiB."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    before = resident("VmRSS")
+    work()
+    return resident("VmHWM") - before
+
+
+def memory():
+    """What explaining 512 tokens at MiniLM's shape needs."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.WordLevel({"[UNK]": 0, "word": 1}, unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, unk_token="[UNK]")
+    model = build(MINILM, "sdpa")
+    attnflow.explain("word word", (model, tokenizer))  # compile before measuring
+    for method in ("rollout", "flow"):
+        work = partial(attnflow.explain, "word " * 512, (model, tokenizer), method=method)
+        print(f"512 tokens, {method}: {memory_of(work):.2f} GiB beside the model")
+
+
+def main():
+    memory()
+    print(f"{'shape':20} {'way':26} {'seconds':>8} {'of eager':>9}")
+    for name, shape in SHAPES.items():
+        seconds = overhead(*shape)
+        eager = seconds["eager, output_attentions"]
+        for way, value in seconds.items():
+            print(f"{name:20} {way:26} {value:8.3f} {value / eager:8.2f}×")
+
+
+if __name__ == "__main__":
+    main()
