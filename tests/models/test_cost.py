@@ -60,9 +60,9 @@ def test_capture_is_within_30_percent_of_eager_attention():
             fused(ids, attention_mask=mask)
 
     def seconds(work):
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     def ratio():
         rounds = [
@@ -71,5 +71,8 @@ def test_capture_is_within_30_percent_of_eager_attention():
         ]
         return min(c for c, _ in rounds) / min(e for _, e in rounds)
 
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # CPU seconds of one thread are the same beside other work
     with torch.no_grad():
         assert any(ratio() < 1.3 for _ in range(5))  # again where other work disturbed the clock
+    torch.set_num_threads(threads)
