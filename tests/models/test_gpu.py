@@ -1,0 +1,46 @@
+"""A model on a GPU gives what it gives on the CPU."""
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import attnflow
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_text_models(name, attention, precision):
+    tokenizer = tiny.word_piece() if name == "bert" else tiny.plain()
+    texts = [tiny.TEXT, "the cat"]
+    model = tiny.build(name, attention).to(precision)
+    expected = attnflow.explain(texts, (model, tokenizer), method="rollout")
+    found = attnflow.explain(texts, (model.to("cuda"), tokenizer), method="rollout")
+    tolerance = 1e-5 if precision == torch.float32 else 2e-2
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, rtol=tolerance, atol=tolerance)
+        assert one.statistics["model"]["device"] == "cuda:0"
+
+
+def test_encoder_decoders():
+    tokenizer = tiny.word_piece()
+    tokenizer.eos_token = "[SEP]"
+    model = tiny.build("t5")
+    options = {"target": "the cat is", "method": "rollout"}
+    expected = attnflow.explain(tiny.TEXT, (model, tokenizer), **options)
+    found = attnflow.explain(tiny.TEXT, (model.to("cuda"), tokenizer), **options)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
+
+
+def test_images():
+    from transformers import ViTImageProcessorPil
+
+    picture = np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8)
+    processor = ViTImageProcessorPil(size={"height": 32, "width": 32})
+    model = tiny.build("vit")
+    expected = attnflow.explain(picture, (model, processor), method="rollout")
+    found = attnflow.explain(picture, (model.to("cuda"), processor), method="rollout")
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-4)
