@@ -36,6 +36,8 @@ class Network(NamedTuple):
     demand: FloatArray  # [position] of layer 1, what the sink still takes from there
     reach: FloatArray  # [layer, position], a bound on what the node can send to the sink
     share: FloatArray  # [layer, position], what it can send without crossing other columns
+    room: FloatArray  # [position], what a position of the layer being filled still takes
+    open: IntArray  # [order], the positions that still take something
     level: IntArray  # [layer, position], the distance to the sink; 0 unreached, −1 used up
     arc: IntArray  # [layer, position], the next edge to try
     reached: IntArray  # [layer, order], positions in the order in which a search reached them
@@ -63,6 +65,8 @@ def make_network(capacity: FloatArray) -> Network:
         demand=np.zeros(size),
         reach=np.zeros(nodes),
         share=np.zeros(nodes),
+        room=np.zeros(size),
+        open=np.zeros(size, np.int32),
         level=np.zeros(nodes, np.int32),
         arc=np.zeros(nodes, np.int32),
         reached=np.zeros(nodes, np.int32),

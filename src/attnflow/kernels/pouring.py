@@ -17,32 +17,50 @@ from attnflow.kernels.network import NEGLIGIBLE, IntArray, Network
 @njit(cache=True, nogil=True)
 def pour(network: Network, top: int, sink: int, order: IntArray, low: int, high: int) -> float:
     """Send the excess of the top layer down; returns what arrived at the sink."""
-    residual, excess = network.residual, network.excess
+    residual, excess, room, open_keys = (
+        network.residual,
+        network.excess,
+        network.room,
+        network.open,
+    )
     touched, parents, senders = network.touched, network.parents, network.senders
     for layer in range(top, 1, -1):
+        below = layer - 1
         for key in range(low, high):
-            excess[layer - 1, key] = 0.0
+            excess[below, key] = 0.0
         for generous in range(2):
             limit = network.reach if generous else network.share
+            count = 0
+            for key in range(low, high):
+                room[key] = limit[below, key] - excess[below, key]
+                if room[key] > NEGLIGIBLE:
+                    open_keys[count] = key
+                    count += 1
             for place in range(order.shape[0]):
                 query = order[place]
                 if query < low or query >= high or excess[layer, query] <= NEGLIGIBLE:
                     continue
                 left = excess[layer, query]
-                for turn in range(low - 2, high):
-                    key = turn if turn >= low else (sink if turn == low - 2 else query)
-                    room = limit[layer - 1, key] - excess[layer - 1, key]
-                    amount = min(left, min(residual[layer - 1, query, key], room))
+                entry = -2
+                while entry < count:
+                    key = open_keys[entry] if entry >= 0 else (sink if entry == -2 else query)
+                    amount = min(left, min(residual[below, query, key], room[key]))
                     if amount > NEGLIGIBLE:
-                        residual[layer - 1, query, key] -= amount
-                        excess[layer - 1, key] += amount
-                        if not touched[layer - 1, query, key]:
-                            touched[layer - 1, query, key] = 1
-                            parents[layer - 1, key, senders[layer - 1, key]] = query
-                            senders[layer - 1, key] += 1
+                        residual[below, query, key] -= amount
+                        excess[below, key] += amount
+                        room[key] -= amount
+                        if not touched[below, query, key]:
+                            touched[below, query, key] = 1
+                            parents[below, key, senders[below, key]] = query
+                            senders[below, key] += 1
                         left -= amount
                         if left <= NEGLIGIBLE:
                             break
+                    if entry >= 0 and room[key] <= NEGLIGIBLE:
+                        count -= 1
+                        open_keys[entry] = open_keys[count]
+                    else:
+                        entry += 1
                 excess[layer, query] = left
             if layer == 2:
                 break  # the share of layer 1 is its reach
