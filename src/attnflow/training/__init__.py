@@ -1,0 +1,1 @@
+"""Training the models of the reproduction: verb number, and sentiment for Table 3."""
