@@ -9,15 +9,13 @@ from typing import Any
 from attnflow.arrays import like
 from attnflow.batches import BoolArray, real_tokens, solve_batch
 from attnflow.edges import EdgeOptions
-from attnflow.edges.checks import split_layers
+from attnflow.edges.checks import Attention, split_layers
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.methods import Answer, Effort
 from attnflow.question import Selection, ask
 from attnflow.records import Array
 from attnflow.task import Task
-
-Attention = Array | Sequence[Array]
 
 
 def raw(

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnflow.arrays import to_numpy
 from attnflow.edges import EDGES, EdgeOptions
-from attnflow.edges.checks import check_probabilities, split_layers
+from attnflow.edges.checks import Attention, check_probabilities, split_layers
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.question import ask
 from attnflow.records import AttentionRecord, FloatArray, LayeredGraph
-
-if TYPE_CHECKING:
-    from attnflow.functions import Attention
 
 
 @dataclass(frozen=True)

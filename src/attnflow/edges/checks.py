@@ -8,11 +8,15 @@ from attnflow.arrays import HALF_PRECISIONS, check_float, double, namespace, pre
 from attnflow.errors import InputError
 from attnflow.records import Array
 
+Attention = Array | Sequence[Array]
+
 ROW_SUM_TOLERANCE = 1e-3
-HALF_ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits: a row of 512 sums to 1 only that closely
+HALF_Attention = Array | Sequence[Array]
+
+ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits: a row of 512 sums to 1 only that closely
 
 
-def split_layers(attention: Array | Sequence[Array], *, batched: bool) -> tuple[Array, ...]:
+def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:
     """One array a layer: ``[head, query, key]`` or ``[query, key]``, after any batch axis."""
     layers = tuple(attention)
     if not layers:
