@@ -11,9 +11,7 @@ from attnflow.records import Array
 Attention = Array | Sequence[Array]
 
 ROW_SUM_TOLERANCE = 1e-3
-HALF_Attention = Array | Sequence[Array]
-
-ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits: a row of 512 sums to 1 only that closely
+HALF_ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits: a row of 512 sums to 1 only that closely
 
 
 def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:

@@ -1,0 +1,198 @@
+"""What commands print and write, against the library's own answers."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+
+import attnflow
+from attnflow.evaluation.agreement import spearman
+
+TEXT = "the keys to the cabinet"
+TOKENS = ["[CLS]", "the", "keys", "to", "the", "cabinet", "[SEP]"]
+METHODS = ("raw", "rollout", "flow")
+
+
+def without_colours(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def test_explain_json_is_what_the_library_says(run, folder):
+    ran = run("explain", TEXT, "-m", folder, "--json", "--layer", "2", "--query", "keys")
+    assert ran.code == 0
+    said = json.loads(ran.out)
+    assert said["tokens"] == TOKENS
+    assert (said["layer"], said["query"]) == (2, 2)
+    for method in METHODS:
+        expected = attnflow.explain(TEXT, folder, method=method, layer=2, query=2)
+        np.testing.assert_allclose(said["scores"][method], expected.values, atol=1e-6)
+        assert said["prediction"]["label"] == expected.prediction.label
+
+
+def test_explain_many_texts_from_arguments_a_file_and_standard_input(
+    run, process, folder, tmp_path
+):
+    texts = [TEXT, "a cat"]
+    file = tmp_path / "texts.txt"
+    file.write_text("\n\n".join(texts) + "\n", encoding="utf-8")
+    common = ("--json", "-m", folder, "--method", "raw")
+    given = run("explain", *texts, *common)
+    assert [json.loads(line)["text"] for line in given.out.splitlines()] == texts
+    assert run("explain", "--file", file, *common).out == given.out
+    piped = process("explain", *common, stdin="\n".join(texts))
+    assert [json.loads(line)["text"] for line in piped.out.splitlines()] == texts
+    alone = json.loads(process("explain", "-", *common, stdin=TEXT).out)
+    first = json.loads(given.out.splitlines()[0])
+    assert alone["scores"]["raw"] == pytest.approx(first["scores"]["raw"], abs=1e-6)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("colour", [False, True])
+def test_explain_fits_the_terminal_and_shows_all_tokens(run, folder, columns, colour):
+    ran = run("explain", f"{TEXT} " * 4, "-m", folder, columns=columns, colour=colour)
+    assert ("\x1b[" in ran.out) == colour
+    shown = without_colours(ran.out)
+    assert max(map(cell_len, shown.splitlines())) <= columns
+    for method in METHODS:
+        assert re.search(rf"^{method} +\[CLS\]", shown, re.M)
+    assert shown.count("cabinet") >= 12
+    assert "LABEL_" in shown
+
+
+def test_no_color_wins_over_a_terminal(run, folder, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    ran = run("explain", TEXT, "-m", folder, colour=True)
+    assert not re.search(r"\x1b\[[0-9;]*(3|4)8;", ran.out)
+    assert "█" in ran.out
+
+
+def test_strip_is_strongest_where_the_score_is(run, folder):
+    shown = run("explain", TEXT, "-m", folder, "--method", "raw", "--top", "0").out
+    scores = attnflow.explain(TEXT, folder, method="raw").values[1:6]
+    blocks = re.findall(r"[a-z]([▁▂▃▄▅▆▇█])", shown)
+    assert len(blocks) == 5
+    by_score = [blocks[at] for at in np.argsort(scores)]
+    assert by_score == sorted(blocks)
+    assert (by_score[0], by_score[-1]) == ("▁", "█")
+
+
+def test_explain_lists_the_top_tokens_in_order(run, folder):
+    shown = run("explain", TEXT, "-m", folder, "--method", "flow", "--top", "3").out
+    top = attnflow.explain(TEXT, folder).top(3)
+    listed = re.findall(r"^ *(\S+?)(?::\d)? +[█▏▎▍▌▋▊▉]+ +(\d\.\d{3})$", shown, re.M)
+    assert listed == [(token, f"{score:.3f}") for token, score in top]
+
+
+def test_save_writes_all_scores_and_never_overwrites(run, folder, tmp_path):
+    file = tmp_path / "scores.json"
+    arguments = ("explain", TEXT, "-m", folder, "--save", file)
+    assert run(*arguments).code == 0
+    loaded = [
+        attnflow.Attribution.from_dict(json.loads(line)) for line in file.read_text().splitlines()
+    ]
+    assert [item.method for item in loaded] == list(METHODS)
+    assert loaded[2].layers == (1, 2, 3)
+    before = file.read_bytes()
+    again = run(*arguments)
+    assert again.code == 2
+    assert "--force" in again.err
+    assert file.read_bytes() == before
+    assert run(*arguments, "--method", "raw", "--force").code == 0
+    assert attnflow.Attribution.load(file).method == "raw"
+
+
+def test_words_instead_of_tokens(run, folder):
+    said = json.loads(run("explain", "cats playing", "-m", folder, "--words", "--json").out)
+    assert said["tokens"] == ["[CLS]", "cats", "playing", "[SEP]"]
+
+
+def test_compare_prints_the_agreement_of_methods(run, folder):
+    said = json.loads(run("compare", TEXT, "-m", folder, "--json").out)
+    first, second = (attnflow.explain(TEXT, folder, method=name) for name in ("raw", "flow"))
+    expected = [spearman(first.row(layer), second.row(layer)) for layer in (1, 2, 3)]
+    found = next(row for row in said["agreement"] if row["methods"] == ["raw", "flow"])
+    assert found["spearman"] == pytest.approx(expected, abs=1e-6)
+    shown = run("compare", TEXT, "-m", folder).out
+    numbers = [f"{value:+.2f}" for value in expected]
+    assert re.search(r"raw · flow +" + " +".join(map(re.escape, numbers)), shown)
+
+
+@pytest.mark.parametrize("columns", [30, 80, 200])
+@pytest.mark.parametrize("colour", [False, True])
+def test_compare_fits_the_terminal(run, folder, columns, colour):
+    shown = without_colours(run("compare", TEXT, "-m", folder, columns=columns, colour=colour).out)
+    assert max(map(cell_len, shown.splitlines())) <= columns
+    assert "cabinet" in shown
+
+
+def test_routes_prints_the_paths_and_the_cut(run, folder):
+    said = json.loads(run("routes", TEXT, "-m", folder, "--to", "keys", "--json").out)
+    expected = attnflow.explain(TEXT, folder).values[2]
+    assert said["flow"] == pytest.approx(expected, abs=1e-6)
+    assert sum(route["amount"] for route in said["routes"]) == pytest.approx(said["flow"])
+    assert sum(edge["capacity"] for edge in said["cut"]) == pytest.approx(said["flow"])
+    assert all(route["positions"][0] == 0 for route in said["routes"])
+    assert all(route["positions"][-1] == 2 for route in said["routes"])
+    shown = run("routes", TEXT, "-m", folder, "--to", "2", "--top", "3").out
+    first = said["routes"][0]
+    assert f"flow {said['flow']:.4f} from [CLS] at layer 3 to keys" in shown
+    assert f"{first['amount']:.4f} " in shown
+    assert re.search(r"█ keys input.* → \[CLS\] ", shown)
+    assert f"bottleneck: {len(said['cut'])} edge" in shown
+
+
+def test_routes_merges_layers_a_path_stays_on():
+    from attnflow.cli.terminal.paths import _path
+    from attnflow.tracing import Route
+
+    line = _path(Route((0, 1, 1, 2, 2), 0.5), ["[CLS]", "the", "keys"], 0)
+    assert line.plain == "keys input–1 → the L2–3 → [CLS] L4"
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_routes_fits_the_terminal(run, folder, columns):
+    shown = run("routes", TEXT, "-m", folder, "--to", "cabinet", columns=columns).out
+    assert max(map(cell_len, shown.splitlines())) <= columns
+
+
+def test_routes_to_an_ambiguous_token_lists_positions(run, folder):
+    ran = run("routes", TEXT, "-m", folder, "--to", "the")
+    assert ran.code == 2
+    assert "1, 4" in ran.err
+
+
+@pytest.mark.parametrize("kind", ["graph", "heatmap", "heads"])
+def test_figure_writes_svg_with_all_tokens(run, folder, tmp_path, kind):
+    file = tmp_path / "figure.svg"
+    ran = run("figure", kind, TEXT, "-m", folder, "-o", file)
+    assert (ran.code, ran.out) == (0, "")
+    texts = re.findall(r">([^<>]+)</text>", file.read_text(encoding="utf-8"))
+    assert [text for text in texts if text in TOKENS] == TOKENS
+    assert run("figure", kind, TEXT, "-m", folder, "-o", file).code == 2
+    assert run("figure", kind, TEXT, "-m", folder, "-o", file, "--force").code == 0
+
+
+def test_figure_graph_with_routes_and_another_position(run, folder, tmp_path):
+    file = tmp_path / "graph.svg"
+    ran = run("figure", "graph", TEXT, "-m", folder, "-o", file, "-q", "keys", "--to", "cabinet")
+    assert ran.code == 0
+    assert "Routes to cabinet" in file.read_text(encoding="utf-8")
+
+
+def test_figure_pronouns_with_a_masked_model(run, masked, tmp_path):
+    file = tmp_path / "pronouns.svg"
+    text = "the cat on [MASK] mat"
+    common = ("figure", "pronouns", text, "-m", masked, "-o", file)
+    ran = run(*common, "--candidate", "cat", "--candidate", "mat")
+    assert ran.code == 0
+    said = attnflow.explain(text, masked, method="raw").prediction.alternatives
+    words = [word for word, _ in said[:2]]
+    pronouns = ("--pronoun", words[0], "--pronoun", words[1])
+    ran = run(*common, "--candidate", "cat", "--candidate", "mat", *pronouns, "--force")
+    assert ran.code == 0
+    assert "relative probability" in file.read_text(encoding="utf-8")
+    ran = run(*common, "--candidate", "cat", "--candidate", "dog", "--force")
+    assert ran.code == 2
+    assert "candidate='dog'" in ran.err

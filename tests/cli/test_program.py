@@ -1,0 +1,137 @@
+"""The program as a whole: help, version, errors, exit codes, how quickly it starts."""
+
+import runpy
+import subprocess
+import sys
+
+import pytest
+from rich.cells import cell_len
+
+import attnflow
+from attnflow.cli import app
+
+COMMANDS = ["explain", "compare", "routes", "figure"]
+
+
+def test_help_lists_the_commands_in_order(run):
+    ran = run("--help")
+    assert ran.code == 0
+    places = [ran.out.index(f"\n  {command} ") for command in COMMANDS]
+    assert places == sorted(places)
+
+
+def test_no_arguments_show_help(run):
+    assert run().out == run("--help").out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_help_of_each_command_fits_the_terminal(command, columns, run):
+    ran = run(command, "-h", columns=columns)
+    assert ran.code == 0
+    assert "Example: attnflow" in " ".join(ran.out.split())
+    assert columns < 80 or max(map(cell_len, ran.out.splitlines())) <= columns
+
+
+def test_version(run):
+    assert run("--version").out == f"attnflow {attnflow.__version__}\n"
+
+
+def test_starting_loads_nothing_heavy():
+    heavy = ["torch", "numba", "matplotlib", "transformers", "numpy", "rich.console", "fastapi"]
+    code = f"""
+import sys
+from attnflow.cli.app import run
+assert run(["--help"]) == 0 and run(["explain", "--help"]) == 0
+print([name for name in {heavy} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_same_option_has_the_same_help_everywhere():
+    import typer
+
+    program = typer.main.get_command(app.app)
+    seen = {}
+    for command in program.commands.values():
+        for parameter in command.params:
+            for name in parameter.opts:
+                if name.startswith("--") and name not in ("--top", "--to", "--heads"):
+                    assert seen.setdefault(name, parameter.help) == parameter.help, name
+    assert {"--model", "--json", "--layer", "--force"} <= set(seen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["explian"], "explian"),
+        (["explain", "x", "--bad"], "--bad"),
+        (["explain", "x", "--layer", "top"], "--layer"),
+        (["explain", "x", "--method", "magic"], "rollout"),
+        (["explain", "x", "--heads", "all"], "mean, max, min, each"),
+        (["explain", "x", "--model", "/no/such/folder"], "/no/such/folder"),
+        (["explain", "x", "--file", "y"], "not both"),
+        (["explain", "--file", "/no/such/file"], "/no/such/file"),
+        (["explain", " "], "no text"),
+        (["routes", "x"], "--to"),
+        (["figure", "map", "x", "-o", "x.svg"], "heatmap"),
+        (["figure", "heatmap", "x", "-o", "x.gif"], ".svg"),
+        (["figure", "heatmap", "x", "-o", "x.svg", "--threshold", "0.1"], "--threshold"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, said, run):
+    ran = run(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith("attnflow: ")
+    assert said in ran.err
+
+
+def test_unforeseen_failure_is_one_line_and_exit_code_1(run, monkeypatch):
+    monkeypatch.setattr(attnflow, "load_model", lambda _: 1 / 0, raising=False)
+    ran = run("explain", "x")
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+    assert "division by zero" in ran.err
+    assert "--debug" in ran.err
+
+
+def test_debug_adds_the_traceback(run):
+    ran = run("--debug", "explain", " ")
+    assert ran.code == 2
+    assert "Traceback" in ran.err
+    assert ran.err.splitlines()[-1].startswith("attnflow: no text")
+
+
+def test_interrupt_is_exit_code_130(run, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(attnflow, "load_model", interrupted, raising=False)
+    ran = run("explain", "x")
+    assert ran.code == 130
+    assert "Traceback" not in ran.err
+
+
+def test_completion_knows_commands_and_options(process):
+    for typed, offered in (("attnflow ro", "routes"), ("attnflow explain --mo", "--model")):
+        ran = process(
+            _ATTNFLOW_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" "))
+        )
+        assert offered in ran.out.split()
+
+
+def test_reader_that_stops_early_causes_no_traceback(folder):
+    command = f"{sys.executable} -m attnflow explain --json -m {folder} {'keys ' * 400} | head -c 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_docs_page_is_what_the_program_says(pytestconfig):
+    script = pytestconfig.rootpath / "scripts" / "write-cli-docs"
+    page = pytestconfig.rootpath / "docs" / "cli.md"
+    current = runpy.run_path(str(script))["reference"]()
+    assert page.read_text(encoding="utf-8") == current, "run scripts/write-cli-docs"
