@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import tiny
 import torch
 
 import attnflow
+import tiny
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
