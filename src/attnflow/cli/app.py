@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from attnflow import __version__
-from attnflow.cli import compare, explain, figure, routes
+from attnflow.cli import bench, compare, explain, figure, routes
 from attnflow.cli.help import Command, Program
 from attnflow.errors import AttnflowError, InputError, ModelError
 
@@ -27,6 +27,8 @@ app = typer.Typer(
 LOOK = "Explain a text"
 for command in (explain.explain, compare.compare, routes.routes, figure.figure):
     app.command(cls=Command, rich_help_panel=LOOK)(command)
+MEASURE = "Measure"
+app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)
 
 FAILED = 1
 BAD_INPUT = 2

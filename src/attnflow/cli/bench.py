@@ -1,0 +1,30 @@
+"""``attnflow bench``: flow against its opponents, on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Write = Annotated[
+    Path | None,
+    typer.Option("--write", metavar="FILE", help="Save the page to a file.", show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
+
+
+def bench(*, write: Write = None, force: Force = False) -> None:
+    """Measure attention flow against maximum-flow libraries, in minutes.
+
+    SciPy, OR-Tools, igraph and networkx take part where they are installed: pip install
+    'attnflow[bench]'.
+    """
+    from rich.console import Console
+
+    from attnflow.bench import run
+
+    console = Console(stderr=True)
+    with console.status("measuring") as status:
+        page = run(write=write, force=force, say=lambda what: status.update(f"measuring: {what}"))
+    typer.echo(page)
