@@ -11,9 +11,6 @@ as it was, and its probabilities are computed beside it.
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -23,8 +20,10 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attnflow.errors import CaptureError
+from attnflow.models.probabilities import give_sink_to_self, probabilities_of
+from attnflow.models.sites import Site, Wanted
 
-Fusion = Callable[[Tensor], Tensor]  # [batch, head, query, key] → [batch, query, key]
+__all__ = ["Capture", "Site", "Wanted"]
 
 BLOCK = 1 << 20  # entries of [batch, head, query, key] held at a time where heads are fused
 
@@ -37,52 +36,6 @@ UNCHANGED = {  # what may stand between the probabilities and the product with t
     *(Tensor.transpose, torch.transpose, Tensor.permute, torch.permute, Tensor.flatten),
 }
 HEADS_FIRST = 4  # [batch, head, query, key]
-
-
-@dataclass
-class Site:
-    """One place where the model attended, in the order of the calls.
-
-    Attributes:
-        probabilities: ``[batch, head, query, key]``, or ``[batch, query, key]`` with heads fused.
-        sums: ``[batch, head, query]``: what each row summed to before it was made to sum to 1.
-        precision: The element type the model computed in.
-        sink: Whether the model gave a share of each row to something that is no token.
-        values: ``[batch, head, key, dimension]``: what was averaged, where asked for.
-        output: The averaged values, as the model computed them, where values were asked for.
-        projection: The weight ``[model dimension, head · dimension]`` that the output met next.
-        leaf: The tensor to differentiate by, where gradients were asked for.
-    """
-
-    probabilities: Tensor
-    sums: Tensor
-    precision: torch.dtype
-    sink: bool = False
-    values: Tensor | None = None
-    output: Tensor | None = None
-    projection: Tensor | None = None
-    leaf: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a capture keeps; everything else costs nothing.
-
-    Attributes:
-        fuse: Merges the heads of a layer as it is captured; ``None`` keeps every head.
-        layers: The attention sites to keep, counted from 1 in the order of the calls.
-        queries: The rows to keep.
-        values: Keep values, outputs and output projections too.
-        gradients: Put the probabilities on the autograd tape; see `Capture.gradients`.
-        batch: The batch size, for models that flatten batch and heads into one axis.
-    """
-
-    fuse: Fusion | None = None
-    layers: Collection[int] | None = None
-    queries: Sequence[int] | None = None
-    values: bool = False
-    gradients: bool = False
-    batch: int = 1
 
 
 class Capture(TorchFunctionMode):
@@ -162,8 +115,9 @@ class Capture(TorchFunctionMode):
             if result.numel() == tracked.numel():
                 self._softmaxes[id(result)] = (result, root, sink)
         elif func is Tensor.__getitem__:
-            # A column was cut off: attention that went to a learned sink and not to a token.
-            self._softmaxes[id(result)] = (result, result, True)
+            # Where a column was cut off, its attention went to a learned sink and not to a token.
+            sink = sink or result.shape[-1] < tracked.shape[-1]
+            self._softmaxes[id(result)] = (result, result, sink)
         elif func in PRODUCTS or func is torch.einsum:
             factors = args[1:] if func is not torch.einsum else operands
             value = next((a for a in factors if a is not tracked), None)
@@ -193,10 +147,10 @@ class Capture(TorchFunctionMode):
         call.arguments["need_weights"] = False
         seen: list[Tensor] = []
 
-        def kernel(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **options: Any) -> Tensor:
+        def kernel(*args: Any) -> Tensor:  # query, key, value, mask, dropout, whether causal
             if weights:
-                seen.append(_probabilities(query, key, *_mask_of(rest, options)))
-            return self._fused_kernel(query, key, value, *rest, **options)
+                seen.append(probabilities_of(args[0], args[1], args[3], args[5]))
+            return self._fused_kernel(*args)
 
         scope = {**func.__globals__, "scaled_dot_product_attention": kernel}
         copy = FunctionType(func.__code__, scope, func.__name__, func.__defaults__)
@@ -226,20 +180,14 @@ class Capture(TorchFunctionMode):
             repeats = query.size(-3) // key.size(-3)
             keys, values = (t.repeat_interleave(repeats, -3) for t in (key, value))
         if self.wanted.gradients:
-            probabilities = _probabilities(query, keys, attn_mask, is_causal, scale)
+            probabilities = probabilities_of(query, keys, attn_mask, is_causal, scale)
             self._on_tape(probabilities)
             output = F.dropout(probabilities, dropout_p).to(value.dtype) @ values
             self._product(probabilities, values, output, sink=False)
             return output
+        newer = {"enable_gqa": True} if enable_gqa else {}  # torch 2.4 does not know it
         output = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=attn_mask,
-            dropout_p=dropout_p,
-            is_causal=is_causal,
-            scale=scale,
-            enable_gqa=enable_gqa,
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **newer
         )
         if self._is_wanted():
             with torch.no_grad():
@@ -258,7 +206,7 @@ class Capture(TorchFunctionMode):
         blocks = [
             self._finish(
                 self._four_axes(
-                    _probabilities(query, key, mask, causal, scale, rows[i : i + step])
+                    probabilities_of(query, key, mask, causal, scale, rows[i : i + step])
                 ),
                 sink=False,
             )
@@ -289,7 +237,7 @@ class Capture(TorchFunctionMode):
         attention = attention.detach().to(torch.promote_types(attention.dtype, torch.float32))
         sums = attention.sum(-1)
         if sink:
-            attention = _give_sink_to_self(attention, sums)
+            attention = give_sink_to_self(attention, sums)
         elif rounded:  # probabilities of half precision sum to 1 only roughly
             attention = attention / sums.clamp_min(torch.finfo(sums.dtype).tiny).unsqueeze(-1)
         return (attention if self.wanted.fuse is None else self.wanted.fuse(attention)), sums
@@ -316,48 +264,3 @@ class Capture(TorchFunctionMode):
         elif func is torch.addmm:
             site.projection = args[2].T
             self._outputs.clear()
-
-
-def _probabilities(
-    query: Tensor,
-    key: Tensor,
-    mask: Tensor | None = None,
-    causal: bool = False,
-    scale: float | None = None,
-    rows: Sequence[int] | None = None,
-) -> Tensor:
-    """What `F.scaled_dot_product_attention` weighs values by, in float32 or better."""
-    chosen = slice(None) if rows is None else _as_index(rows)
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
-    scores = (query[..., chosen, :].to(dtype) * scale) @ key.to(dtype).transpose(-2, -1)
-    if causal:
-        size = (query.size(-2), key.size(-2))
-        visible = torch.ones(size, dtype=torch.bool, device=query.device).tril()
-        mask = visible if mask is None else mask
-    if mask is None:
-        return scores.softmax(-1)
-    mask = mask[..., chosen, :] if mask.size(-2) > 1 else mask
-    if mask.dtype == torch.bool:
-        mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)
-    probabilities = scores.add_(mask).softmax(-1)
-    blind = (mask == -math.inf).all(-1, keepdim=True)  # padding that sees nothing
-    return probabilities.masked_fill(blind, 0.0) if bool(blind.any()) else probabilities
-
-
-def _as_index(rows: Sequence[int]) -> slice | list[int]:
-    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
-
-
-def _mask_of(rest: Sequence[Any], options: dict[str, Any]) -> tuple[Tensor | None, bool]:
-    mask = rest[0] if rest else options.get("attn_mask")
-    causal = rest[2] if len(rest) > 2 else options.get("is_causal", False)
-    return mask, causal
-
-
-def _give_sink_to_self(attention: Tensor, sums: Tensor) -> Tensor:
-    """What a head gave to its sink it did not write: the position keeps that share of itself."""
-    queries, keys = attention.shape[-2:]
-    if queries != keys:
-        return attention / sums.unsqueeze(-1)
-    return attention + torch.diag_embed((1 - sums).clamp_min(0))

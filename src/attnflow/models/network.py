@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import CaptureError
-from attnflow.models.capture import Capture, Site, Wanted
+from attnflow.models.capture import Capture
 from attnflow.models.reading import Wish
+from attnflow.models.sites import Site, Wanted
 from attnflow.records import AttentionRecord
 
 ROW_SUM_TOLERANCE = 1e-3

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from attnflow.models.capture import Fusion
+from attnflow.models.sites import Fusion
 from attnflow.records import AttentionRecord, PatchGrid, Prediction
 
 Query = int | str | None

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models import network
-from attnflow.models.capture import Site
 from attnflow.models.positions import find
 from attnflow.models.reading import Query, Reading, Tokens, Wish
+from attnflow.models.sites import Site
 from attnflow.models.tasks import SEQ2SEQ, Task, predict
 from attnflow.models.text import describe, limit
 from attnflow.models.tokens import name_token, tokenize

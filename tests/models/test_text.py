@@ -1,0 +1,48 @@
+"""What the adapter of text models puts into a record beside attention."""
+
+import pytest
+import torch
+import transformers as tf
+
+import tiny
+from attnflow.errors import ModelError
+from attnflow.models.capture import Capture, Wanted
+from attnflow.models.loading import load_model
+from attnflow.models.reading import Wish
+
+TEXTS = [tiny.TEXT, "the cat"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    built = tiny.build("bert", head=tf.BertForSequenceClassification)
+    return load_model((built.requires_grad_(False), tiny.word_piece()))
+
+
+def test_gradients_of_the_prediction_come_without_padding(model):
+    tokens = [model.tokenize(text) for text in TEXTS]
+    readings = model.read(tokens, None, Wish(gradients=True))
+    for text, reading in zip(TEXTS, readings, strict=True):
+        encoded = model.tokenizer(text, return_tensors="pt")
+        with Capture(Wanted(gradients=True)) as capture:
+            logits = model.network(**encoded).logits[0]
+        expected = capture.gradients(logits[logits.argmax()])
+        size = len(reading.tokens)
+        for found, gradient in zip(reading.record.gradients, expected, strict=True):
+            assert found.shape == (4, size, size)
+            torch.testing.assert_close(found, gradient[0], rtol=1e-4, atol=1e-6)
+
+
+def test_values_and_projections_are_in_the_record(model):
+    tokens = [model.tokenize(text) for text in TEXTS]
+    reading = model.read(tokens, None, Wish(values=True))[1]
+    assert [value.shape for value in reading.record.values] == [(4, 4, 8)] * 3
+    layers = model.network.bert.encoder.layer
+    for projection, layer in zip(reading.record.projections, layers, strict=True):
+        assert torch.equal(projection, layer.attention.output.dense.weight)
+
+
+def test_a_model_without_head_has_nothing_to_differentiate():
+    bare = load_model((tiny.build("bert"), tiny.word_piece()))
+    with pytest.raises(ModelError, match="no head that predicts"):
+        bare.read([bare.tokenize("the cat")], None, Wish(gradients=True))
