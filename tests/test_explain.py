@@ -310,3 +310,12 @@ def test_the_model_is_as_before(trainable):
     attnflow.explain(TEXTS, (model, tiny.word_piece()), method="raw")
     assert all(module.training for module in model.modules())
     assert all(p.requires_grad == trainable and p.grad is None for p in model.parameters())
+
+
+def test_no_model_is_the_shipped_one():
+    plural = attnflow.explain("the keys to the cabinet")
+    singular = attnflow.explain("the key to the cabinets")
+    assert (plural.prediction.label, singular.prediction.label) == ("plural", "singular")
+    assert plural.tokens == ("[CLS]", "the", "keys", "to", "the", "cabinet")
+    assert plural.layers == (1, 2, 3, 4, 5, 6)
+    assert plural.statistics["model"]["head"] == "classifier"

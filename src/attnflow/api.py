@@ -68,7 +68,7 @@ def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about tex
 
     Example:
         >>> import attnflow
-        >>> attnflow.explain("the keys to the cabinet").prediction.label  # doctest: +SKIP
+        >>> attnflow.explain("the keys to the cabinet").prediction.label
         'plural'
     """
     plan = Plan(

@@ -80,7 +80,9 @@ def _load(source: str, device: str | None, *, name: str) -> Adapter:
 def _load_once(source: str, device: str | None, name: str) -> Adapter:
     import transformers
 
-    _register_shipped()
+    from attnflow.models import verbs
+
+    verbs.register()
     where, options = _locate(source)
     try:
         with _no_bars(transformers.utils.logging):
@@ -113,14 +115,6 @@ def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any,
     if network.main_input_name == "pixel_values":
         return network, transformers.AutoImageProcessor.from_pretrained(where)
     return network, transformers.AutoTokenizer.from_pretrained(where, **options)
-
-
-def _register_shipped() -> None:
-    try:
-        from attnflow.models import verbs
-    except ImportError:
-        return
-    verbs.register()
 
 
 def _locate(source: str) -> tuple[str, dict[str, str]]:
