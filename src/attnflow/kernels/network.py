@@ -83,6 +83,15 @@ def make_network(capacity: FloatArray) -> Network:
     )
 
 
+@njit(cache=True, nogil=True, inline="always")
+def note_edge(network: Network, layer: int, query: int, key: int) -> None:
+    """Remember that this edge carries flow."""
+    if not network.touched[layer, query, key]:
+        network.touched[layer, query, key] = 1
+        network.parents[layer, key, network.senders[layer, key]] = query
+        network.senders[layer, key] += 1
+
+
 @njit(cache=True, nogil=True)
 def restore(network: Network, top: int, low: int, high: int) -> None:
     """Make the residuals the capacities again."""

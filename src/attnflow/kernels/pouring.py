@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from attnflow.kernels.network import NEGLIGIBLE, IntArray, Network
+from attnflow.kernels.network import NEGLIGIBLE, IntArray, Network, note_edge
 
 
 @njit(cache=True, nogil=True)
@@ -23,7 +23,6 @@ def pour(network: Network, top: int, sink: int, order: IntArray, low: int, high:
         network.room,
         network.open,
     )
-    touched, parents, senders = network.touched, network.parents, network.senders
     for layer in range(top, 1, -1):
         below = layer - 1
         for key in range(low, high):
@@ -49,10 +48,7 @@ def pour(network: Network, top: int, sink: int, order: IntArray, low: int, high:
                         residual[below, query, key] -= amount
                         excess[below, key] += amount
                         room[key] -= amount
-                        if not touched[below, query, key]:
-                            touched[below, query, key] = 1
-                            parents[below, key, senders[below, key]] = query
-                            senders[below, key] += 1
+                        note_edge(network, below, query, key)
                         left -= amount
                         if left <= NEGLIGIBLE:
                             break

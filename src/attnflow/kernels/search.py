@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from numba import njit
 
-from attnflow.kernels.network import NEGLIGIBLE, Network
+from attnflow.kernels.network import NEGLIGIBLE, Network, note_edge
+
+USED_UP = -1  # the level of a node that can pass nothing more in this phase
 
 
 @njit(cache=True, nogil=True)
@@ -19,10 +21,7 @@ def measure(network: Network, top: int, low: int, high: int) -> bool:
     with a level and those without are the two sides of a minimum cut.
     """
     _start(network, top, low, high)
-    capacity, residual, excess = network.capacity, network.residual, network.excess
-    level, reached, missing = network.level, network.reached, network.missing
-    found, lacking, segment = network.found, network.lacking, network.segment
-    parents, senders = network.parents, network.senders
+    excess, found, segment = network.excess, network.found, network.segment
     hopeful = False
     distance = 1
     while True:
@@ -34,53 +33,13 @@ def measure(network: Network, top: int, low: int, high: int) -> bool:
             return hopeful
         for layer in range(1, top + 1):
             begin, end = segment[layer, distance], segment[layer, distance + 1]
-            if begin == end:
-                continue
             for place in range(begin, end):
-                hopeful = hopeful or (
-                    layer > 1 and excess[layer, reached[layer, place]] > NEGLIGIBLE
-                )
-            if layer < top:
-                above = layer + 1
-                kept, now = 0, found[above]
-                for entry in range(lacking[above]):
-                    query = missing[above, entry]
-                    place = begin
-                    while (
-                        place < end and residual[layer, query, reached[layer, place]] <= NEGLIGIBLE
-                    ):
-                        place += 1
-                    if place < end:
-                        level[above, query] = distance + 1
-                        reached[above, now] = query
-                        now += 1
-                    else:
-                        missing[above, kept] = query
-                        kept += 1
-                found[above], lacking[above] = now, kept
-            if layer > 1:
-                below = layer - 1
-                kept, now = 0, found[below]
-                for entry in range(lacking[below]):
-                    key = missing[below, entry]
-                    hands_back = False
-                    for slot in range(senders[below, key]):
-                        query = parents[below, key, slot]
-                        if (
-                            level[layer, query] == distance
-                            and capacity[below, query, key] - residual[below, query, key]
-                            > NEGLIGIBLE
-                        ):
-                            hands_back = True
-                            break
-                    if hands_back:
-                        level[below, key] = distance + 1
-                        reached[below, now] = key
-                        now += 1
-                    else:
-                        missing[below, kept] = key
-                        kept += 1
-                found[below], lacking[below] = now, kept
+                position = network.reached[layer, place]
+                hopeful = hopeful or (layer > 1 and excess[layer, position] > NEGLIGIBLE)
+            if begin < end and layer < top:
+                _reach_above(network, layer, distance)
+            if begin < end and layer > 1:
+                _reach_below(network, layer, distance)
         distance += 1
 
 
@@ -104,96 +63,142 @@ def _start(network: Network, top: int, low: int, high: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _reach_above(network: Network, layer: int, distance: int) -> None:
+    """Reach the nodes of the layer above that can send to one of this layer at this distance."""
+    above = layer + 1
+    missing, reached, residual = network.missing, network.reached, network.residual
+    begin, end = network.segment[layer, distance], network.segment[layer, distance + 1]
+    lacking, found = 0, network.found[above]
+    for entry in range(network.lacking[above]):
+        query = missing[above, entry]
+        place = begin
+        while place < end and residual[layer, query, reached[layer, place]] <= NEGLIGIBLE:
+            place += 1
+        if place < end:
+            network.level[above, query] = distance + 1
+            reached[above, found] = query
+            found += 1
+        else:
+            missing[above, lacking] = query
+            lacking += 1
+    network.found[above], network.lacking[above] = found, lacking
+
+
+@njit(cache=True, nogil=True)
+def _reach_below(network: Network, layer: int, distance: int) -> None:
+    """Reach the nodes of the layer below that can hand flow back to one of this layer."""
+    below = layer - 1
+    missing, parents, level = network.missing, network.parents, network.level
+    residual, capacity = network.residual, network.capacity
+    lacking, found = 0, network.found[below]
+    for entry in range(network.lacking[below]):
+        key = missing[below, entry]
+        sends_back = False
+        for place in range(network.senders[below, key]):
+            query = parents[below, key, place]
+            if (
+                level[layer, query] == distance
+                and capacity[below, query, key] - residual[below, query, key] > NEGLIGIBLE
+            ):
+                sends_back = True
+                break
+        if sends_back:
+            level[below, key] = distance + 1
+            network.reached[below, found] = key
+            found += 1
+        else:
+            missing[below, lacking] = key
+            lacking += 1
+    network.found[below], network.lacking[below] = found, lacking
+
+
+@njit(cache=True, nogil=True)
 def send_along(network: Network, top: int, low: int, high: int) -> float:
     """Send excess on along shortest residual paths until they are blocked; returns what arrived."""
-    capacity, residual, level, arc = (
-        network.capacity,
-        network.residual,
-        network.level,
-        network.arc,
-    )
-    reached, segment = network.reached, network.segment
-    touched, parents, senders = network.touched, network.parents, network.senders
-    stack, wanted, got = network.stack, network.wanted, network.got
-    excess, demand = network.excess, network.demand
     for layer in range(1, top + 1):
         for place in range(network.found[layer]):
-            arc[layer, reached[layer, place]] = 0
+            network.arc[layer, network.reached[layer, place]] = 0
     arrived = 0.0
-    width = high - low
-    for turn in range((top - 1) * width):
-        start_layer, start = 2 + turn // width, low + turn % width
-        if excess[start_layer, start] <= NEGLIGIBLE or level[start_layer, start] <= 0:
-            continue
-        depth = 0
-        stack[0, 0], stack[0, 1] = start_layer, start
-        wanted[0], got[0] = excess[start_layer, start], 0.0
-        while True:
-            layer, position = stack[depth, 0], stack[depth, 1]
-            want = wanted[depth] - got[depth]
-            closer = level[layer, position] - 1
-            if layer == 1 and closer == 0:
-                amount = min(want, demand[position])
-                demand[position] -= amount
-                got[depth] = amount
-                if demand[position] <= NEGLIGIBLE:
-                    level[1, position] = -1
-            elif want > NEGLIGIBLE:
-                tried = arc[layer, position]
-                room = 0.0
-                down = 0
-                other_layer, other = 0, 0
-                if layer > 1:
-                    begin = segment[layer - 1, closer]
-                    down = segment[layer - 1, closer + 1] - begin
-                    while tried < down:
-                        other = reached[layer - 1, begin + tried]
-                        if (
-                            residual[layer - 1, position, other] > NEGLIGIBLE
-                            and level[layer - 1, other] == closer
-                        ):
-                            room = residual[layer - 1, position, other]
-                            other_layer = layer - 1
-                            break
-                        tried += 1
-                if room == 0.0 and layer < top:
-                    while tried < down + senders[layer, position]:
-                        other = parents[layer, position, tried - down]
-                        if level[layer + 1, other] == closer:
-                            back = (
-                                capacity[layer, other, position] - residual[layer, other, position]
-                            )
-                            if back > NEGLIGIBLE:
-                                room = back
-                                other_layer = layer + 1
-                                break
-                        tried += 1
-                arc[layer, position] = tried
-                if room > 0.0:
-                    depth += 1
-                    stack[depth, 0], stack[depth, 1] = other_layer, other
-                    wanted[depth], got[depth] = min(want, room), 0.0
-                    continue
-                level[layer, position] = -1
-            if depth == 0:
-                break
-            amount = got[depth]
-            complete = wanted[depth] - amount <= NEGLIGIBLE
-            other_layer, other = layer, position
-            depth -= 1
-            layer, position = stack[depth, 0], stack[depth, 1]
-            if amount > 0.0:
-                got[depth] += amount
-                if other_layer < layer:
-                    residual[other_layer, position, other] -= amount
-                    if not touched[other_layer, position, other]:
-                        touched[other_layer, position, other] = 1
-                        parents[other_layer, other, senders[other_layer, other]] = position
-                        senders[other_layer, other] += 1
-                else:
-                    residual[layer, other, position] += amount
-            if not complete:
-                arc[layer, position] += 1
-        excess[start_layer, start] -= got[0]
-        arrived += got[0]
+    for layer in range(2, top + 1):
+        for position in range(low, high):
+            if network.excess[layer, position] > NEGLIGIBLE and network.level[layer, position] > 0:
+                amount = _send_from(network, top, layer, position)
+                network.excess[layer, position] -= amount
+                arrived += amount
     return arrived
+
+
+@njit(cache=True, nogil=True)
+def _send_from(network: Network, top: int, start_layer: int, start: int) -> float:
+    """Depth first, each step one closer to the sink, down or back up; returns what arrived."""
+    stack, wanted, got = network.stack, network.wanted, network.got
+    level, arc, demand = network.level, network.arc, network.demand
+    depth = 0
+    stack[0, 0], stack[0, 1] = start_layer, start
+    wanted[0], got[0] = network.excess[start_layer, start], 0.0
+    while True:
+        layer, position = stack[depth, 0], stack[depth, 1]
+        want = wanted[depth] - got[depth]
+        if layer == 1 and level[1, position] == 1:
+            got[depth] = min(want, demand[position])
+            demand[position] -= got[depth]
+            if demand[position] <= NEGLIGIBLE:
+                level[1, position] = USED_UP
+        elif want > NEGLIGIBLE:
+            next_layer, next_position, room = _next_edge(network, top, layer, position)
+            if room > 0.0:
+                depth += 1
+                stack[depth, 0], stack[depth, 1] = next_layer, next_position
+                wanted[depth], got[depth] = min(want, room), 0.0
+                continue
+            level[layer, position] = USED_UP
+        if depth == 0:
+            return got[0]
+        amount, complete = got[depth], wanted[depth] - got[depth] <= NEGLIGIBLE
+        depth -= 1
+        above, parent = stack[depth, 0], stack[depth, 1]
+        if amount > 0.0:
+            got[depth] += amount
+            if layer < above:
+                network.residual[layer, parent, position] -= amount
+                note_edge(network, layer, parent, position)
+            else:
+                network.residual[above, position, parent] += amount
+        if not complete:
+            arc[above, parent] += 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _next_edge(network: Network, top: int, layer: int, position: int) -> tuple[int, int, float]:
+    """The next residual edge a step closer to the sink: (layer, position, room); room 0 is none.
+
+    Edges down come first, then flow that can be handed back to those who sent it.
+    """
+    closer = network.level[layer, position] - 1
+    tried = network.arc[layer, position]
+    down, room = 0, 0.0
+    next_layer, other = 0, 0
+    if layer > 1:
+        begin = network.segment[layer - 1, closer]
+        down = network.segment[layer - 1, closer + 1] - begin
+        while tried < down:
+            other = network.reached[layer - 1, begin + tried]
+            left = network.residual[layer - 1, position, other]
+            if left > NEGLIGIBLE and network.level[layer - 1, other] == closer:
+                next_layer, room = layer - 1, left
+                break
+            tried += 1
+    if room == 0.0 and layer < top:
+        while tried < down + network.senders[layer, position]:
+            other = network.parents[layer, position, tried - down]
+            if network.level[layer + 1, other] == closer:
+                sent = (
+                    network.capacity[layer, other, position]
+                    - network.residual[layer, other, position]
+                )
+                if sent > NEGLIGIBLE:
+                    next_layer, room = layer + 1, sent
+                    break
+            tried += 1
+    network.arc[layer, position] = tried
+    return next_layer, other, room
