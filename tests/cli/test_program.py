@@ -10,7 +10,7 @@ from rich.cells import cell_len
 import attnflow
 from attnflow.cli import app
 
-COMMANDS = ["explain", "compare", "routes", "figure"]
+COMMANDS = ["explain", "compare", "routes", "figure", "bench"]
 
 
 def test_help_lists_the_commands_in_order(run):

@@ -182,6 +182,8 @@ def test_image_lays_the_patches_over_the_picture(tmp_path):
         assert below.get_array()[-1, 0] == 0
         np.testing.assert_array_equal(above.get_array(), of.values[1:].reshape(2, 3))
         assert above.get_extent() == [0, 60, 40, 0]
+        assert above.get_clim() == (of.values[1:].min(), of.values[1:].max())
+        assert above.get_alpha().argmax() == of.values[1:].argmax()
 
 
 def test_image_of_another_size_is_refused():

@@ -7,18 +7,27 @@ from typing import Annotated
 
 import typer
 
+from attnflow.cli import options
+
 Write = Annotated[
     Path | None,
-    typer.Option("--write", metavar="FILE", help="Save the page to a file.", show_default=False),
+    typer.Option(
+        "--write",
+        metavar="FILE",
+        help="Save the page to a file.",
+        show_default=False,
+        rich_help_panel="Output",
+    ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
 
 
-def bench(*, write: Write = None, force: Force = False) -> None:
+def bench(*, write: Write = None, force: options.Force = False) -> None:
     """Measure attention flow against maximum-flow libraries, in minutes.
 
     SciPy, OR-Tools, igraph and networkx take part where they are installed: pip install
     'attnflow[bench]'.
+
+    Example: attnflow bench --write benchmark.md
     """
     from rich.console import Console
 

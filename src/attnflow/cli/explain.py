@@ -12,6 +12,7 @@ import typer
 
 from attnflow.cli import options
 from attnflow.cli.inputs import read_texts
+from attnflow.cli.waiting import busy
 from attnflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def explained(
     """For each text its attributions, one a method."""
     import attnflow
 
-    loaded = attnflow.load_model(model)
+    with busy("loading the model"):
+        loaded = attnflow.load_model(model)
     progress = sys.stderr.isatty() and len(texts) > 1
     columns = [
         attnflow.explain(texts, loaded, method=str(method), progress=progress, **asked)

@@ -9,6 +9,7 @@ import typer
 
 from attnflow.cli import options
 from attnflow.cli.inputs import read_text
+from attnflow.cli.waiting import busy
 
 if TYPE_CHECKING:
     from attnflow.routing import Routes
@@ -51,9 +52,12 @@ def routes(  # noqa: PLR0913 - one argument an option
     """
     import attnflow
 
+    chosen = read_text(text, file)
+    with busy("loading the model"):
+        loaded = attnflow.load_model(model)
     found = attnflow.routes(
-        read_text(text, file),
-        model,
+        chosen,
+        loaded,
         to=options.number_or_text(to),
         layer=layer,
         query=options.query_of(query),

@@ -24,7 +24,7 @@ def draw(
     picture: Any = None,
     strength: float = 0.75,
 ) -> None:
-    """The scores' colours over the picture: clear where patches have low scores.
+    """The scores' colours over the picture: clear where patches have the lowest scores.
 
     ``picture`` is a file, a PIL image or an array ``[row, column]`` or ``[row, column, channel]``;
     by default the file that was explained, and where there is none only the scores are drawn.
@@ -38,7 +38,8 @@ def draw(
     if picture is None and Path(attribution.text).is_file():
         picture = attribution.text
     high, wide = grid.image
-    largest = float(scores.max()) or 1.0
+    low = float(scores.min())
+    span = float(scores.max()) - low or 1.0
     if picture is not None:
         grey = pixels(picture, grid.image)
         ax.imshow(grey, cmap="gray", vmin=0, vmax=1, extent=(0.0, wide, high, 0.0))
@@ -46,11 +47,11 @@ def draw(
     mesh = ax.imshow(
         scores,
         cmap=theme.cmap if picture is None else "viridis",
-        vmin=0,
-        vmax=largest,
+        vmin=low,
+        vmax=low + span,
         extent=(left, right, bottom, top),
         interpolation="nearest",
-        alpha=None if picture is None else strength * (0.1 + 0.9 * scores / largest),
+        alpha=None if picture is None else strength * (0.05 + 0.95 * (scores - low) / span),
     )
     ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal", xticks=[], yticks=[])
     axes.colour_scale(ax, mesh, theme)
