@@ -153,7 +153,7 @@ def _send_from(network: Network, top: int, start_layer: int, start: int) -> floa
                 continue
             level[layer, position] = USED_UP
         if depth == 0:
-            return got[0]
+            return float(got[0])
         amount, complete = got[depth], wanted[depth] - got[depth] <= NEGLIGIBLE
         depth -= 1
         above, parent = stack[depth, 0], stack[depth, 1]
