@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from attnflow.records import Attribution
+
+MANY = 20  # so many texts get a progress bar
 
 Save = Annotated[
     Path | None,
@@ -97,11 +100,12 @@ def explained(
 
     with busy("loading the model"):
         loaded = attnflow.load_model(model)
-    progress = sys.stderr.isatty() and len(texts) > 1
-    columns = [
-        attnflow.explain(texts, loaded, method=str(method), progress=progress, **asked)
-        for method in methods or options.Method
-    ]
+    progress = sys.stderr.isatty() and len(texts) >= MANY
+    with nullcontext() if progress else busy("explaining"):
+        columns = [
+            attnflow.explain(texts, loaded, method=str(method), progress=progress, **asked)
+            for method in methods or options.Method
+        ]
     if words:
         columns = [[item.words() for item in column] for column in columns]
     return [list(row) for row in zip(*columns, strict=True)]
@@ -122,7 +126,7 @@ def show(attributions: Sequence[Attribution], console: Console, top: int) -> Non
     name_width = max(len(item.method) for item in attributions) + 1
     strips = Table.grid(padding=(0, 1, 0, 0))
     strips.add_column(width=name_width, no_wrap=True)
-    strips.add_column()
+    strips.add_column(no_wrap=True)
     for item in attributions:
         drawn = strip(item, console, console.width - name_width - 2)
         strips.add_row(Text(item.method, ink(item.method)), drawn)
