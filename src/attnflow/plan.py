@@ -87,11 +87,10 @@ class Plan:
             msg = "discard is defined for models of one sequence, not for encoder–decoders"
             raise InputError(msg)
         steps = record.steps
-        correction = self._correction(record)
         everywhere = self.query == "all" or self.method in WHOLE_MAPS
         queries = tuple(range(size)) if everywhere else (reading.query,)
         question = Question(steps, queries, tuple(range(size)))
-        answer = self._answer(record, question, correction)
+        answer = self.answer(record, question)
         scores = to_numpy(answer.scores)
         if self.normalize:
             scores = _ratio(scores, scores.sum(-1, keepdims=True))
@@ -104,7 +103,7 @@ class Plan:
             layer=self.layer_in(len(steps)),
             query=reading.query,
             method=self.method,
-            options=self._options(correction, tokens.target),
+            options=self._options(self.correction_for(record), tokens.target),
             model=adapter.name,
             text=tokens.text,
             prediction=reading.prediction,
@@ -115,7 +114,8 @@ class Plan:
             grid=tokens.grid,
         )
 
-    def _correction(self, record: AttentionRecord) -> str | None:
+    def correction_for(self, record: AttentionRecord) -> str | None:
+        """The correction that this record gets; ``None`` is the plain method."""
         if self.correction == "auto":
             return CAUSAL_DEFAULT if record.causal else None
         if self.correction and not record.causal and record.layers[0].shape[-1] > 1:
@@ -126,9 +126,9 @@ class Plan:
             raise InputError(msg)
         return self.correction
 
-    def _answer(
-        self, record: AttentionRecord, question: Question, correction: str | None
-    ) -> Answer:
+    def answer(self, record: AttentionRecord, question: Question) -> Answer:
+        """The scores of any part of a record, corrected for the receptive field where needed."""
+        correction = self.correction_for(record)
         answer = self._solve(correct(record, correction), question)
         if correction != "uniform":
             return answer

@@ -1,0 +1,97 @@
+"""`explore`: text in, the interactive view out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnflow.errors import InputError
+from attnflow.methods import METHODS
+from attnflow.page.document import ALONE, attribution_view, document, view_of
+from attnflow.page.images import picture
+from attnflow.page.render import framed, render, save
+from attnflow.page.schema import Document
+from attnflow.page.study import Choices, study
+from attnflow.records import Attribution
+
+if TYPE_CHECKING:
+    from attnflow.models.loading import Source
+    from attnflow.models.reading import Query
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """An interactive view: it shows itself in notebooks, and `save` writes it as one HTML file.
+
+    Attributes:
+        document: The data that the page shows; plain JSON, see `attnflow.page.schema`.
+    """
+
+    document: Document
+
+    @property
+    def html(self) -> str:
+        """The whole page as text: self-contained, works from disk and offline."""
+        return render(self.document, self._title)
+
+    @property
+    def _title(self) -> str:
+        text = " ".join(self.document["views"][0]["text"].split())
+        return f"{text[:60]} · attnflow"
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the page as one HTML file."""
+        return save(self.document, path, self._title, overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        return framed(self.html)
+
+
+def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
+    text: Any,
+    model: Source = None,
+    *,
+    compare: Any = None,
+    method: str = "flow",
+    query: Query = None,
+    residual: float | None = None,
+    discard: float = 0.0,
+    correction: str | None = "auto",
+    target: str | None = None,
+    truncate: bool = False,
+) -> Exploration:
+    """The explorer's view of a text: all methods, layers, heads, routes and blanked-out tokens.
+
+    Args:
+        text: A text; for vision models an image (a path, a PIL image or an array).
+        model: As for `attnflow.explain`; so are the options not named here.
+        compare: A second text to show beside the first.
+        method: The method that is shown first.
+
+    Example:
+        >>> import attnflow
+        >>> view = attnflow.explore("the keys to the cabinet")  # doctest: +SKIP
+        >>> view.save("keys.html")  # doctest: +SKIP
+    """
+    if method not in METHODS:
+        msg = f"method={method!r} is unknown; allowed: {', '.join(METHODS)}"
+        raise InputError(msg)
+    choices = Choices(residual, discard, correction)
+    choices.plan(method)  # checks the options before a model is loaded
+    from attnflow.models.loading import load_model
+
+    adapter = load_model(model)
+    views = []
+    for item in [text] if compare is None else [text, compare]:
+        found = study(
+            item, adapter, query=query, target=target, truncate=truncate, choices=choices
+        )
+        image = picture(item) if found.reading.tokens.grid is not None else None
+        views.append(view_of(found, ALONE, image=image))
+    return Exploration(document(views, method))
+
+
+def exploration_of(attribution: Attribution) -> Exploration:
+    """What an attribution alone can show: its own method at its layers and positions."""
+    return Exploration(document([attribution_view(attribution)], attribution.method))

@@ -1,0 +1,166 @@
+"""The JSON document that feeds the page, as types: the server's OpenAPI description is made of these.
+
+Layers are numbered 1 … L as everywhere; *steps* are the columns of the graph. They are the same but
+for encoder–decoders, whose decoder layers have two steps (self-attention, then cross-attention).
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, NotRequired
+
+import numpy as np
+from typing_extensions import TypedDict
+
+FORMAT = "attnflow-view/1"
+
+
+class Array(TypedDict):
+    """Numbers: little-endian float32 (``f4``) or uint16 (``u2``), base64."""
+
+    dtype: str
+    shape: list[int]
+    data: str
+
+
+class Said(TypedDict):
+    """A label or token, and how likely the model found it."""
+
+    label: str
+    probability: float
+
+
+class Route(TypedDict):
+    """A path: positions from the asked layer down to the input, and how much it carries."""
+
+    positions: list[int]
+    amount: float
+
+
+class Trace(TypedDict):
+    """How the score of one token came about.
+
+    ``edges`` are ``[step, query, key, amount]``, strongest first; ``cut`` ``[step, query, key,
+    capacity]``. An edge goes from ``query`` at ``step`` to ``key`` at ``step − 1``.
+    """
+
+    method: str
+    layer: int
+    query: int
+    key: int
+    value: float
+    gap: float
+    edges: list[list[float]]
+    all_edges: int
+    cut: list[list[float]]
+    routes: list[Route]
+    all_routes: int
+
+
+class Scores(TypedDict):
+    """``values`` are ``[layer, query, key]`` for these layers and queries."""
+
+    method: str
+    layers: list[int]
+    queries: list[int]
+    values: Array
+
+
+class HeadScores(TypedDict):
+    """``values`` are ``[layer, head, key]`` for one query."""
+
+    method: str
+    layers: list[int]
+    query: int
+    values: Array
+
+
+class Blanked(TypedDict):
+    """What the model says without these tokens, the most likely first."""
+
+    positions: list[int]
+    said: list[Said]
+
+
+class Words(TypedDict):
+    """For each token its word's index, or null for special tokens; and the words."""
+
+    of: list[int | None]
+    texts: list[str]
+
+
+class Grid(TypedDict):
+    """How patches lie on an image; ``box`` is left, top, right, bottom as shares of the image."""
+
+    rows: int
+    columns: int
+    box: list[float]
+
+
+class Edges(TypedDict):
+    """Attention itself, heads averaged: the ``kept`` strongest edges of every position."""
+
+    step: Array
+    query: Array
+    key: Array
+    weight: Array
+    kept: int
+
+
+class View(TypedDict):
+    """One input and what the methods say of it.
+
+    ``labels`` are the tokens without characters that break a layout; ``columns`` name the steps,
+    the input first; ``ends`` is the step at which each layer ends; ``key`` is the token that is
+    traced at first.
+    """
+
+    text: str
+    target: str | None
+    model: str
+    head: str
+    tokens: list[str]
+    labels: list[str]
+    words: Words | None
+    segments: list[str] | None
+    grid: Grid | None
+    image: str | None
+    columns: list[str]
+    ends: list[int]
+    heads: int
+    layer: int
+    query: int
+    key: int
+    options: dict[str, Any]
+    said: list[Said]
+    said_at: int | None
+    replacement: str | None
+    scores: list[Scores]
+    head_scores: list[HeadScores]
+    edges: Edges | None
+    traces: list[Trace]
+    blanked: list[Blanked]
+
+
+class Document(TypedDict):
+    """One view, or two side by side."""
+
+    format: str
+    library: str
+    views: list[View]
+    method: NotRequired[str]
+
+
+def pack(values: Any, dtype: str = "f4") -> Array:
+    """An array as base64."""
+    plain = np.ascontiguousarray(values, dtype="<" + dtype)
+    return {
+        "dtype": dtype,
+        "shape": list(plain.shape),
+        "data": base64.b64encode(plain.tobytes()).decode("ascii"),
+    }
+
+
+def tidy(value: float) -> float:
+    """A number with the digits that float32 has: shorter, and the same on every page."""
+    return float(f"{value:.8g}")

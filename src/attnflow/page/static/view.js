@@ -1,0 +1,121 @@
+import { unpack } from "./numbers.js";
+
+const METHOD_ORDER = ["raw", "rollout", "flow"];
+
+// One input of the document, with what was fetched later; all numbers are the library's.
+export class View {
+  constructor(data) {
+    this.data = data;
+    this.size = data.tokens.length;
+    this.depth = data.ends.length;
+    this.scores = new Map();
+    this.headScores = new Map();
+    this.traces = new Map();
+    this.blanked = new Map();
+    data.scores.forEach((part) => this.addScores(part));
+    data.head_scores.forEach((part) => this.addHeads(part));
+    data.traces.forEach((trace) => this.addTrace(trace));
+    data.blanked.forEach((entry) => this.addBlanked(entry));
+    this.attention = data.edges && {
+      step: unpack(data.edges.step).values,
+      query: unpack(data.edges.query).values,
+      key: unpack(data.edges.key).values,
+      weight: unpack(data.edges.weight).values,
+    };
+  }
+
+  get methods() {
+    const known = new Set([...this.scores.keys()].map((name) => name.split("/")[0]));
+    return METHOD_ORDER.filter((method) => known.has(method));
+  }
+
+  addScores({ method, layers, queries, values }) {
+    const array = unpack(values);
+    const [, count, keys] = array.shape;
+    layers.forEach((layer, l) => queries.forEach((query, q) => {
+      const start = (l * count + q) * keys;
+      this.scores.set(`${method}/${layer}/${query}`, array.values.subarray(start, start + keys));
+    }));
+  }
+
+  addHeads({ method, layers, query, values }) {
+    const array = unpack(values);
+    const [, heads, keys] = array.shape;
+    layers.forEach((layer, l) => {
+      const rows = [];
+      for (let head = 0; head < heads; head += 1) {
+        const start = (l * heads + head) * keys;
+        rows.push(array.values.subarray(start, start + keys));
+      }
+      this.headScores.set(`${method}/${layer}/${query}`, rows);
+    });
+  }
+
+  addTrace(trace) {
+    this.traces.set(`${trace.method}/${trace.layer}/${trace.query}/${trace.key}`, trace);
+  }
+
+  addBlanked({ positions, said }) {
+    this.blanked.set(positions.join(","), said);
+  }
+
+  row(method, layer, query) {
+    return this.scores.get(`${method}/${layer}/${query}`);
+  }
+
+  heads(method, layer, query) {
+    return this.headScores.get(`${method}/${layer}/${query}`);
+  }
+
+  trace(method, layer, query, key) {
+    return this.traces.get(`${method}/${layer}/${query}/${key}`);
+  }
+
+  without(positions) {
+    return positions.length ? this.blanked.get([...positions].sort((a, b) => a - b).join(",")) : this.data.said;
+  }
+
+  canAsk(query, method) {
+    return Boolean(this.row(method, this.depth, query));
+  }
+
+  isSpecial(at) {
+    const { words, segments } = this.data;
+    if (segments && segments[at] !== "source" && segments[at] !== "patch") return true;
+    return Boolean(words) && words.of[at] === null;
+  }
+
+  canBlank(at) {
+    return this.data.replacement !== null && !this.isSpecial(at) && at !== this.blankedOut;
+  }
+
+  get blankedOut() {
+    // A masked model's mask cannot be taken away; a language model's last token can.
+    return this.data.options.correction === null ? this.data.said_at : null;
+  }
+
+  // Groups of tokens that are shown as one: words, or every token alone.
+  units(asWords) {
+    const { words, labels } = this.data;
+    if (!asWords || !words) return labels.map((label, at) => ({ label, tokens: [at] }));
+    const units = [];
+    let last = null;
+    words.of.forEach((word, at) => {
+      if (word === null || word !== last) units.push({ label: word === null ? labels[at] : words.texts[word], tokens: [] });
+      units.at(-1).tokens.push(at);
+      last = word;
+    });
+    return units;
+  }
+}
+
+// A word's score is the sum over its tokens.
+export const unitScores = (units, row) => units.map(({ tokens }) => tokens.reduce((sum, at) => sum + row[at], 0));
+
+// What the deepest colour stands for: the highest score of any token but the one that asks, whose
+// residual connection to itself would leave all others pale.
+export function colourTop(values, own) {
+  let top = 0;
+  values.forEach((value, at) => { if (at !== own && value > top) top = value; });
+  return top || Math.max(...values, 1e-12);
+}
