@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,8 @@ def view_of(study: Study, extent: Extent, check: Check = go_on, image: str | Non
     queries = list(range(study.size)) if study.size <= extent.all_queries else [query]
     methods = [name for name in METHODS if name != "flow" or study.size <= extent.flow]
     scores = [scores_of(study, method, layers, queries, check) for method in methods]
-    key = first_key(study.scores("rollout", [study.depth], [query])[0, 0], blankable(study), query)
+    top = study.scores("rollout", [study.depth], [query])[0, 0]
+    key = first_key(top, tokens.names, blankable(study), query)
     view: View = {
         **_input(study, image),
         "layer": study.depth,
@@ -89,7 +91,7 @@ def view_of(study: Study, extent: Extent, check: Check = go_on, image: str | Non
         "traces": [],
         "blanked": [],
     }
-    for layer, token in _pairs(study, scores[-1], query, extent.pairs, key):
+    for layer, token in _pairs(top, study.depth, extent.pairs, key):
         check()
         view["traces"] += [
             trace_path(study, method, layer, query, token) for method in methods if method != "raw"
@@ -99,6 +101,12 @@ def view_of(study: Study, extent: Extent, check: Check = go_on, image: str | Non
     view["head"] = str(study.adapter.description["head"])
     view["target"] = tokens.target
     return view
+
+
+def model_name(name: str) -> str:
+    """A model's name without the place on the disk that it was loaded from."""
+    path = Path(name)
+    return "/".join(path.parts[-2:]) if path.is_absolute() else name
 
 
 def scores_of(
@@ -122,9 +130,13 @@ def heads_of(
     return {"method": method, "layers": list(layers), "query": query, "values": pack(values)}
 
 
-def first_key(values: FloatArray, preferred: Sequence[int], query: int) -> int:
+def first_key(
+    values: FloatArray, tokens: Sequence[str], preferred: Sequence[int], query: int
+) -> int:
     """The token that is traced at first: the highest-scored one that is a word of the input."""
-    choice = [at for at in preferred if at != query] or list(range(len(values)))
+    others = [at for at in preferred if at != query]
+    words = [at for at in others if any(letter.isalnum() for letter in tokens[at])]
+    choice = words or others or list(range(len(values)))
     return max(choice, key=lambda at: float(values[at]))
 
 
@@ -146,7 +158,7 @@ def attribution_view(of: Attribution) -> View:
     return {
         "text": of.text,
         "target": of.options.get("target"),
-        "model": of.model,
+        "model": model_name(of.model),
         "head": str(of.statistics.get("model", {}).get("head", "")),
         **_tokens(of.tokens, of.word_ids, of.word_texts, of.segments),
         "grid": _grid(of.grid),
@@ -156,7 +168,7 @@ def attribution_view(of: Attribution) -> View:
         "heads": of.scores.shape[1] if of.scores.ndim == 4 else 0,
         "layer": of.layer,
         "query": of.query,
-        "key": first_key(row, ordinary, of.query),
+        "key": first_key(row, of.tokens, ordinary, of.query),
         "options": _options(of.options),
         "said": said(of.prediction),
         "said_at": None if of.prediction is None else of.prediction.position,
@@ -176,7 +188,7 @@ def _input(study: Study, image: str | None) -> Any:
     plan = study.choices.plan("flow")
     return {
         "text": tokens.text,
-        "model": study.adapter.name,
+        "model": model_name(study.adapter.name),
         **_tokens(tokens.names, tokens.word_ids, tokens.word_texts, tokens.segments),
         "grid": _grid(tokens.grid),
         "image": image,
@@ -255,13 +267,10 @@ def _attention(layers: Sequence[Any]) -> Edges:
     }
 
 
-def _pairs(
-    study: Study, scores: Scores, query: int, most: int, key: int
-) -> list[tuple[int, int]]:
+def _pairs(top: FloatArray, depth: int, most: int, key: int) -> list[tuple[int, int]]:
     """Which (layer, token) pairs are traced: all, or the highest-scored of the last layer."""
-    everything = [(layer, at) for layer in range(1, study.depth + 1) for at in range(study.size)]
+    everything = [(layer, at) for layer in range(1, depth + 1) for at in range(len(top))]
     if len(everything) <= most:
         return everything
-    top = study.scores("rollout", [study.depth], [query])[0, 0]
     order = [key, *(int(at) for at in np.argsort(-top, kind="stable") if at != key)]
-    return [(study.depth, at) for at in order[: max(1, most // 20)]]
+    return [(depth, at) for at in order[: max(1, most // 20)]]

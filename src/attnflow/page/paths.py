@@ -16,8 +16,8 @@ from attnflow.records import FloatArray
 from attnflow.tracing import trace_graph
 
 MOST_EDGES = 1500  # what a graph of 512 tokens still shows as lines
-MOST_ROUTES = 40
-NEGLIGIBLE = 1e-6  # of the value: thinner than any line
+MOST_ROUTES = 12
+NEGLIGIBLE = 1e-3  # of the value: thinner than any line
 
 
 def trace_path(study: Study, method: str, layer: int, query: int, key: int) -> Trace:

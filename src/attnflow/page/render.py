@@ -41,8 +41,11 @@ def script() -> str:
         order.append(name)
 
     visit("app.js")
-    bodies = (_EXPORT.sub("", _IMPORT.sub("", static(name))) for name in order)
-    return "\n".join(bodies)
+    whole = "\n".join(_EXPORT.sub("", _IMPORT.sub("", static(name))) for name in order)
+    if "</script" in whole or "<!--" in whole:
+        msg = "the page's modules hold what ends a script element"
+        raise AssertionError(msg)
+    return whole
 
 
 def render(document: Document, title: str = "attnflow") -> str:

@@ -162,5 +162,5 @@ def pack(values: Any, dtype: str = "f4") -> Array:
 
 
 def tidy(value: float) -> float:
-    """A number with the digits that float32 has: shorter, and the same on every page."""
-    return float(f"{value:.8g}")
+    """A number with the digits that float32 has: shorter, and more than a page shows."""
+    return float(f"{value:.7g}")

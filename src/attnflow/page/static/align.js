@@ -1,4 +1,5 @@
-// Which token of one sentence is which of another: the longest common subsequence.
+// Which token of one sentence is which of another: the longest common subsequence; between what is
+// common, as many tokens on both sides are taken to stand for each other ("keys" for "key").
 
 export function align(left, right) {
   const n = left.length;
@@ -10,13 +11,21 @@ export function align(left, right) {
     }
   }
   const pairs = [];
+  let gap = [[], []];
+  const close = () => {
+    const [a, b] = gap;
+    if (a.length === b.length) a.forEach((at, k) => pairs.push([at, b[k]]));
+    else pairs.push(...a.map((at) => [at, null]), ...b.map((at) => [null, at]));
+    gap = [[], []];
+  };
   let [i, j] = [0, 0];
   while (i < n || j < m) {
-    if (i < n && j < m && left[i] === right[j]) pairs.push([i++, j++]);
-    // Where both sides differ they are shown side by side: "keys" instead of "key".
-    else if (i < n && j < m && length[i + 1][j + 1] >= Math.max(length[i + 1][j], length[i][j + 1])) pairs.push([i++, j++]);
-    else if (j >= m || (i < n && length[i + 1][j] >= length[i][j + 1])) pairs.push([i++, null]);
-    else pairs.push([null, j++]);
+    if (i < n && j < m && left[i] === right[j]) {
+      close();
+      pairs.push([i++, j++]);
+    } else if (j >= m || (i < n && length[i + 1][j] >= length[i][j + 1])) gap[0].push(i++);
+    else gap[1].push(j++);
   }
+  close();
   return pairs;
 }

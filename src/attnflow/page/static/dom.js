@@ -1,4 +1,4 @@
-// Elements are made from data, never from markup: a token may be "</script>".
+// Elements are made from data, never from markup: a token may be a closing script tag.
 
 export const byId = (id) => document.getElementById(id);
 

@@ -3,6 +3,7 @@ import { palette } from "./colours.js";
 import { attentionEdges, attentionOn, carriedEdges, cutEdges, routeEdges } from "./edges.js";
 import { digits } from "./numbers.js";
 
+const BACKGROUND = 4; // attention in the background must be that much stronger to be drawn
 const NEAR = 6; // pixels from which an edge or a node is meant
 
 // The layered attention graph: input on the left, layers to the right.
@@ -21,7 +22,7 @@ export class Graph extends Chart {
     this.step = view.data.ends[layer - 1];
     this.trace = view.trace(pane.method, layer, pane.query, pane.key);
     this.carried = carriedEdges(pane, threshold / 100);
-    this.attention = attentionEdges(view, this.step, threshold / 100);
+    this.attention = attentionEdges(view, this.step, (BACKGROUND * threshold) / 100);
     this.cut = cutEdges(this.trace);
     this.cutNames = new Set(this.cut.map((e) => `${e.step}/${e.query}/${e.key}`));
     this.title = this.describe();
@@ -76,8 +77,10 @@ export class Graph extends Chart {
     if (this.route) {
       routeEdges(this.route, this.step).forEach((e) => surface.line({ ...this.ends(e), colour: own, width: 3.5, alpha: 1 }, { route: `${e.step}/${e.query}/${e.key}` }));
     }
+    const widest = Math.max(...this.cut.map((e) => e.amount));
     this.cut.forEach((e) => {
-      if (this.inSight(e, span)) surface.line({ ...this.ends(e), colour: colours.cut, width: 1.7, alpha: 0.9, dash: [2.5, 3] }, { cut: `${e.step}/${e.query}/${e.key}`, capacity: e.amount });
+      const share = e.amount / widest;
+      if (this.inSight(e, span)) surface.line({ ...this.ends(e), colour: colours.cut, width: 0.9 + 1.2 * share, alpha: 0.3 + 0.6 * share, dash: [2, 3] }, { cut: `${e.step}/${e.query}/${e.key}`, capacity: e.amount });
     });
     this.drawEnds(surface, colours, own);
     const columns = this.pane.view.data.columns.map((label, step) => ({ id: step, label, x: this.x(step) }));

@@ -34,7 +34,7 @@ export class HeatMap extends Chart {
   }
 
   get cellWidth() {
-    return Math.min(64, (this.width - this.labelWidth - 6) / Math.max(1, this.columns.length));
+    return Math.min(110, (this.width - this.labelWidth - 6) / Math.max(1, this.columns.length));
   }
 
   draw(surface, span) {

@@ -71,11 +71,12 @@ export class Pane {
     const values = row ? unitScores(this.units, row) : null;
     const own = this.units.findIndex((unit) => unit.tokens.includes(query));
     const top = values ? colourTop(values, own) : 1;
+    const least = values ? 0.9 * Math.min(...values) : 0; // flow lifts all tokens: colour what differs
     const ramp = rampOf(method);
     this.buttons.forEach((button, index) => {
       const { tokens, label } = this.units[index];
       const value = values?.[index];
-      const share = value === undefined ? 0 : Math.min(1, value / top);
+      const share = value === undefined ? 0 : Math.min(1, (value - least) / (top - least || 1));
       const colour = ramp(share);
       const patch = button.classList.contains("patch");
       button.style.setProperty("--fill", colour.fill);

@@ -70,19 +70,19 @@ export class ScoreTable {
     if (!sides[0] || !sides[1]) return null;
     const same = panes[0].view === panes[1].view;
     const matched = same ? units[0].map((_, i) => [i, i]) : align(units[0].map((u) => u.label), units[1].map((u) => u.label));
-    const widest = Math.max(...matched.map(([i, j]) => Math.abs((sides[0][i] ?? 0) - (sides[1][j] ?? 0))), 1e-12);
+    const widest = Math.max(...matched.map(([i, j]) => (i === null || j === null ? 0 : Math.abs(sides[0][i] - sides[1][j]))), 1e-12);
     const rows = matched.map(([i, j]) => {
       const a = i === null ? null : sides[0][i];
       const b = j === null ? null : sides[1][j];
-      const gap = (b ?? 0) - (a ?? 0);
+      const gap = a === null || b === null ? null : b - a;
       const names = [i === null ? null : units[0][i].label, j === null ? null : units[1][j].label];
       const label = names[0] === names[1] ? names[0] : names.map((name) => name ?? "–").join(" · ");
       return {
-        order: Math.abs(gap),
+        order: gap === null ? -1 : Math.abs(gap),
         make: () => {
-          const bar = make("span", { class: "diverging" }, make("i", { class: gap < 0 ? "less" : "more", style: { width: `${(50 * Math.abs(gap)) / widest}%` } }));
-          const line = make("tr", {}, make("th", { scope: "row", dir: "auto" }, label), make("td", { class: "number" }, a === null ? "–" : percent(a)), make("td", { class: "number" }, b === null ? "–" : percent(b)), make("td", { class: "bars" }, bar), make("td", { class: `number ${gap < 0 ? "down" : "up"}` }, signed(gap)));
-          line.dataset.gap = gap;
+          const bar = make("span", { class: "diverging" }, gap === null ? null : make("i", { class: gap < 0 ? "less" : "more", style: { width: `${(50 * Math.abs(gap)) / widest}%` } }));
+          const line = make("tr", {}, make("th", { scope: "row", dir: "auto" }, label), make("td", { class: "number" }, a === null ? "–" : percent(a)), make("td", { class: "number" }, b === null ? "–" : percent(b)), make("td", { class: "bars" }, bar), make("td", { class: `number ${gap < 0 ? "down" : "up"}` }, gap === null ? "–" : signed(gap)));
+          if (gap !== null) line.dataset.gap = gap;
           return line;
         },
       };

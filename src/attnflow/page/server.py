@@ -1,0 +1,215 @@
+"""The explorer over HTTP: the page, and a JSON API that answers what it asks."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+import attnflow
+from attnflow.errors import AttnflowError, InputError
+from attnflow.page import requests as asked
+from attnflow.page.blanking import blank
+from attnflow.page.desk import EXAMPLE, Desk
+from attnflow.page.document import SERVED, document, heads_of, model_name, scores_of, to_json, view_of
+from attnflow.page.guards import Guard, problem
+from attnflow.page.limits import Job, Limits, Refusal, Stopped
+from attnflow.page.paths import trace_path
+from attnflow.page.render import static
+from attnflow.page.schema import Document, HeadScores, Scores, Trace
+from attnflow.page.work import Workers
+
+if TYPE_CHECKING:
+    from attnflow.models.reading import Adapter
+
+log = logging.getLogger("attnflow")
+LOCAL = ("127.0.0.1", "localhost", "[::1]", "testserver")
+T = TypeVar("T")
+
+
+def make_app(
+    models: Mapping[str, Adapter],
+    limits: Limits | None = None,
+    hosts: Sequence[str] | None = LOCAL,
+) -> FastAPI:
+    """The server for these models, and no others: a request can name only what is listed here.
+
+    ``hosts`` are the names that it answers to; ``None`` is any.
+    """
+    limits = limits or Limits()
+    desk = Desk(models, limits, threads=max(1, (os.cpu_count() or 1) // limits.workers))
+    workers = Workers(limits)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        workers.close()
+
+    app = FastAPI(
+        title="attnflow explorer",
+        version=attnflow.__version__,
+        description="Where a Transformer's output came from: raw attention, rollout and flow.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # its page is fetched from a CDN
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.desk, app.state.workers = desk, workers
+    app.add_middleware(Guard, hosts=hosts, body=limits.body)
+    _answer_errors(app)
+    _add_pages(app, desk, workers)
+    _add_questions(app, desk, workers)
+    return app
+
+
+def _add_pages(app: FastAPI, desk: Desk, workers: Workers) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(static("index.html").replace('<meta name="policy">\n', ""))
+
+    @app.get("/health")
+    async def health() -> asked.Health:
+        """Whether the server is up, and how much it has to do."""
+        return asked.Health(status="ok", version=attnflow.__version__, pending=workers.pending)
+
+    @app.get("/api/models")
+    async def models() -> asked.Models:
+        """The models that can be asked."""
+        listed = [asked.Model(**each) for each in desk.described()]
+        return asked.Models(models=listed, example=EXAMPLE)
+
+    folder = str(files("attnflow.page") / "static")
+    app.mount("/static", StaticFiles(directory=folder), name="static")
+
+
+def _add_questions(app: FastAPI, desk: Desk, workers: Workers) -> None:
+    async def answer(request: Request, work: Callable[[Job], Any]) -> Response:
+        result = await workers.run(lambda job: to_json(work(job)), request.is_disconnected)
+        return Response(result, media_type="application/json")
+
+    @app.post("/api/explain", response_model=Document, responses=asked.ERRORS)
+    async def explain(body: asked.Asked, request: Request) -> Response:
+        """The document of one input; flow is left out of long ones, and asked for layer by layer."""
+
+        def work(job: Job) -> Document:
+            made, image = desk.open(body, job)
+            return document([view_of(made, SERVED, job.check, image)])
+
+        return await answer(request, work)
+
+    @app.post("/api/scores", response_model=Scores, responses=asked.ERRORS)
+    async def scores(body: asked.AskedScores, request: Request) -> Response:
+        """Scores of a position that the document left out."""
+
+        def work(job: Job) -> Scores:
+            made, _ = desk.open(body, job)
+            return scores_of(made, body.method, body.layers, [body.query], job.check)
+
+        return await answer(request, work)
+
+    @app.post("/api/heads", response_model=HeadScores, responses=asked.ERRORS)
+    async def heads(body: asked.AskedScores, request: Request) -> Response:
+        """Scores of single heads on top of the merged layers below."""
+
+        def work(job: Job) -> HeadScores:
+            made, _ = desk.open(body, job)
+            return heads_of(made, body.method, body.layers, body.query, job.check)
+
+        return await answer(request, work)
+
+    @app.post("/api/trace", response_model=Trace, responses=asked.ERRORS)
+    async def trace(body: asked.AskedTrace, request: Request) -> Response:
+        """How one score came about: edges, and for flow its routes and its bottleneck."""
+
+        def work(job: Job) -> Trace:
+            made, _ = desk.open(body, job)
+            return trace_path(made, body.method, body.layer, body.query, body.key)
+
+        return await answer(request, work)
+
+    @app.post("/api/blank", response_model=asked.BlankedAnswer, responses=asked.ERRORS)
+    async def blanked(body: asked.AskedBlank, request: Request) -> Response:
+        """What the model says without tokens."""
+
+        def work(job: Job) -> dict[str, Any]:
+            if len(body.sets) > desk.limits.sets:
+                msg = f"{len(body.sets)} sets of tokens; at most {desk.limits.sets}"
+                raise Refusal(413, "too-large", msg)
+            made, _ = desk.open(body, job)
+            return {"blanked": blank(made, body.sets, job.check)}
+
+        return await answer(request, work)
+
+
+def _answer_errors(app: FastAPI) -> None:
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        status = 400 if first["type"] == "json_invalid" else 422
+        return problem(status, "invalid", f"{place or 'body'}: {first['msg']}")
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Refusal) -> JSONResponse:
+        return problem(error.status, error.code, str(error))
+
+    @app.exception_handler(InputError)
+    async def wrong(_: Request, error: InputError) -> JSONResponse:
+        return problem(422, "invalid", str(error))
+
+    @app.exception_handler(Stopped)
+    async def left(_: Request, error: Stopped) -> JSONResponse:
+        return problem(499, "failed", "the client left")  # nobody reads it but the log
+
+    @app.exception_handler(HTTPException)
+    async def missing(_: Request, error: HTTPException) -> JSONResponse:
+        code = "not-found" if error.status_code == 404 else "invalid"
+        answer = problem(error.status_code, code, str(error.detail))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(AttnflowError)
+    async def failed(_: Request, error: AttnflowError) -> JSONResponse:
+        return problem(500, "failed", str(error))
+
+    @app.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> JSONResponse:
+        return problem(500, "failed", "the model failed on this input; the server's log says how")
+
+
+def serve(
+    sources: Sequence[Any],
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    limits: Limits | None = None,
+) -> None:
+    """Load the models and answer until interrupted; requests that run may finish, for a while."""
+    import uvicorn
+
+    from attnflow.models.loading import load_model
+
+    adapters = [load_model(source) for source in sources or [None]]
+    local = host in ("127.0.0.1", "localhost", "::1")
+    named = {model_name(each.name): each for each in adapters}
+    app = make_app(named, limits, LOCAL if local else None)
+    warm_up(adapters)
+    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
+
+
+def warm_up(adapters: Sequence[Adapter]) -> None:
+    """Compile and load everything now, so that the first visitor does not wait."""
+    from attnflow.page.study import study
+
+    for adapter in adapters:
+        if not hasattr(adapter, "processor"):
+            made = study(EXAMPLE, adapter)
+            view_of(made, SERVED)
