@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from attnflow.api import explain
     from attnflow.functions import flow, raw, rollout
     from attnflow.models.loading import load_model
+    from attnflow.page.exploring import Exploration, explore
     from attnflow.records import Attribution
     from attnflow.routing import Routes, routes
     from attnflow.tracing import FlowTrace, trace
@@ -20,6 +21,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "explain": "attnflow.api",
+    "explore": "attnflow.page.exploring",
+    "Exploration": "attnflow.page.exploring",
     "load_model": "attnflow.models.loading",
     "Attribution": "attnflow.records",
     "raw": "attnflow.functions",
@@ -33,10 +36,12 @@ _HOME = {
 
 __all__ = [
     "Attribution",
+    "Exploration",
     "FlowTrace",
     "Routes",
     "__version__",
     "explain",
+    "explore",
     "flow",
     "load_model",
     "raw",

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from attnflow import __version__
-from attnflow.cli import bench, compare, explain, figure, routes
+from attnflow.cli import bench, compare, explain, figure, routes, serve
 from attnflow.cli.help import Command, Program
 from attnflow.errors import AttnflowError, InputError, ModelError
 
@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 
 LOOK = "Explain a text"
-for command in (explain.explain, compare.compare, routes.routes, figure.figure):
+for command in (explain.explain, compare.compare, routes.routes, figure.figure, serve.serve):
     app.command(cls=Command, rich_help_panel=LOOK)(command)
 MEASURE = "Measure"
 app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)

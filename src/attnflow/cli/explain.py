@@ -32,6 +32,15 @@ Save = Annotated[
         rich_help_panel="Output",
     ),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Save the explorer's interactive view of the text as one HTML file.",
+        rich_help_panel="Output",
+    ),
+]
 Top = Annotated[
     int,
     typer.Option(
@@ -55,6 +64,7 @@ def explain(  # noqa: PLR0913 - one argument an option
     top: Top = 5,
     as_json: options.Json = False,
     save: Save = None,
+    html: Html = None,
     force: options.Force = False,
 ) -> None:
     """Show which tokens the model's output came from.
@@ -62,8 +72,11 @@ def explain(  # noqa: PLR0913 - one argument an option
     Example: attnflow explain "the keys to the cabinet"
     """
     chosen = read_texts(texts, file)
-    if save is not None:
-        check_target(save, force=force)
+    for target in (save, html):
+        if target is not None:
+            check_target(target, force=force)
+    if html is not None:
+        _check_page(chosen, heads)
     asked = {
         "layer": layer,
         "query": options.query_of(query),
@@ -74,6 +87,8 @@ def explain(  # noqa: PLR0913 - one argument an option
     results = explained(chosen, model, method, asked, words=words)
     if save is not None:
         _save([item for one in results for item in one], save)
+    if html is not None:
+        _save_page(chosen, model, asked, html)
     if as_json:
         for one in results:
             typer.echo(json.dumps(as_data(one), ensure_ascii=False))
@@ -161,6 +176,25 @@ def check_target(file: Path, *, force: bool) -> None:
     if not file.absolute().parent.is_dir():
         msg = f"the folder {file.absolute().parent} does not exist; make it first"
         raise InputError(msg)
+
+
+def _check_page(texts: Sequence[str], heads: str) -> None:
+    if len(texts) > 2:
+        msg = f"--html shows one text, or two side by side; these are {len(texts)}"
+        raise InputError(msg)
+    if heads not in ("mean", "each"):
+        msg = f"--html shows the mean of heads and each of them; leave out --heads {heads}"
+        raise InputError(msg)
+
+
+def _save_page(texts: Sequence[str], model: str | None, asked: dict[str, Any], file: Path) -> None:
+    import attnflow
+
+    first, *second = texts
+    options = {name: asked[name] for name in ("query", "residual", "truncate")}
+    view = attnflow.explore(first, model, compare=second[0] if second else None, **options)
+    view.save(file, overwrite=True)  # check_target has asked about that
+    typer.echo(f"saved the interactive view to {file}", err=True)
 
 
 def _save(attributions: Sequence[Attribution], file: Path) -> None:

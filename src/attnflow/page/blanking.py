@@ -14,7 +14,7 @@ BATCH = 16
 
 
 def replacement(study: Study) -> str | None:
-    """What stands for a blanked token; ``None`` where the model says nothing or has no such token."""
+    """What stands for a blanked token; ``None`` where there is no prediction or no such token."""
     if study.prediction is None:
         return None
     if study.reading.tokens.grid is not None:
@@ -99,7 +99,10 @@ def _patches(tokens: Any) -> dict[str, Any]:
 def _grey(study: Study, positions: Sequence[int]) -> Any:
     tokens = study.reading.tokens
     pixels = tokens.inputs["pixel_values"].clone()
-    grid, first = tokens.grid, len(tokens) - tokens.grid.rows * tokens.grid.columns
+    grid = tokens.grid
+    if grid is None:  # the caller has looked; this is for the type checker
+        raise AssertionError
+    first = len(tokens) - grid.rows * grid.columns
     height, width = pixels.shape[-2] // grid.rows, pixels.shape[-1] // grid.columns
     for at in positions:
         row, column = divmod(at - first, grid.columns)

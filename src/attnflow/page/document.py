@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,25 @@ from attnflow.labels import printable
 from attnflow.methods import METHODS
 from attnflow.page.blanking import blank, blankable, replacement, said
 from attnflow.page.paths import trace_path
-from attnflow.page.schema import FORMAT, Document, Edges, Grid, HeadScores, Scores, View, pack
+from attnflow.page.schema import (
+    FORMAT,
+    Document,
+    Edges,
+    Grid,
+    HeadScores,
+    Named,
+    Scores,
+    View,
+    pack,
+)
 from attnflow.page.study import Check, Study, go_on
 from attnflow.records import Attribution, FloatArray, PatchGrid
 
+if TYPE_CHECKING:
+    from attnflow.models.reading import Tokens
+
 DRAWN_EDGES = 40_000  # edges of attention in a document, shared by all positions
+SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
 FEWEST_EDGES = 4  # of a position, however many there are
 
 
@@ -74,7 +88,21 @@ def view_of(study: Study, extent: Extent, check: Check = go_on, image: str | Non
     top = study.scores("rollout", [study.depth], [query])[0, 0]
     key = first_key(top, tokens.names, blankable(study), query)
     view: View = {
-        **_input(study, image),
+        "text": tokens.text,
+        "target": tokens.target,
+        "model": model_name(study.adapter.name),
+        "head": str(study.adapter.description["head"]),
+        **_named(tokens.names, tokens),
+        "grid": _grid(tokens.grid),
+        "image": image,
+        "columns": _columns(study),
+        "ends": list(study.reading.record.steps),
+        "heads": study.heads,
+        "options": {
+            "residual": study.choices.plan("flow").edges.residual,
+            "discard": study.choices.discard,
+            "correction": study.correction,
+        },
         "layer": study.depth,
         "query": query,
         "key": key,
@@ -98,8 +126,6 @@ def view_of(study: Study, extent: Extent, check: Check = go_on, image: str | Non
         ]
     if view["replacement"] is not None and study.size <= extent.blanks:
         view["blanked"] = blank(study, [[at] for at in blankable(study)], check)
-    view["head"] = str(study.adapter.description["head"])
-    view["target"] = tokens.target
     return view
 
 
@@ -160,7 +186,7 @@ def attribution_view(of: Attribution) -> View:
         "target": of.options.get("target"),
         "model": model_name(of.model),
         "head": str(of.statistics.get("model", {}).get("head", "")),
-        **_tokens(of.tokens, of.word_ids, of.word_texts, of.segments),
+        **_named(of.tokens, of),
         "grid": _grid(of.grid),
         "image": None,
         "columns": ["input", *(f"L{layer}" for layer in range(1, max(layers) + 1))],
@@ -169,7 +195,7 @@ def attribution_view(of: Attribution) -> View:
         "layer": of.layer,
         "query": of.query,
         "key": first_key(row, of.tokens, ordinary, of.query),
-        "options": _options(of.options),
+        "options": {name: of.options.get(name) for name in SHOWN_OPTIONS},
         "said": said(of.prediction),
         "said_at": None if of.prediction is None else of.prediction.position,
         "replacement": None,
@@ -183,41 +209,15 @@ def attribution_view(of: Attribution) -> View:
     }
 
 
-def _input(study: Study, image: str | None) -> Any:
-    tokens = study.reading.tokens
-    plan = study.choices.plan("flow")
-    return {
-        "text": tokens.text,
-        "model": model_name(study.adapter.name),
-        **_tokens(tokens.names, tokens.word_ids, tokens.word_texts, tokens.segments),
-        "grid": _grid(tokens.grid),
-        "image": image,
-        "columns": _columns(study),
-        "ends": list(study.reading.record.steps),
-        "heads": study.heads,
-        "options": _options(
-            {
-                "residual": plan.edges.residual,
-                "discard": study.choices.discard,
-                "correction": study.correction,
-            }
-        ),
-    }
-
-
-def _tokens(names: Sequence[str], words: Any, texts: Sequence[str], segments: Any) -> Any:
+def _named(names: Sequence[str], of: Tokens | Attribution) -> Named:
     return {
         "tokens": list(names),
         "labels": [printable(name) for name in names],
         "words": None
-        if words is None
-        else {"of": list(words), "texts": [printable(text) for text in texts]},
-        "segments": None if segments is None else list(segments),
+        if of.word_ids is None
+        else {"of": list(of.word_ids), "texts": [printable(text) for text in of.word_texts]},
+        "segments": None if of.segments is None else list(of.segments),
     }
-
-
-def _options(options: Any) -> dict[str, Any]:
-    return {name: options.get(name) for name in ("residual", "discard", "correction", "normalize")}
 
 
 def _grid(grid: PatchGrid | None) -> Grid | None:
@@ -255,7 +255,7 @@ def _attention(layers: Sequence[Any]) -> Edges:
     kept = min(size, max(FEWEST_EDGES, DRAWN_EDGES // (steps * size)))
     keys = np.argpartition(-weights, kept - 1, axis=-1)[..., :kept]
     found = np.take_along_axis(weights, keys, -1)
-    step, query, _ = np.indices(keys.shape)
+    step, query = np.indices(keys.shape)[:2]
     there = found > 0
     order = np.argsort(-found[there], kind="stable")
     return {

@@ -65,9 +65,16 @@ def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywh
 
     Args:
         text: A text; for vision models an image (a path, a PIL image or an array).
-        model: As for `attnflow.explain`; so are the options not named here.
+        model: As for `attnflow.explain`; so are ``query``, ``residual``, ``discard``,
+            ``correction``, ``target`` and ``truncate``.
         compare: A second text to show beside the first.
         method: The method that is shown first.
+        query: The position asked about at first.
+        residual: The share of the identity.
+        discard: The ratio of smallest attention weights set to zero.
+        correction: For causal decoders, how to correct for the receptive field.
+        target: For encoder–decoder models the target text.
+        truncate: Cut a text that is too long.
 
     Example:
         >>> import attnflow
@@ -84,9 +91,7 @@ def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywh
     adapter = load_model(model)
     views = []
     for item in [text] if compare is None else [text, compare]:
-        found = study(
-            item, adapter, query=query, target=target, truncate=truncate, choices=choices
-        )
+        found = study(item, adapter, query=query, target=target, truncate=truncate, choices=choices)
         image = picture(item) if found.reading.tokens.grid is not None else None
         views.append(view_of(found, ALONE, image=image))
     return Exploration(document(views, method))

@@ -34,7 +34,7 @@ class Limits:
     kept: int = 256 * 1024 * 1024
 
 
-class Refusal(AttnflowError):
+class Refusal(AttnflowError):  # noqa: N818 - what the server does, and no error of its own
     """A request that gets no result: a code for programs, a message for people."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -43,7 +43,7 @@ class Refusal(AttnflowError):
         self.code = code
 
 
-class Stopped(AttnflowError):
+class Stopped(AttnflowError):  # noqa: N818 - nothing went wrong
     """Work that nobody waits for any more."""
 
 

@@ -88,7 +88,7 @@ def save(document: Document, path: str | Path, title: str, *, overwrite: bool = 
 
 
 def framed(page: str, height: int = 760) -> str:
-    """The page in a frame of its own, for notebooks: several do not meet, and it reaches nothing."""
+    """The page in a frame of its own, for notebooks: several never meet, and reach nothing."""
     return (
         f'<iframe srcdoc="{_escaped(page)}" sandbox="allow-scripts allow-downloads" '
         'title="attnflow explorer" loading="lazy" '

@@ -1,4 +1,4 @@
-"""What a client may ask, and the answers that are not documents: the server's OpenAPI description."""
+"""What a client may ask, and the answers that are no documents: for the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -87,7 +87,14 @@ class Problem(BaseModel):
     """What went wrong: a code for programs and a message for people."""
 
     code: Literal[
-        "invalid", "unknown-model", "too-large", "busy", "timeout", "forbidden", "not-found", "failed"
+        "invalid",
+        "unknown-model",
+        "too-large",
+        "busy",
+        "timeout",
+        "forbidden",
+        "not-found",
+        "failed",
     ]
     message: str
 

@@ -1,4 +1,4 @@
-"""The JSON document that feeds the page, as types: the server's OpenAPI description is made of these.
+"""The JSON document that feeds the page, as types: the OpenAPI description is made of these.
 
 Layers are numbered 1 … L as everywhere; *steps* are the columns of the graph. They are the same but
 for encoder–decoders, whose decoder layers have two steps (self-attention, then cross-attention).
@@ -107,22 +107,26 @@ class Edges(TypedDict):
     kept: int
 
 
-class View(TypedDict):
+class Named(TypedDict):
+    """Tokens; ``labels`` are the tokens without characters that break a layout."""
+
+    tokens: list[str]
+    labels: list[str]
+    words: Words | None
+    segments: list[str] | None
+
+
+class View(Named):
     """One input and what the methods say of it.
 
-    ``labels`` are the tokens without characters that break a layout; ``columns`` name the steps,
-    the input first; ``ends`` is the step at which each layer ends; ``key`` is the token that is
-    traced at first.
+    ``columns`` name the steps, the input first; ``ends`` is the step at which each layer ends;
+    ``key`` is the token that is traced at first.
     """
 
     text: str
     target: str | None
     model: str
     head: str
-    tokens: list[str]
-    labels: list[str]
-    words: Words | None
-    segments: list[str] | None
     grid: Grid | None
     image: str | None
     columns: list[str]

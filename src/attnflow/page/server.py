@@ -7,25 +7,23 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 import attnflow
 from attnflow.errors import AttnflowError, InputError
 from attnflow.page import requests as asked
-from attnflow.page.blanking import blank
 from attnflow.page.desk import EXAMPLE, Desk
-from attnflow.page.document import SERVED, document, heads_of, model_name, scores_of, to_json, view_of
+from attnflow.page.document import SERVED, model_name, view_of
 from attnflow.page.guards import Guard, problem
-from attnflow.page.limits import Job, Limits, Refusal, Stopped
-from attnflow.page.paths import trace_path
+from attnflow.page.limits import Limits, Refusal, Stopped
+from attnflow.page.questions import router
 from attnflow.page.render import static
-from attnflow.page.schema import Document, HeadScores, Scores, Trace
 from attnflow.page.work import Workers
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("attnflow")
 LOCAL = ("127.0.0.1", "localhost", "[::1]", "testserver")
-T = TypeVar("T")
 
 
 def make_app(
@@ -67,7 +64,7 @@ def make_app(
     app.add_middleware(Guard, hosts=hosts, body=limits.body)
     _answer_errors(app)
     _add_pages(app, desk, workers)
-    _add_questions(app, desk, workers)
+    app.include_router(router)
     return app
 
 
@@ -89,65 +86,6 @@ def _add_pages(app: FastAPI, desk: Desk, workers: Workers) -> None:
 
     folder = str(files("attnflow.page") / "static")
     app.mount("/static", StaticFiles(directory=folder), name="static")
-
-
-def _add_questions(app: FastAPI, desk: Desk, workers: Workers) -> None:
-    async def answer(request: Request, work: Callable[[Job], Any]) -> Response:
-        result = await workers.run(lambda job: to_json(work(job)), request.is_disconnected)
-        return Response(result, media_type="application/json")
-
-    @app.post("/api/explain", response_model=Document, responses=asked.ERRORS)
-    async def explain(body: asked.Asked, request: Request) -> Response:
-        """The document of one input; flow is left out of long ones, and asked for layer by layer."""
-
-        def work(job: Job) -> Document:
-            made, image = desk.open(body, job)
-            return document([view_of(made, SERVED, job.check, image)])
-
-        return await answer(request, work)
-
-    @app.post("/api/scores", response_model=Scores, responses=asked.ERRORS)
-    async def scores(body: asked.AskedScores, request: Request) -> Response:
-        """Scores of a position that the document left out."""
-
-        def work(job: Job) -> Scores:
-            made, _ = desk.open(body, job)
-            return scores_of(made, body.method, body.layers, [body.query], job.check)
-
-        return await answer(request, work)
-
-    @app.post("/api/heads", response_model=HeadScores, responses=asked.ERRORS)
-    async def heads(body: asked.AskedScores, request: Request) -> Response:
-        """Scores of single heads on top of the merged layers below."""
-
-        def work(job: Job) -> HeadScores:
-            made, _ = desk.open(body, job)
-            return heads_of(made, body.method, body.layers, body.query, job.check)
-
-        return await answer(request, work)
-
-    @app.post("/api/trace", response_model=Trace, responses=asked.ERRORS)
-    async def trace(body: asked.AskedTrace, request: Request) -> Response:
-        """How one score came about: edges, and for flow its routes and its bottleneck."""
-
-        def work(job: Job) -> Trace:
-            made, _ = desk.open(body, job)
-            return trace_path(made, body.method, body.layer, body.query, body.key)
-
-        return await answer(request, work)
-
-    @app.post("/api/blank", response_model=asked.BlankedAnswer, responses=asked.ERRORS)
-    async def blanked(body: asked.AskedBlank, request: Request) -> Response:
-        """What the model says without tokens."""
-
-        def work(job: Job) -> dict[str, Any]:
-            if len(body.sets) > desk.limits.sets:
-                msg = f"{len(body.sets)} sets of tokens; at most {desk.limits.sets}"
-                raise Refusal(413, "too-large", msg)
-            made, _ = desk.open(body, job)
-            return {"blanked": blank(made, body.sets, job.check)}
-
-        return await answer(request, work)
 
 
 def _answer_errors(app: FastAPI) -> None:
@@ -191,8 +129,12 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     limits: Limits | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Load the models and answer until interrupted; requests that run may finish, for a while."""
+    """Load the models and answer until interrupted; requests that run may finish, for a while.
+
+    ``ready`` is called when the models are loaded, just before the server listens.
+    """
     import uvicorn
 
     from attnflow.models.loading import load_model
@@ -202,6 +144,7 @@ def serve(
     named = {model_name(each.name): each for each in adapters}
     app = make_app(named, limits, LOCAL if local else None)
     warm_up(adapters)
+    ready()
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
 
 

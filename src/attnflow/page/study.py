@@ -105,7 +105,7 @@ class Study:
         queries: Sequence[int],
         check: Check = go_on,
     ) -> FloatArray:
-        """``[layer, query, key]``: what `attnflow.explain` gives, for chosen layers and positions."""
+        """``[layer, query, key]``: what `attnflow.explain` gives, for some layers and positions."""
         return self._asked(self.choices.plan(method), self.fused, layers, queries, check)
 
     def head_scores(
@@ -128,7 +128,8 @@ class Study:
             self._require("query", query)
         everything = tuple(range(self.size))
         if plan.method != "flow":
-            return to_numpy(plan.answer(record, Question(steps, tuple(queries), everything)).scores)
+            answer = plan.answer(record, Question(steps, tuple(queries), everything))
+            return np.asarray(to_numpy(answer.scores))
         parts = []
         sources = len(steps) * len(queries) * (self.heads if plan.heads == "each" else 1)
         for keys in self._pieces(sources):
@@ -170,7 +171,7 @@ class Study:
         return self.reading.prediction
 
 
-def study(  # noqa: PLR0913 - what is asked, of whom, and how
+def study(
     item: Any,
     adapter: Adapter,
     *,

@@ -46,7 +46,7 @@ class Workers:
         finally:
             job.stopped.set()
 
-    def _done(self, future: asyncio.Future[object]) -> None:
+    def _done(self, future: asyncio.Future[T]) -> None:
         self.pending -= 1
         if not future.cancelled():
             future.exception()  # its client may have gone: nobody else looks

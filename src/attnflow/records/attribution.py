@@ -195,6 +195,11 @@ class Attribution:
         drawn: Axes = import_module("attnflow.figures").draw(kind, self, ax, **options)
         return drawn
 
+    def _repr_html_(self) -> str:
+        """The interactive view, for notebooks."""
+        html: str = import_module("attnflow.page.exploring").exploration_of(self)._repr_html_()
+        return html
+
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, which `from_dict` reads back without loss."""
         from attnflow.records.files import to_dict

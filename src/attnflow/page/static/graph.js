@@ -46,7 +46,9 @@ export class Graph extends Chart {
 
   x(step) {
     const left = this.labelWidth + 8;
-    return left + (step * (this.width - left - 18)) / (this.pane.view.data.columns.length - 1);
+    const { columns } = this.pane.view.data;
+    const right = Math.max(18, 3.3 * columns.at(-1).length + 6); // half of the last column's name
+    return left + (step * (this.width - left - right)) / (columns.length - 1);
   }
 
   ends(e) {
@@ -89,7 +91,7 @@ export class Graph extends Chart {
 
   drawAttention(surface, span, colours) {
     const strongest = this.attention[0]?.amount ?? 1;
-    const crowd = Math.min(1, Math.sqrt(400 / (this.attention.length + 1)) + 0.25);
+    const crowd = Math.min(1, Math.sqrt(300 / (this.attention.length + 1)) + 0.15);
     for (let i = this.attention.length - 1; i >= 0; i -= 1) {
       const e = this.attention[i];
       if (!this.inSight(e, span)) continue;

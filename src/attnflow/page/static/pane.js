@@ -71,7 +71,8 @@ export class Pane {
     const values = row ? unitScores(this.units, row) : null;
     const own = this.units.findIndex((unit) => unit.tokens.includes(query));
     const top = values ? colourTop(values, own) : 1;
-    const least = values ? 0.9 * Math.min(...values) : 0; // flow lifts all tokens: colour what differs
+    // Flow lifts all tokens alike: colour what differs, on an image all of it.
+    const least = values ? (view.data.grid ? 1 : 0.9) * Math.min(...values) : 0;
     const ramp = rampOf(method);
     this.buttons.forEach((button, index) => {
       const { tokens, label } = this.units[index];
@@ -80,7 +81,7 @@ export class Pane {
       const colour = ramp(share);
       const patch = button.classList.contains("patch");
       button.style.setProperty("--fill", colour.fill);
-      if (patch) button.style.setProperty("--alpha", (0.85 * share).toFixed(3));
+      if (patch) button.style.setProperty("--alpha", (0.75 * share).toFixed(3));
       else button.style.setProperty("color", colour.ink);
       const marks = { traced: tokens.includes(key), asked: tokens.includes(query), blanked: tokens.some((at) => blank.includes(at)) };
       Object.entries(marks).forEach(([name, on]) => button.classList.toggle(name, on));

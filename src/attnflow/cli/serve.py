@@ -1,0 +1,95 @@
+"""``attnflow serve``: the explorer in the browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from attnflow.errors import InputError
+
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="A Hugging Face name or a folder; repeat for several. No others can be asked for.",
+        rich_help_panel="Input",
+        show_default="the model shipped with attnflow",
+    ),
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        "--host",
+        metavar="ADDRESS",
+        help="Where to listen; 0.0.0.0 lets the whole network in.",
+        rich_help_panel="Server",
+    ),
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        "--port", metavar="N", min=1, max=65535, help="The port.", rich_help_panel="Server"
+    ),
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        help="Requests worked on at the same time.",
+        rich_help_panel="Server",
+    ),
+]
+Tokens = Annotated[
+    int,
+    typer.Option(
+        "--max-tokens", metavar="N", min=1, help="The longest input.", rich_help_panel="Server"
+    ),
+]
+Seconds = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        help="The longest a request takes.",
+        rich_help_panel="Server",
+    ),
+]
+
+
+def serve(
+    *,
+    model: Models = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    workers: Workers = 2,
+    max_tokens: Tokens = 512,
+    timeout: Seconds = 60.0,
+) -> None:
+    """Open the explorer: an interactive view in the browser.
+
+    Example: attnflow serve --port 8000
+    """
+    if timeout <= 0:
+        msg = f"--timeout {timeout:g} must be more than 0 seconds"
+        raise InputError(msg)
+    import socket
+
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            msg = f"cannot listen on {host} port {port}: {error.strerror}; choose another --port"
+            raise InputError(msg) from error
+    from attnflow.page.limits import Limits
+    from attnflow.page.server import serve as run
+
+    typer.echo(f"loading {', '.join(model or ['the shipped model'])} …", err=True)
+    limits = Limits(workers=workers, tokens=max_tokens, seconds=timeout)
+    shown = f"[{host}]" if ":" in host else host
+    run(model or [], host, port, limits, ready=lambda: typer.echo(f"http://{shown}:{port}"))
