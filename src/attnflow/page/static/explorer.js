@@ -76,7 +76,8 @@ export class Explorer {
     const within = (value, count) => (Number.isInteger(value) && value >= 0 && value < count ? value : undefined);
     const methods = this.server ? ["raw", "rollout", "flow"] : first.methods;
     const chosen = wanted.method ?? state.method;
-    const compare = wanted.compare ?? (second ? "text" : "");
+    const asked = wanted.compare ?? (second ? "text" : "");
+    const possible = ["", ...methods, ...(second || this.server ? ["text"] : [])];
     const shown = {
       ...state,
       ...wanted,
@@ -88,7 +89,7 @@ export class Explorer {
       key2: second ? within(wanted.key2, second.size) ?? second.data.key : null,
       blank: (wanted.blank ?? []).filter((at) => at < first.size && first.canBlank(at)),
       blank2: (wanted.blank2 ?? []).filter((at) => second && at < second.size && second.canBlank(at)),
-      compare: compare === "text" && !second && !this.server ? "" : compare,
+      compare: possible.includes(asked) ? asked : "",
       words: Boolean(wanted.words ?? state.words) && Boolean(first.data.words),
     };
     byId("view").hidden = false;

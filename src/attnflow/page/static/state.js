@@ -2,7 +2,7 @@
 
 export const INITIAL = {
   method: "flow", layer: 0, query: null, key: null, query2: null, key2: null, mode: "trace",
-  words: false, threshold: 3, columns: "layers", compare: "", blank: [], blank2: [], ranked: true,
+  words: false, threshold: 3, columns: "layers", compare: null, blank: [], blank2: [], ranked: true,
 };
 const NUMBERS = ["layer", "query", "key", "query2", "key2", "threshold"];
 const LISTS = ["blank", "blank2"];

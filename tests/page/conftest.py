@@ -1,0 +1,118 @@
+"""A server and a browser, each started once, and models small enough for both."""
+
+import socket
+import threading
+import time
+
+import pytest
+import torch
+import transformers as tf
+
+import tiny
+from attnflow.models.loading import load_model
+from attnflow.page.limits import Limits
+from attnflow.page.server import make_app
+
+LABELS = {0: "singular", 1: "plural"}
+CHROMIUM = "/usr/bin/chromium"
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+
+
+def _classifier():
+    config = tf.BertConfig(
+        **tiny.USUAL, id2label=LABELS, label2id={v: k for k, v in LABELS.items()}
+    )
+    torch.manual_seed(0)
+    model = tf.BertForSequenceClassification(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(25 if "query" in name or "key" in name else 6)
+    return model
+
+
+@pytest.fixture(scope="session")
+def classifier():
+    return load_model((_named(_classifier(), "tiny/verbs"), tiny.word_piece()))
+
+
+@pytest.fixture(scope="session")
+def models(classifier):
+    """One model of each kind that the page shows."""
+    processor = tf.ViTImageProcessor(size={"height": 32, "width": 32})
+    long = tf.BertConfig(**{**tiny.USUAL, "max_position_embeddings": 600, "num_hidden_layers": 6})
+    torch.manual_seed(0)
+    return {
+        "tiny/verbs": classifier,
+        "tiny/gpt2": load_model((_named(tiny.build("gpt2"), "tiny/gpt2"), tiny.plain())),
+        "tiny/t5": load_model((_named(tiny.build("t5"), "tiny/t5"), tiny.word_piece())),
+        "tiny/vit": load_model((_named(tiny.build("vit"), "tiny/vit"), processor)),
+        "tiny/long": load_model(
+            (_named(tf.BertModel(long).eval(), "tiny/long"), tiny.word_piece())
+        ),
+    }
+
+
+def _named(model, name):
+    model.config._name_or_path = name
+    return model
+
+
+@pytest.fixture(scope="session")
+def address(models):
+    """Where a real server with all models answers."""
+    with running(make_app(models, Limits(waiting=64))) as url:
+        yield url
+
+
+class running:  # noqa: N801 - used as a function
+    """A uvicorn server in a thread; leaving stops it."""
+
+    def __init__(self, app):
+        import uvicorn
+
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        config = uvicorn.Config(app, port=self.port, log_level="warning", ws="none")
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        deadline = time.monotonic() + 20
+        while not self.server.started:
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.02)
+        return f"http://127.0.0.1:{self.port}"
+
+    def __exit__(self, *_):
+        self.server.should_exit = True
+        self.thread.join(timeout=10)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def tab(browser):
+    """A page of the browser; anything it complains about fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    complaints = []
+    page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else 0)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
+    page.complaints = complaints
+    yield page
+    context.close()
+    assert complaints == []

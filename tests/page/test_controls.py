@@ -1,0 +1,367 @@
+"""Every control of the page does what it says, and what is drawn is what the library says."""
+
+import json
+
+import numpy as np
+import pytest
+
+import attnflow
+
+pytestmark = pytest.mark.browser
+TEXT = "the old keys to the cabinets are here"
+OTHER = "the old key to the cabinets is here"
+
+
+@pytest.fixture(scope="module")
+def file(classifier, tmp_path_factory):
+    view = attnflow.explore(TEXT, classifier, compare=OTHER)
+    return "file://" + str(view.save(tmp_path_factory.mktemp("page") / "view.html"))
+
+
+@pytest.fixture
+def page(tab, file):
+    tab.goto(file + "#compare=")
+    tab.wait_for_selector("#view:not([hidden])")
+    return tab
+
+
+def strip(page):
+    return np.array(page.eval_on_selector_all(".token", "all => all.map(t => +t.dataset.value)"))
+
+
+def drawn(page, name, amount="amount"):
+    """What is drawn: from "step/query/key" to its amount."""
+    settle(page)
+    pairs = page.eval_on_selector_all(
+        f".graph [data-{name}]", f"all => all.map(e => [e.dataset.{name}, +e.dataset.{amount}])"
+    )
+    return {tuple(map(int, edge.split("/"))): value for edge, value in pairs}
+
+
+def settle(page):
+    page.evaluate("() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
+
+
+def slide(page, name, value):
+    page.eval_on_selector(
+        f"#{name}", "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')); }", value
+    )
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+def test_methods_and_layers_show_the_scores_of_the_library(page, classifier, method):
+    of = attnflow.explain(TEXT, classifier, method=method)
+    page.check(f"[name=method][value={method}]", force=True)
+    for layer in of.layers:
+        slide(page, "layer", layer)
+        np.testing.assert_allclose(strip(page), of.row(layer), atol=1e-6)
+        assert page.inner_text("#layer-shown") == f"{layer} of 3"
+    labels = page.eval_on_selector_all(".token", "all => all.map(t => t.textContent)")
+    assert labels == list(of.tokens)
+
+
+@pytest.mark.parametrize("method", ["rollout", "flow"])
+def test_the_heat_map_shows_all_layers(page, classifier, method):
+    of = attnflow.explain(TEXT, classifier, method=method)
+    page.check(f"[name=method][value={method}]", force=True)
+    settle(page)
+    cells = page.eval_on_selector_all(
+        "[data-cell]", "a => a.map(e => [e.dataset.cell, +e.dataset.value])"
+    )
+    shown = {tuple(map(int, place.split("/"))): value for place, value in cells}
+    assert len(shown) == 3 * len(of.tokens)
+    for (layer, token), value in shown.items():
+        assert value == pytest.approx(of.row(layer)[token], abs=1e-6)
+
+
+def test_heads_are_those_of_the_library(page, classifier):
+    of = attnflow.explain(TEXT, classifier, method="flow", heads="each")
+    page.check("[name=columns][value=heads]", force=True)
+    settle(page)
+    cells = page.eval_on_selector_all(
+        "[data-cell]", "a => a.map(e => [e.dataset.cell, +e.dataset.value])"
+    )
+    assert len(cells) == 4 * len(of.tokens)
+    for place, value in cells:
+        head, token = map(int, place.split("/"))
+        assert value == pytest.approx(of.row(3)[head - 1, token], abs=1e-6)
+
+
+def test_the_graph_draws_the_flow_its_routes_and_its_bottleneck(page, classifier):
+    found = attnflow.routes(TEXT, classifier, to=3).trace
+    page.locator(".token").nth(3).click()
+    slide(page, "threshold", 0)
+    edges = drawn(page, "carried")
+    for (step, query, key), amount in edges.items():
+        assert amount == pytest.approx(found.edges[step - 1, query, key], abs=1e-6)
+    assert sum(v for (step, *_), v in edges.items() if step == 3) == pytest.approx(
+        found.value, rel=0.01
+    )
+    cut = {(e.layer, e.query, e.key): e.capacity for e in found.cut}
+    assert drawn(page, "cut", "capacity") == pytest.approx(cut, abs=1e-6)
+    routes = page.eval_on_selector_all(
+        ".routes li[data-amount]", "a => a.map(e => +e.dataset.amount)"
+    )
+    assert routes == pytest.approx([r.amount for r in found.routes[: len(routes)]], abs=1e-6)
+    path = page.eval_on_selector_all(
+        ".routes li:first-child .path span", "a => a.map(e => e.textContent)"
+    )
+    assert path == [found_token(page, at) for at in found.routes[0].positions]
+    title = page.inner_text(".graph-card h2")
+    assert f"{float(f'{found.value:.3g}'):g}" in title
+    assert f"{len(found.routes)} routes" in title
+
+
+def found_token(page, at):
+    return page.locator(".token").nth(at).text_content()
+
+
+def test_hovering_a_route_highlights_it(page):
+    page.hover(".routes li:first-child")
+    assert len(drawn(page, "route")) == 3
+    page.mouse.move(2, 2)
+    assert drawn(page, "route") == {}
+
+
+def test_attention_lies_behind_and_the_threshold_thins_it(page, classifier):
+    attention = attnflow.explain(TEXT, classifier, method="raw", query="all").scores
+    slide(page, "threshold", 0)
+    everything = drawn(page, "edge")
+    assert len(everything) == np.count_nonzero(attention > 1e-9)
+    slide(page, "threshold", 5)
+    some = drawn(page, "edge")
+    assert 0 < len(some) < len(everything)
+    for (step, query, key), value in some.items():
+        assert value == pytest.approx(attention[step - 1, query, key], abs=1e-6)
+        assert value >= 4 * 0.05 * attention.max() - 1e-6
+    carried = drawn(page, "carried")
+    assert min(carried.values()) >= 0.05 * max(carried.values())
+    assert page.inner_text("#threshold-shown") == "5 %"
+
+
+def test_raw_attention_is_drawn_from_the_position_asked_about(page, classifier):
+    of = attnflow.explain(TEXT, classifier, method="raw", query=2)
+    page.check("[name=method][value=raw]", force=True)
+    page.check("[name=mode][value=ask]", force=True)
+    page.locator(".token").nth(2).click()
+    slide(page, "layer", 2)
+    slide(page, "threshold", 0)
+    edges = drawn(page, "carried")
+    assert {(step, query) for step, query, _ in edges} == {(2, 2)}
+    assert {key: v for (_, _, key), v in edges.items()} == pytest.approx(
+        dict(enumerate(of.row(2))), abs=1e-6
+    )
+
+
+def test_hovering_an_edge_tells_its_exact_values(page, classifier):
+    found = attnflow.routes(TEXT, classifier, to=3).trace
+    page.locator(".token").nth(3).click()
+    slide(page, "threshold", 0)
+    settle(page)
+    step, query, key = max(
+        ((s, q, k) for s, q, k in drawn(page, "carried") if q == k),
+        key=lambda e: found.edges[e[0] - 1, e[1], e[2]],
+    )
+    middle = page.eval_on_selector(
+        f'[data-carried="{step}/{query}/{key}"]',
+        """e => { const p = e.getPointAtLength(e.getTotalLength() / 2), m = e.getScreenCTM();
+            return [p.x * m.a + m.e, p.y * m.d + m.f]; }""",
+    )
+    page.mouse.move(*middle)
+    tip = page.inner_text("#tip")
+    amount = found.edges[step - 1, query, key]
+    assert f"carries {float(f'{amount:.3g}'):g} of {float(f'{found.value:.3g}'):g}" in tip
+
+
+def test_clicking_the_graph_traces_and_asks(page):
+    settle(page)
+    box = page.locator(".graph svg").bounding_box()
+    label = page.locator('.graph text[data-row="5"]').bounding_box()
+    page.mouse.click(label["x"] + 3, label["y"] + label["height"] / 2)
+    assert page.locator(".token.traced").text_content() == found_token(page, 5)
+    x = page.locator('.graph text[data-column="2"]').bounding_box()
+    page.mouse.click(x["x"] + x["width"] / 2, label["y"] + label["height"] / 2)
+    assert page.locator(".token.asked").text_content() == found_token(page, 5)
+    assert page.input_value("#layer") == "2"
+    assert box["width"] > 400
+
+
+def test_asking_about_another_position_explains_it(page, classifier):
+    of = attnflow.explain(TEXT, classifier, query=4)
+    page.check("[name=mode][value=ask]", force=True)
+    page.locator(".token").nth(4).click()
+    np.testing.assert_allclose(strip(page), of.values, atol=1e-6)
+    assert page.locator(".token.asked").count() == 1
+
+
+def test_blanking_shows_the_change_beside_the_score(page, classifier):
+    before = attnflow.explain(TEXT, classifier).prediction
+    page.check("[name=mode][value=blank]", force=True)
+    to = list(attnflow.explain(TEXT, classifier).tokens).index("to")
+    changed = attnflow.explain("the old keys zebra the cabinets are here", classifier).prediction
+    page.locator(".token").nth(to).click()
+    row = page.locator(f'.said li[data-label="{before.label}"]')
+    assert float(row.get_attribute("data-probability")) == pytest.approx(
+        before.probability, abs=1e-5
+    )
+    now = dict(changed.alternatives)[before.label]
+    assert float(row.get_attribute("data-now")) == pytest.approx(now, abs=1e-5)
+    assert page.locator(".token.blanked").count() == 1
+    line = page.locator(f'#table tr[data-row="{to}"]')
+    change = float(line.get_attribute("data-change"))
+    assert change == pytest.approx(now - before.probability, abs=1e-5)
+    page.locator(".token").nth(to).click()
+    assert page.locator(".token.blanked").count() == 0
+
+
+def test_words_sum_their_tokens(page, classifier):
+    of = attnflow.explain(TEXT, classifier)
+    words = of.words()
+    assert len(words.tokens) < len(of.tokens)
+    page.check("#words")
+    np.testing.assert_allclose(strip(page), words.values, atol=1e-6)
+    labels = page.eval_on_selector_all(".token", "all => all.map(t => t.textContent)")
+    assert labels == list(words.tokens)
+
+
+def test_the_table_lists_and_ranks(page, classifier):
+    of = attnflow.explain(TEXT, classifier)
+    values = page.eval_on_selector_all("#table tbody tr", "a => a.map(e => +e.dataset.value)")
+    assert values == pytest.approx(sorted(of.values, reverse=True)[: len(values)], abs=1e-6)
+    page.uncheck("#ranked")
+    values = page.eval_on_selector_all("#table tbody tr", "a => a.map(e => +e.dataset.value)")
+    assert values == pytest.approx(list(of.values)[: len(values)], abs=1e-6)
+
+
+def test_two_methods_are_compared_by_their_shares(page, classifier):
+    flow, rollout = (
+        attnflow.explain(TEXT, classifier, method=m).values for m in ("flow", "rollout")
+    )
+    page.select_option("#compare", "rollout")
+    assert page.locator(".graph-card").count() == 2
+    page.uncheck("#ranked")
+    gaps = page.eval_on_selector_all("#table tbody tr", "a => a.map(e => +e.dataset.gap)")
+    expected = rollout / rollout.sum() - flow / flow.sum()
+    assert gaps == pytest.approx(list(expected)[: len(gaps)], abs=1e-5)
+    page.select_option("#compare", "")
+    assert page.locator(".graph-card").count() == 1
+
+
+def test_two_sentences_are_aligned(page, classifier):
+    one, two = (attnflow.explain(text, classifier) for text in (TEXT, OTHER))
+    page.select_option("#compare", "text")
+    assert page.locator(".pane").count() == 2
+    np.testing.assert_allclose(strip(page), [*one.values, *two.values], atol=1e-6)
+    page.check("#words")
+    page.uncheck("#ranked")
+    rows = page.eval_on_selector_all(
+        "#table tbody tr", "a => a.map(e => [e.querySelector('th').textContent, e.dataset.gap])"
+    )
+    shares = [w.values / w.values.sum() for w in (one.words(), two.words())]
+    keys = next(float(gap) for label, gap in rows if label == "keys · key")
+    assert keys == pytest.approx(shares[1][3] - shares[0][3], abs=1e-5)
+
+
+def test_downloads_are_what_is_shown(page, classifier):
+    def saved(button):
+        page.click("#downloads summary")
+        with page.expect_download() as waiting:
+            page.click(button)
+        page.keyboard.press("Escape")
+        return waiting.value.path().read_bytes()
+
+    document = json.loads(saved("#save-json"))
+    assert document["format"] == "attnflow-view/1"
+    assert document["views"][0]["tokens"] == list(attnflow.explain(TEXT, classifier).tokens)
+    svg = saved("#save-svg").decode()
+    assert svg.startswith("<svg")
+    assert "cabinet" in svg
+    assert saved("#save-png").startswith(b"\x89PNG")
+
+
+def test_a_link_restores_the_view(page, browser):
+    page.check("[name=method][value=rollout]", force=True)
+    slide(page, "layer", 2)
+    slide(page, "threshold", 7)
+    page.check("[name=columns][value=heads]", force=True)
+    page.locator(".token").nth(5).click()
+    page.check("[name=mode][value=blank]", force=True)
+    page.locator(".token").nth(6).click()
+    settle(page)
+    seen = (strip(page), drawn(page, "carried"), page.inner_text("#map-title"))
+    other = browser.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("#view:not([hidden])")
+    np.testing.assert_array_equal(strip(other), seen[0])
+    assert drawn(other, "carried") == seen[1]
+    assert other.inner_text("#map-title") == seen[2]
+    assert other.locator(".token.blanked").count() == 1
+    other.close()
+
+
+def test_a_broken_link_shows_the_view_all_the_same(tab, file):
+    tab.goto(
+        file + "#layer=99&query=7777&key=-3&blank=0,9999,x&method=magic&compare=nonsense&q=%00"
+    )
+    tab.wait_for_selector(".token.traced")
+    assert tab.inner_text("#layer-shown") == "3 of 3"
+    assert tab.locator(".pane").count() == 1
+
+
+def test_the_keyboard_is_enough(page):
+    page.locator(".token[tabindex='0']").focus()
+    page.keyboard.press("Home")
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert page.locator(".token.traced").text_content() == found_token(page, 2)
+    page.keyboard.press("a")
+    assert page.locator(".token.asked").text_content() == found_token(page, 2)
+    page.keyboard.press("b")
+    assert page.locator(".token.blanked").text_content() == found_token(page, 2)
+    page.keyboard.press("2")
+    assert page.is_checked("[name=method][value=rollout]")
+    page.keyboard.press("[")
+    assert page.input_value("#layer") == "2"
+    page.keyboard.press("End")
+    page.keyboard.press("t")
+    assert page.locator(".token.traced").text_content() == found_token(
+        page, page.locator(".token").count() - 1
+    )
+
+
+def test_screen_readers_are_told(page, classifier):
+    of = attnflow.explain(TEXT, classifier)
+    label = page.locator(".token").nth(1).get_attribute("aria-label")
+    assert label.startswith(f"the, flow {float(f'{of.values[1]:.3g}'):g}")
+    assert "asked about" in page.locator(".token").nth(0).get_attribute("aria-label")
+    settle(page)
+    graph = page.get_attribute(".graph svg", "aria-label")
+    assert graph.startswith("flow from [CLS] at layer 3 to ")
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, textarea, input, a")].filter(e =>
+            e.checkVisibility() && !e.labels?.length && !e.textContent.trim()
+            && !e.getAttribute("aria-label") && !e.title).map(e => e.outerHTML)"""
+    )
+    assert unnamed == []
+
+
+def test_dark_is_dark_and_can_be_chosen(page):
+    def background():
+        return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    assert background() == "rgb(245, 246, 248)"
+    page.click("#theme")
+    page.click("#theme")
+    assert background() == "rgb(15, 18, 22)"
+    page.click("#theme")
+    page.emulate_media(color_scheme="dark")
+    assert background() == "rgb(15, 18, 22)"
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_nothing_sticks_out_on_a_phone(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.select_option("#compare", "text")
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
