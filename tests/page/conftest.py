@@ -1,5 +1,6 @@
 """A server and a browser, each started once, and models small enough for both."""
 
+import shutil
 import socket
 import threading
 import time
@@ -14,7 +15,7 @@ from attnflow.page.limits import Limits
 from attnflow.page.server import make_app
 
 LABELS = {0: "singular", 1: "plural"}
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 

@@ -26,6 +26,7 @@ class Theme(StrEnum):
     DARK = "dark"
 
 
+_MODEL = "A Hugging Face name or a folder; the model shipped with attnflow if not given."
 _INPUT = "Input"
 _QUESTION = "Question"
 _OUTPUT = "Output"
@@ -62,7 +63,18 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="NAME",
-        help="A Hugging Face name or a folder; the model shipped with attnflow if not given.",
+        help=_MODEL,
+        rich_help_panel=_INPUT,
+        show_default=False,
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help=_MODEL,
         rich_help_panel=_INPUT,
         show_default=False,
     ),

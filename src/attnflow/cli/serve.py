@@ -6,19 +6,9 @@ from typing import Annotated
 
 import typer
 
+from attnflow.cli import options
 from attnflow.errors import InputError
 
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        help="A Hugging Face name or a folder; repeat for several. No others can be asked for.",
-        rich_help_panel="Input",
-        show_default="the model shipped with attnflow",
-    ),
-]
 Host = Annotated[
     str,
     typer.Option(
@@ -63,7 +53,7 @@ Seconds = Annotated[
 
 def serve(
     *,
-    model: Models = None,
+    model: options.Models = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     workers: Workers = 2,
@@ -72,6 +62,7 @@ def serve(
 ) -> None:
     """Open the explorer: an interactive view in the browser.
 
+    Give --model several times to choose between models; no others can be asked for.
     Example: attnflow serve --port 8000
     """
     if timeout <= 0:
