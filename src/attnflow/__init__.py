@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnflow.api import explain
+    from attnflow.evaluation.blank_out import blank_out
+    from attnflow.evaluation.gradients import gradients
     from attnflow.functions import flow, raw, rollout
     from attnflow.models.loading import load_model
     from attnflow.page.exploring import Exploration, explore
@@ -21,6 +23,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "explain": "attnflow.api",
+    "blank_out": "attnflow.evaluation.blank_out",
+    "gradients": "attnflow.evaluation.gradients",
     "explore": "attnflow.page.exploring",
     "Exploration": "attnflow.page.exploring",
     "load_model": "attnflow.models.loading",
@@ -40,9 +44,11 @@ __all__ = [
     "FlowTrace",
     "Routes",
     "__version__",
+    "blank_out",
     "explain",
     "explore",
     "flow",
+    "gradients",
     "load_model",
     "raw",
     "rollout",

@@ -1,0 +1,1 @@
+"""Judging explanations: importance by blanking and gradients, and how far explanations agree."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from attnflow.errors import InputError
-from attnflow.records import FloatArray
+from attnflow.records import Attribution, FloatArray
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
@@ -38,3 +41,42 @@ def ranks(values: FloatArray) -> FloatArray:
     last = np.cumsum(count)
     mean: FloatArray = (last - (count - 1) / 2)[place.reshape(-1)]
     return mean
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Rank correlations of many pairs of explanations.
+
+    Attributes:
+        mean: Of the defined ones.
+        std: Of the defined ones, about their mean (divided by their number).
+        count: How many are defined.
+        undefined: How many are not: one of the two is constant, or has one token.
+    """
+
+    mean: float
+    std: float
+    count: int
+    undefined: int
+
+
+def agreement(first: Attribution, second: Attribution, layer: int | None = None) -> float:
+    """Spearman's correlation of two explanations of the same tokens; NaN where undefined.
+
+    ``layer`` is the layer of ``first``; ``None`` is the one it was asked about.
+    """
+    if first.tokens != second.tokens:
+        msg = (
+            f"the explanations are of different tokens: {' '.join(first.tokens)!r} and "
+            f"{' '.join(second.tokens)!r}"
+        )
+        raise InputError(msg)
+    return spearman(first.row(layer), second.values)
+
+
+def summarize(correlations: Iterable[float]) -> Agreement:
+    """Mean ± standard deviation; undefined correlations are counted, never taken as 0."""
+    values = np.array(list(correlations), dtype=np.float64)
+    defined = values[~np.isnan(values)]
+    mean, std = (defined.mean(), defined.std()) if len(defined) else (np.nan, np.nan)
+    return Agreement(float(mean), float(std), len(defined), len(values) - len(defined))

@@ -1,0 +1,187 @@
+"""Importance by gradients, taken with respect to the word embeddings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnflow.errors import InputError
+from attnflow.evaluation.targets import (
+    Aim,
+    Target,
+    alike,
+    attribution,
+    probabilities,
+    take_aims,
+    text_model,
+)
+from attnflow.models.loading import load_model
+from attnflow.models.reading import Tokens
+from attnflow.models.text import TextModel
+from attnflow.progress import progress_bar
+from attnflow.records import Attribution, FloatArray
+
+if TYPE_CHECKING:
+    from attnflow.models.loading import Source
+
+log = logging.getLogger("attnflow")
+MOST_STEPS = 512
+TOLERANCE = 1e-3
+CANCELLED = 1e-4
+CANCELS = (
+    "the gradients sum to zero over the embedding: the model's layer norms subtract the mean, so "
+    "a shift of all dimensions changes nothing, and kind='sum' shows rounding only. Use 'norm'"
+)
+
+
+@overload
+def gradients(text: str, model: Source = None, **options: object) -> Attribution: ...
+
+
+@overload
+def gradients(text: list[str], model: Source = None, **options: object) -> list[Attribution]: ...
+
+
+def gradients(  # type: ignore[misc] # the overloads are about text alone
+    text: str | list[str],
+    model: Source = None,
+    *,
+    kind: str = "norm",
+    target: Target | Sequence[Target] = None,
+    steps: int = 32,
+    progress: bool = False,
+) -> Attribution | list[Attribution]:
+    """How sensitive the probability of the model's answer is to each token's embedding.
+
+    Args:
+        text: A text, or a list of texts.
+        model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
+        kind: ``"norm"``: the gradient's L2 norm; ``"sum"``: the size of its sum over the embedding
+            (the paper's; zero up to rounding where layer norms read the embeddings, as in GPT-2
+            and BERT); ``"input"``: gradient × embedding, summed; ``"integrated"``: integrated
+            gradients from embeddings of zero.
+        target: The label or token whose probability counts; ``None`` is the model's own answer.
+        steps: For ``"integrated"``: points on the way, doubled until the scores add up to the
+            change of the probability within 0.001 (completeness). The statistics say how far
+            they do.
+        progress: Show a progress bar.
+
+    Example:
+        >>> import attnflow
+        >>> attnflow.gradients("the keys", kind="integrated").tokens
+        ('[CLS]', 'the', 'keys')
+    """
+    if kind not in KINDS:
+        msg = f"kind={kind!r} is unknown; allowed: {', '.join(KINDS)}"
+        raise InputError(msg)
+    if steps < 1:
+        msg = f"steps={steps} must be at least 1"
+        raise InputError(msg)
+    loaded = text_model(load_model(model))
+    inputs = [loaded.tokenize(one) for one in ([text] if isinstance(text, str) else text)]
+    aims = take_aims(loaded, inputs, target)
+    name = "gradient" if kind == "sum" else f"gradient ({kind})"
+    results: dict[int, Attribution] = {}
+    with progress_bar("differentiating", len(inputs), shown=progress) as show:
+        for places in alike(inputs, 32 if loaded.batchable and kind != "integrated" else 1):
+            slope = Slope(loaded, [inputs[i] for i in places], [aims[i] for i in places])
+            scores, facts = KINDS[kind](slope, steps)
+            for place, row in zip(places, scores.cpu().numpy(), strict=True):
+                tokens, aim = inputs[place], aims[place]
+                results[place] = attribution(
+                    loaded, tokens, aim, row[: len(tokens)], name, {"kind": kind}, facts
+                )
+            show(len(results))
+    ordered = [results[place] for place in range(len(inputs))]
+    return ordered[0] if isinstance(text, str) else ordered
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """Probabilities as functions of their inputs' word embeddings."""
+
+    model: TextModel
+    inputs: Sequence[Tokens]
+    aims: Sequence[Aim]
+
+    def at(self, scale: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+        """At scaled embeddings: probabilities, embeddings and gradients, one row an input."""
+        kept: list[Tensor] = []
+
+        def replace(_: Any, __: Any, output: Tensor) -> Tensor:
+            factor = scale if isinstance(scale, float) else scale.to(output.device, output.dtype)
+            kept.append((output.detach() * factor).requires_grad_())
+            return kept[0]
+
+        rows = self.model.batch(self.inputs)
+        with _hooked(self.model.network.get_input_embeddings(), replace), torch.enable_grad():
+            chances = probabilities(self.model, rows, [aim.position for aim in self.aims])
+            wanted = chances[range(len(self.aims)), [aim.index for aim in self.aims]]
+            slopes = torch.autograd.grad(wanted.sum(), kept[0])[0]
+        return wanted.detach(), kept[0].detach().double(), slopes.double()
+
+    def along(self, scales: FloatArray) -> Tensor:
+        """The gradients of one input at many scales, ``[scale, position, dimension]``."""
+        parts = []
+        for start in range(0, len(scales), 64):
+            part = scales[start : start + 64]
+            many = Slope(self.model, [*self.inputs] * len(part), [*self.aims] * len(part))
+            parts.append(many.at(torch.tensor(part)[:, None, None])[2])
+        return torch.cat(parts)
+
+
+@contextmanager
+def _hooked(module: Any, hook: Callable[..., Any]) -> Iterator[None]:
+    handle = module.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+Scored = tuple[Tensor, dict[str, Any]]
+
+
+def _sum(slope: Slope, _: int) -> Scored:
+    slopes = slope.at()[2]
+    sums = slopes.sum(-1).abs()
+    if bool((sums <= CANCELLED * slopes.norm(dim=-1).amax(-1, keepdim=True)).all()):
+        log.warning(CANCELS)
+    return sums, {}
+
+
+def _norm(slope: Slope, _: int) -> Scored:
+    return slope.at()[2].norm(dim=-1), {}
+
+
+def _input(slope: Slope, _: int) -> Scored:
+    _chances, words, slopes = slope.at()
+    return (words * slopes).sum(-1), {}
+
+
+def _integrated(slope: Slope, steps: int) -> Scored:
+    """Gauss–Legendre points on the straight way from zero to the embeddings."""
+    after, words, _ = slope.at()
+    change = float(after[0] - slope.at(0.0)[0][0])
+    while True:
+        points, weights = np.polynomial.legendre.leggauss(steps)
+        slopes = slope.along((points + 1) / 2)
+        mean = (slopes * torch.tensor(weights / 2, device=slopes.device)[:, None, None]).sum(0)
+        scores = (words[0] * mean).sum(-1)
+        gap = abs(float(scores.sum()) - change)
+        if gap <= TOLERANCE or steps >= MOST_STEPS:
+            break
+        steps *= 2
+    if gap > TOLERANCE:
+        log.warning("integrated gradients miss the change of %.4f by %.4f", change, gap)
+    return scores[None], {"steps": steps, "change": change, "completeness_gap": gap}
+
+
+KINDS = {"sum": _sum, "norm": _norm, "input": _input, "integrated": _integrated}
