@@ -55,11 +55,10 @@ def like(values: Array, original: Array) -> Array:
     return np.asarray(values).astype(original.dtype, copy=False)
 
 
-def eye(size: int, beside: Array) -> Array:
-    """The identity matrix, of the kind and on the device of another array."""
-    if is_tensor(beside):
-        return namespace(beside).eye(size, dtype=beside.dtype, device=beside.device)
-    return np.eye(size)
+def empty(shape: tuple[int, ...], beside: Array) -> Array:
+    """Room for an array of the kind and precision, and on the device, of another."""
+    where = {"device": beside.device} if is_tensor(beside) else {}
+    return namespace(beside).empty(shape, dtype=beside.dtype, **where)
 
 
 def check_float(name: str, array: Array) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from attnflow.arrays import is_tensor, namespace, to_numpy
+from attnflow.arrays import empty, to_numpy
 from attnflow.errors import InputError
 from attnflow.methods.answer import Answer, merge_statistics
 from attnflow.records import Array
@@ -73,10 +73,13 @@ def solve_batch(task: Task, layers: tuple[Array, ...], valid: BoolArray) -> Answ
             queries=tuple(np.searchsorted(tokens, queries[rows]).tolist()),
             keys=tuple(np.searchsorted(tokens, keys[columns]).tolist()),
         )
-        cut = tuple(layer[items][..., tokens, :][..., tokens] for layer in layers)
-        answer = replace(task, question=question)(cut)
+        answer = replace(task, question=question)(tuple(_cut(a, items, tokens) for a in layers))
+        if len(items) == batch and len(tokens) == size:
+            return answer
         if result is None:
-            result = _zeros(answer.scores, batch, len(queries), len(keys))
+            shape = (len(answer.scores), batch, *answer.scores.shape[2:-2], len(queries), len(keys))
+            result = empty(shape, answer.scores)
+            result[:] = 0
         into = np.ix_(np.flatnonzero(rows), np.flatnonzero(columns))
         for at, item in enumerate(items):
             result[:, item][(..., *into)] = answer.scores[:, at]
@@ -94,8 +97,10 @@ def _groups(valid: BoolArray) -> Iterator[tuple[IntArray, IntArray]]:
         yield np.flatnonzero(members.ravel() == number), np.flatnonzero(pattern)
 
 
-def _zeros(like: Array, batch: int, queries: int, keys: int) -> Array:
-    shape = (like.shape[0], batch, *like.shape[2:-2], queries, keys)
-    xp = namespace(like)
-    where = {"device": like.device} if is_tensor(like) else {}
-    return xp.zeros(shape, dtype=like.dtype, **where)
+def _cut(layer: Array, items: IntArray, tokens: IntArray) -> Array:
+    """The tokens of these items; nothing is copied where that is everything."""
+    if len(items) < layer.shape[0]:
+        layer = layer[items]
+    if len(tokens) < layer.shape[-1]:
+        layer = layer[..., tokens, :][..., tokens]
+    return layer

@@ -79,7 +79,7 @@ def test_all_ways_of_proof_are_taken():
 def test_the_facts_about_flow_hold(attention):
     weights = oracle.edges(attention)
     found = attnflow.flow(attention)
-    np.testing.assert_array_equal(found[0], weights[0])
+    np.testing.assert_allclose(found[0], weights[0], rtol=1e-14)
     if len(weights) > 1:
         two = np.minimum(weights[1][:, :, None], weights[0][None]).sum(axis=1)
         np.testing.assert_allclose(found[1], two, rtol=0, atol=1e-12)

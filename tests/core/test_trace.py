@@ -41,8 +41,9 @@ def separates(found, weights):
     """Whether no path is left once the cut's edges are taken away."""
     left = weights.copy()
     for edge in found.cut:
-        assert left[edge.layer - 1 - found.to_layer, edge.query, edge.key] == edge.capacity
-        left[edge.layer - 1 - found.to_layer, edge.query, edge.key] = 0
+        place = edge.layer - 1 - found.to_layer, edge.query, edge.key
+        assert edge.capacity == pytest.approx(left[place], rel=1e-14)
+        left[place] = 0
     return oracle.max_flow(left, len(left), found.query, found.key) == 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.arrays import double, eye, is_tensor, namespace
+from attnflow.arrays import double, empty, is_tensor, namespace
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.errors import InputError
 from attnflow.records import Array, AttentionRecord, LayeredGraph
@@ -15,15 +15,10 @@ def attention_edges(record: AttentionRecord, options: EdgeOptions) -> LayeredGra
 
     Axes before ``head`` (a batch) are carried along.
     """
-    xp = namespace(record.layers[0])
-    weights = xp.stack(
-        [_edges(fuse_heads(layer, options.heads), options) for layer in record.layers]
-    )
+    weights = _edges([fuse_heads(layer, options.heads) for layer in record.layers], options)
     if options.heads != "each":
         return LayeredGraph(weights)
-    return LayeredGraph(
-        weights, xp.stack([_edges(double(layer), options) for layer in record.layers])
-    )
+    return LayeredGraph(weights, _edges([double(layer) for layer in record.layers], options))
 
 
 def fuse_heads(layer: Array, heads: Heads) -> Array:
@@ -66,13 +61,20 @@ def _picked(count: int, heads: Sequence[int]) -> dict[int, float]:
     return {head % count: 1 / len(heads) for head in heads}
 
 
-def _edges(fused: Array, options: EdgeOptions) -> Array:
-    """The steps after fusion, on ``[…, query, key]``."""
+def _edges(fused: Sequence[Array], options: EdgeOptions) -> Array:
+    """The steps after fusion, from one ``[…, query, key]`` a layer to their stack."""
+    xp = namespace(fused[0])
     if options.discard:
-        fused = _discard_smallest(fused, options.discard)
-    edges = (1 - options.residual) * fused + options.residual * eye(fused.shape[-1], fused)
-    sums = edges.sum(-1)[..., None]
-    return edges / (sums + (sums == 0))  # a row of zeros reads nothing, and stays so
+        fused = [_discard_smallest(layer, options.discard) for layer in fused]
+    edges = empty((len(fused), *fused[0].shape), fused[0])
+    for layer, into in zip(fused, edges, strict=True):
+        totals = (1 - options.residual) * layer.sum(-1) + options.residual
+        totals = totals + (totals == 0)  # a row of zeros reads nothing, and stays so
+        xp.multiply(layer, ((1 - options.residual) / totals)[..., None], out=into)
+        if options.residual:
+            diagonal = xp.einsum("...ii->...i", into)  # a view: the edges themselves change
+            diagonal += options.residual / totals
+    return edges
 
 
 def _discard_smallest(fused: Array, ratio: float) -> Array:

@@ -11,4 +11,4 @@ from attnflow.records import LayeredGraph
 def raw(graph: LayeredGraph, question: Question, _: Effort) -> Answer:
     """The attention of every position to the positions of the layer directly below."""
     edges = graph.weights if graph.heads is None else graph.heads
-    return Answer(select([edges[layer - 1] for layer in question.layers], question))
+    return Answer(select(edges, [layer - 1 for layer in question.layers], question))

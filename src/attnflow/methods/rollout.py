@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attnflow.arrays import namespace
 from attnflow.methods.answer import Answer, Effort
 from attnflow.methods.selection import select
 from attnflow.question import Question
@@ -10,13 +11,15 @@ from attnflow.records import LayeredGraph
 
 def rollout(graph: LayeredGraph, question: Question, _: Effort) -> Answer:
     """How much of every position is made of each position of ``question.to_layer``."""
-    below = None
-    rolled = {}
-    for layer in range(question.to_layer + 1, max(question.layers) + 1):
-        merged = graph.weights[layer - 1]
-        if layer in question.layers and graph.heads is not None:
-            heads = graph.heads[layer - 1]
-            rolled[layer] = heads if below is None else heads @ below[..., None, :, :]
-        below = merged if below is None else merged @ below
-        rolled.setdefault(layer, below)
-    return Answer(select([rolled[layer] for layer in question.layers], question))
+    xp = namespace(graph.weights)
+    weights = graph.weights[question.to_layer : max(question.layers)]
+    rolled = xp.empty_like(weights)
+    rolled[0] = weights[0]
+    for step in range(1, len(weights)):
+        xp.matmul(weights[step], rolled[step - 1], out=rolled[step])
+    steps = [layer - question.to_layer - 1 for layer in question.layers]
+    if graph.heads is None:
+        return Answer(select(rolled, steps, question))
+    heads = graph.heads[question.to_layer :]
+    each = [heads[step] @ rolled[step - 1][..., None, :, :] if step else heads[0] for step in steps]
+    return Answer(select(xp.stack(each), range(len(steps)), question))

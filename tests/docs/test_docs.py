@@ -1,0 +1,54 @@
+"""The documentation is true: its Python runs, its links lead somewhere, its names exist."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import attnflow
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_readmes_python_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(blocks) >= 2
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert printed.startswith("plural [('keys', ")
+    assert "Route(positions=(0, " in printed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = page.read_text()
+    targets = re.findall(r"\]\(([^)#\s]+)", text)
+    for target in targets + re.findall(r'(?:src|srcset)="([^"]+)"', text):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_readmes_commands_are_there():
+    readme = (ROOT / "README.md").read_text()
+    for script in re.findall(r"^(scripts/\w+)", readme, flags=re.MULTILINE):
+        assert (ROOT / script).stat().st_mode & 0o100, script
+    known = (ROOT / "docs" / "cli.md").read_text()
+    commands = set(re.findall(r"^\$ attnflow (\w+)", readme, flags=re.MULTILINE))
+    assert {"explain", "routes", "figure"} <= commands
+    assert [name for name in commands if f"attnflow {name}" not in known] == []
+
+
+@pytest.mark.parametrize("name", [name for name in attnflow.__all__ if name != "__version__"])
+def test_public_names_are_documented(name):
+    assert getattr(attnflow, name).__doc__
+
+
+@pytest.mark.parametrize("module", ["attnflow.functions", "attnflow.tracing"])
+def test_examples_in_docstrings_run(module):
+    found = doctest.testmod(importlib.import_module(module))
+    assert found.attempted > 0
+    assert found.failed == 0
