@@ -1,0 +1,53 @@
+"""The benchmark measures what it says: same pairs, same values, missing opponents named."""
+
+import dataclasses
+
+import pytest
+
+import attention as some
+from attnflow.bench import cases, report
+from attnflow.bench.inputs import random_attention, real_attention
+from attnflow.bench.opponents import AUTHORS, LIBRARIES
+from attnflow.errors import AttnflowError, InputError
+
+EVERYONE = (*LIBRARIES, AUTHORS)
+
+
+def test_every_opponent_solves_the_same_pairs():
+    row = cases.against("small", some.make("peaked", 4, 9, seed=1), range(9), EVERYONE, sample=20)
+    assert set(row.others) == {opponent.name for opponent in EVERYONE}
+    assert all(isinstance(seconds, float) for seconds in row.others.values())
+    assert row.ratio == min(row.others.values()) / row.seconds
+
+
+def test_a_wrong_opponent_is_found_out():
+    wrong = dataclasses.replace(AUTHORS, prepare=lambda weights: lambda source, sink: 0.5)
+    with pytest.raises(AttnflowError, match="networkx Edmonds–Karp disagrees"):
+        cases.against("small", some.make("dense", 3, 5, seed=1), [0], [wrong], sample=5)
+
+
+def test_a_missing_opponent_is_named():
+    missing = dataclasses.replace(AUTHORS, package="no_such_package")
+    row = cases.against("small", some.make("dense", 3, 5, seed=1), [0], [missing], sample=5)
+    assert row.ratio is None
+    assert "not installed (pip install no_such_package)" in report._table([row])
+
+
+def test_real_attention_is_attention():
+    for attention in (real_attention(20), real_attention(20, depth=8), random_attention(3, 20)):
+        assert attention.shape[1:] == (20, 20)
+        assert attention.sum(axis=-1) == pytest.approx(1, abs=1e-6)
+    assert len(real_attention(20, depth=8)) == 8
+
+
+def test_growth_has_its_exponent(monkeypatch):
+    monkeypatch.setattr(cases, "growth", lambda say: iter([("tokens", [10, 100], [0.001, 0.1])]))
+    assert "| tokens | 10: 1.0 ms | 100: 100 ms | 2.0 |" in report._growth(print)
+
+
+def test_a_page_is_not_overwritten(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("mine")
+    with pytest.raises(InputError, match=r"page\.md exists"):
+        report.run(write=page)
+    assert page.read_text() == "mine"
