@@ -1,9 +1,6 @@
 """A server and a browser, each started once, and models small enough for both."""
 
 import shutil
-import socket
-import threading
-import time
 
 import pytest
 import torch
@@ -13,6 +10,7 @@ import tiny
 from attnflow.models.loading import load_model
 from attnflow.page.limits import Limits
 from attnflow.page.server import make_app
+from serving import running
 
 LABELS = {0: "singular", 1: "plural"}
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -64,33 +62,6 @@ def address(models):
     """Where a real server with all models answers."""
     with running(make_app(models, Limits(waiting=64))) as url:
         yield url
-
-
-class running:  # noqa: N801 - used as a function
-    """A uvicorn server in a thread; leaving stops it."""
-
-    def __init__(self, app):
-        import uvicorn
-
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        config = uvicorn.Config(app, port=self.port, log_level="warning", ws="none")
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-        deadline = time.monotonic() + 20
-        while not self.server.started:
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.02)
-        return f"http://127.0.0.1:{self.port}"
-
-    def __exit__(self, *_):
-        self.server.should_exit = True
-        self.thread.join(timeout=10)
-        assert not self.thread.is_alive()
 
 
 @pytest.fixture(scope="session")

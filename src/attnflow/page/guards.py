@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -56,10 +57,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, guarded)
             return
-        try:
-            await self.app(scope, _counted(receive, self.body), guarded)
-        except TooLarge:
-            await self._too_large()(scope, receive, guarded)
+        await self.app(scope, _counted(receive, self.body), guarded)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         host = headers.get("host", "")
@@ -72,15 +70,8 @@ class Guard:
             return problem(403, "forbidden", "pages of other sites may not ask this server")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self.body:
-            return self._too_large()
+            return problem(413, "too-large", _too_large(self.body))
         return None
-
-    def _too_large(self) -> JSONResponse:
-        return problem(413, "too-large", f"a request has at most {self.body:,} bytes")
-
-
-class TooLarge(Exception):  # noqa: N818 - it never leaves this module
-    """A body without a length turned out to be too large."""
 
 
 def _counted(receive: Receive, most: int) -> Receive:
@@ -91,7 +82,11 @@ def _counted(receive: Receive, most: int) -> Receive:
         message: Any = await receive()
         total += len(message.get("body", b""))
         if total > most:
-            raise TooLarge
+            raise HTTPException(413, _too_large(most))
         return message  # type: ignore[no-any-return]
 
     return counted
+
+
+def _too_large(most: int) -> str:
+    return f"a request has at most {most:,} bytes"

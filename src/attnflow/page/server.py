@@ -110,7 +110,7 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def missing(_: Request, error: HTTPException) -> JSONResponse:
-        code = "not-found" if error.status_code == 404 else "invalid"
+        code = {404: "not-found", 413: "too-large"}.get(error.status_code, "invalid")
         answer = problem(error.status_code, code, str(error.detail))
         answer.headers.update(error.headers or {})
         return answer

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from attnflow.page.limits import Job, Limits, Refusal, Stopped
@@ -19,19 +20,18 @@ class Workers:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.pending = 0  # waiting or being worked on; touched by the event loop alone
-        self._pool = ThreadPoolExecutor(limits.workers, thread_name_prefix="attnflow")
+        self.pending = 0  # waiting or being worked on
+        self._counting = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, work: Callable[[Job], T], left: Callable[[], Awaitable[bool]]) -> T:
         """The result of ``work(job)``; ``left`` says whether the client has gone."""
         limits = self.limits
-        if self.pending >= limits.workers + limits.waiting:
-            msg = f"the server is busy with {self.pending} requests; try again in a second"
-            raise Refusal(503, "busy", msg)
         job = Job(time.monotonic() + limits.seconds)
-        self.pending += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, _unless_stopped(work, job))
-        future.add_done_callback(self._done)
+        started = self._enter().submit(_unless_stopped(work, job))
+        started.add_done_callback(self._leave)
+        future = asyncio.wrap_future(started)
+        future.add_done_callback(_looked_at)
         try:
             while not (await asyncio.wait({future}, timeout=POLL_SECONDS))[0]:
                 if time.monotonic() > job.deadline:
@@ -46,14 +46,32 @@ class Workers:
         finally:
             job.stopped.set()
 
-    def _done(self, future: asyncio.Future[T]) -> None:
-        self.pending -= 1
-        if not future.cancelled():
-            future.exception()  # its client may have gone: nobody else looks
+    def _enter(self) -> ThreadPoolExecutor:
+        with self._counting:
+            if self.pending >= self.limits.workers + self.limits.waiting:
+                msg = f"the server is busy with {self.pending} requests; try again in a second"
+                raise Refusal(503, "busy", msg)
+            self.pending += 1
+            if self._pool is None:  # an application may be started again after it was closed
+                self._pool = ThreadPoolExecutor(self.limits.workers, "attnflow")
+            return self._pool
+
+    def _leave(self, _: Future[T]) -> None:
+        # Only now: work that was given up still takes a worker until it notices.
+        with self._counting:
+            self.pending -= 1
 
     def close(self) -> None:
-        """Take no more work; what runs is stopped by its clients' leaving."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Give the threads back; what runs is stopped by its clients' leaving."""
+        with self._counting:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _looked_at(future: asyncio.Future[T]) -> None:
+    if not future.cancelled():
+        future.exception()  # its client may have gone: nobody else looks
 
 
 def _unless_stopped(work: Callable[[Job], T], job: Job) -> Callable[[], T]:
