@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import attnflow
+from seen import drawn, found_token, settle, slide, strip
 
 pytestmark = pytest.mark.browser
 TEXT = "the old keys to the cabinets are here"
@@ -23,29 +24,6 @@ def page(tab, file):
     tab.goto(file + "#compare=")
     tab.wait_for_selector("#view:not([hidden])")
     return tab
-
-
-def strip(page):
-    return np.array(page.eval_on_selector_all(".token", "all => all.map(t => +t.dataset.value)"))
-
-
-def drawn(page, name, amount="amount"):
-    """What is drawn: from "step/query/key" to its amount."""
-    settle(page)
-    pairs = page.eval_on_selector_all(
-        f".graph [data-{name}]", f"all => all.map(e => [e.dataset.{name}, +e.dataset.{amount}])"
-    )
-    return {tuple(map(int, edge.split("/"))): value for edge, value in pairs}
-
-
-def settle(page):
-    page.evaluate("() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
-
-
-def slide(page, name, value):
-    page.eval_on_selector(
-        f"#{name}", "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')); }", value
-    )
 
 
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
@@ -110,10 +88,6 @@ def test_the_graph_draws_the_flow_its_routes_and_its_bottleneck(page, classifier
     title = page.inner_text(".graph-card h2")
     assert f"{float(f'{found.value:.3g}'):g}" in title
     assert f"{len(found.routes)} routes" in title
-
-
-def found_token(page, at):
-    return page.locator(".token").nth(at).text_content()
 
 
 def test_hovering_a_route_highlights_it(page):

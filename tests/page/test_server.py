@@ -264,6 +264,29 @@ def test_flow_of_a_long_text_stops_between_pieces(models):
     assert len(calls) == 2
 
 
+def test_a_crowd_gets_answers_or_is_told_to_wait(classifier):
+    """A short form of benchmarks/load.py."""
+    app = make_app({"tiny/verbs": classifier}, Limits(waiting=4))
+
+    async def visit(url, seed, seen):
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            for turn in range(4):
+                text = f"the {['key', 'keys', 'cat'][(seed + turn) % 3]} to the mat"
+                answer = await client.post("/api/explain", json={"text": text})
+                seen.append(answer.status_code)
+
+    async def crowd(url):
+        seen = []
+        await asyncio.gather(*(visit(url, seed, seen) for seed in range(30)))
+        return seen
+
+    with running(app) as url:
+        seen = asyncio.run(crowd(url))
+        assert set(seen) == {200, 503}
+        assert httpx.get(f"{url}/health").json()["pending"] == 0
+    assert len(app.state.desk._kept) == 3
+
+
 def test_what_was_read_last_is_kept_within_the_limit(classifier):
     app = make_app({"tiny/verbs": classifier}, Limits(kept=40_000))
     desk = app.state.desk
@@ -276,3 +299,7 @@ def test_what_was_read_last_is_kept_within_the_limit(classifier):
         desk.open(Asked(text=f"the {word} is on the mat"), job)
     assert sum(made.bytes for made, _ in desk._kept.values()) <= 40_000
     assert desk.open(Asked(text=TEXT), job) is not first
+    few = make_app({"tiny/verbs": classifier}, Limits(inputs=2)).state.desk
+    for word in ("key", "cat", "mat"):
+        few.open(Asked(text=word), job)
+    assert len(few._kept) == 2

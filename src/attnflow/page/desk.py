@@ -99,6 +99,6 @@ class Desk:
         with self._lock:
             self._kept[place] = found
             total = sum(made.bytes for made, _ in self._kept.values())
-            while total > self.limits.kept and self._kept:
+            while self._kept and (total > self.limits.kept or len(self._kept) > self.limits.inputs):
                 _, (oldest, _) = self._kept.popitem(last=False)
                 total -= oldest.bytes

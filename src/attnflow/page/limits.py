@@ -21,7 +21,8 @@ class Limits:
         workers: Requests that are worked on at the same time.
         waiting: Requests that wait for a worker; one more is told that the server is busy.
         seconds: That a request may take, waiting included.
-        kept: Bytes of attention kept for the next question about the same input.
+        inputs: Inputs kept for the next question about them.
+        kept: Bytes of attention of all those inputs together.
     """
 
     characters: int = 20_000
@@ -31,6 +32,7 @@ class Limits:
     workers: int = 2
     waiting: int = 16
     seconds: float = 60.0
+    inputs: int = 64
     kept: int = 256 * 1024 * 1024
 
 

@@ -15,7 +15,6 @@ export class Chart {
     this.scroller = make("div", { class: "scroller" }, this.sizer);
     host.replaceChildren(this.scroller);
     this.pending = false;
-    this.frames = [];
     this.scroller.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.scroller.addEventListener("pointermove", (event) => this.point(event));
     this.scroller.addEventListener("pointerleave", () => { this.focusOn(null); showTip(null, null); });
@@ -30,9 +29,11 @@ export class Chart {
     return this.rows <= 48 ? 20 : 17;
   }
 
-  get labelWidth() {
+  // Once a drawing: every edge asks for it.
+  fitTo(width) {
+    this.width = width;
     const longest = Math.max(...this.labels.map((label) => [...label].length), 4);
-    return Math.min(Math.max(44, 7.4 * Math.min(longest, 18) + 14), this.width * 0.32);
+    this.labelWidth = Math.min(Math.max(44, 7.4 * Math.min(longest, 18) + 14), width * 0.32);
   }
 
   get height() {
@@ -54,15 +55,14 @@ export class Chart {
   }
 
   render() {
-    this.width = this.scroller.clientWidth;
-    if (!this.width || !this.rows) return;
+    if (!this.scroller.clientWidth || !this.rows) return;
     const start = performance.now();
+    this.fitTo(this.scroller.clientWidth);
     this.scroller.classList.toggle("crowded", this.crowded);
     this.sizer.style.height = `${this.height}px`;
     if (this.crowded) this.renderCanvas();
     else this.renderSvg();
-    this.frames.push(performance.now() - start);
-    if (this.frames.length > 240) this.frames.shift();
+    this.host.dataset.drawMs = (performance.now() - start).toFixed(2);
   }
 
   renderSvg() {
@@ -72,7 +72,7 @@ export class Chart {
 
   // The whole drawing as SVG, whatever its size: for the page, and for a file.
   svg(width) {
-    this.width = width;
+    this.fitTo(width);
     const surface = new SvgSurface(width, this.height, palette().font);
     surface.node.setAttribute("aria-label", this.title);
     this.draw(surface, { top: 0, bottom: this.height, head: 0 });

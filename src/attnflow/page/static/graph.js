@@ -4,6 +4,7 @@ import { attentionEdges, attentionOn, carriedEdges, cutEdges, routeEdges } from 
 import { digits } from "./numbers.js";
 
 const BACKGROUND = 4; // attention in the background must be that much stronger to be drawn
+const MOST_DRAWN = 800; // edges of a kind drawn at a time, the strongest of those in sight
 const NEAR = 6; // pixels from which an edge or a node is meant
 
 // The layered attention graph: input on the left, layers to the right.
@@ -55,10 +56,10 @@ export class Graph extends Chart {
     return { x1: this.x(e.step), y1: this.y(e.query), x2: this.x(e.step - 1), y2: this.y(e.key) };
   }
 
+  // An edge that only passes by, its ends far above and below, would be a line from nowhere.
   inSight(e, span) {
-    const a = this.y(e.query);
-    const b = this.y(e.key);
-    return Math.max(a, b) >= span.top - 4 && Math.min(a, b) <= span.bottom + 4;
+    const within = (y) => y >= span.top - 4 && y <= span.bottom + 4;
+    return within(this.y(e.query)) || within(this.y(e.key));
   }
 
   draw(surface, span) {
@@ -69,9 +70,9 @@ export class Graph extends Chart {
     this.drawNodes(surface, span, colours, own);
     const strongest = this.carried[0]?.amount ?? 1;
     const faded = this.route ? 0.25 : 1;
-    for (let i = this.carried.length - 1; i >= 0; i -= 1) {
-      const e = this.carried[i];
-      if (!this.inSight(e, span)) continue;
+    const carried = this.crowded ? inSightOnly(this.carried, (e) => this.inSight(e, span)) : this.carried;
+    for (let i = carried.length - 1; i >= 0; i -= 1) {
+      const e = carried[i];
       const share = e.amount / strongest;
       const chosen = this.pane.method !== "raw" || e.key === this.pane.key;
       surface.line({ ...this.ends(e), colour: own, width: 0.8 + wide * share, alpha: faded * (chosen ? 0.35 + 0.55 * share : 0.15 + 0.4 * share) }, { carried: `${e.step}/${e.query}/${e.key}`, amount: e.amount });
@@ -80,9 +81,10 @@ export class Graph extends Chart {
       routeEdges(this.route, this.step).forEach((e) => surface.line({ ...this.ends(e), colour: own, width: 3.5, alpha: 1 }, { route: `${e.step}/${e.query}/${e.key}` }));
     }
     const widest = Math.max(...this.cut.map((e) => e.amount));
-    this.cut.forEach((e) => {
+    const cut = this.crowded ? inSightOnly(this.cut, (e) => this.inSight(e, span)) : this.cut;
+    cut.forEach((e) => {
       const share = e.amount / widest;
-      if (this.inSight(e, span)) surface.line({ ...this.ends(e), colour: colours.cut, width: 0.9 + 1.2 * share, alpha: 0.3 + 0.6 * share, dash: [2, 3] }, { cut: `${e.step}/${e.query}/${e.key}`, capacity: e.amount });
+      surface.line({ ...this.ends(e), colour: colours.cut, width: 0.9 + 1.2 * share, alpha: 0.3 + 0.6 * share, dash: [2, 3] }, { cut: `${e.step}/${e.query}/${e.key}`, capacity: e.amount });
     });
     this.drawEnds(surface, colours, own);
     const columns = this.pane.view.data.columns.map((label, step) => ({ id: step, label, x: this.x(step) }));
@@ -91,10 +93,10 @@ export class Graph extends Chart {
 
   drawAttention(surface, span, colours) {
     const strongest = this.attention[0]?.amount ?? 1;
-    const crowd = Math.min(1, Math.sqrt(300 / (this.attention.length + 1)) + 0.15);
-    for (let i = this.attention.length - 1; i >= 0; i -= 1) {
-      const e = this.attention[i];
-      if (!this.inSight(e, span)) continue;
+    const shown = this.crowded ? inSightOnly(this.attention, (e) => this.inSight(e, span)) : this.attention;
+    const crowd = Math.min(1, Math.sqrt(300 / (shown.length + 1)) + 0.15);
+    for (let i = shown.length - 1; i >= 0; i -= 1) {
+      const e = shown[i];
       const share = e.amount / strongest;
       surface.line({ ...this.ends(e), colour: colours.edge, width: 0.5 + 2 * share, alpha: crowd * (0.12 + 0.6 * share) }, { edge: `${e.step}/${e.query}/${e.key}`, amount: e.amount });
     }
@@ -171,4 +173,10 @@ export class Graph extends Chart {
     if (hit.kind === "trace" || (hit.kind === "edge" && this.pane.method === "raw")) this.actions.trace(this.pane, hit.at);
     if (hit.kind === "ask" && hit.layer) this.actions.ask(this.pane, hit.at, hit.layer);
   }
+}
+
+function inSightOnly(edges, inSight) {
+  const found = [];
+  for (let i = 0; i < edges.length && found.length < MOST_DRAWN; i += 1) if (inSight(edges[i])) found.push(edges[i]);
+  return found;
 }

@@ -30,6 +30,7 @@ export class Pane {
     this.units = units;
     this.view = view;
     this.strip.replaceChildren();
+    this.strip.classList.toggle("still", units.length > 64); // hundreds of fading colours stutter
     this.picture.replaceChildren();
     this.picture.hidden = !view.data.grid;
     let segment = null;
