@@ -1,6 +1,5 @@
 """The explorer from the command line."""
 
-import os
 import re
 import signal
 import socket
@@ -69,7 +68,7 @@ def test_explain_saves_the_view(tmp_path, capsys):
     assert "--force" in capsys.readouterr().err
     assert run(["explain", "a", "b", "c", "--html", str(tmp_path / "three.html")]) == 2
     assert "one text, or two" in capsys.readouterr().err
-    assert os.listdir(tmp_path) == ["view.html"]
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("arguments", [["--timeout", "0"], ["--port", "0"], ["--workers", "0"]])
