@@ -1,8 +1,10 @@
 """A real server in a thread."""
 
+import asyncio
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 
@@ -27,3 +29,9 @@ def running(app):
         server.should_exit = True
         thread.join(timeout=15)
         assert not thread.is_alive()
+
+
+def apart(scene):
+    """The result of a coroutine function, run in a thread: the browser's loop is in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(scene())).result()

@@ -143,6 +143,16 @@ def test_an_attribution_alone_keeps_its_scores(classifier):
     assert view["words"]["texts"][1] == "old"
 
 
+def test_a_large_attribution_keeps_the_position_asked_about():
+    size = 300
+    scores = np.random.default_rng(0).dirichlet(np.ones(size), size=(6, size))
+    tokens = tuple(map(str, range(size)))
+    of = attnflow.Attribution(tokens, scores, tuple(range(1, 7)), tuple(range(size)), 6, 7, "raw")
+    (part,) = attribution_view(of)["scores"]
+    assert part["queries"] == [7]
+    np.testing.assert_allclose(unpacked(part["values"])[:, 0], scores[:, 7], atol=1e-6)
+
+
 def test_json_is_no_markup():
     hostile = ["</script>", "<!--", "&amp;", "\u2028", "\x00", "\ud800", '"\\']
     text = to_json(hostile)

@@ -30,11 +30,14 @@ def test_serve_answers_and_ends_in_good_order():
             except httpx.TransportError:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
-        start = time.perf_counter()
-        body = {"text": "the keys to the cabinet"}
-        answer = httpx.post(f"{url}/api/explain", json=body, timeout=30).json()["views"][0]
-        assert time.perf_counter() - start < 1  # the shipped model, warmed up
-        assert answer["said"][0]["label"] == "plural"
+        spent = []
+        for noun in ("keys", "dogs", "cats"):  # the best of three: others use these cores too
+            start = time.perf_counter()
+            body = {"text": f"the {noun} to the cabinet"}
+            answer = httpx.post(f"{url}/api/explain", json=body, timeout=30).json()["views"][0]
+            spent.append(time.perf_counter() - start)
+            assert answer["said"][0]["label"] == "plural"
+        assert min(spent) < 0.5
     finally:
         server.send_signal(signal.SIGINT)
         _, said = server.communicate(timeout=20)

@@ -16,7 +16,7 @@ from attnflow.page import questions
 from attnflow.page.limits import Job, Limits, Refusal, Stopped
 from attnflow.page.server import make_app
 from attnflow.page.work import Workers
-from serving import running
+from serving import apart, running
 
 TEXT = "the keys to the cabinet"
 
@@ -34,11 +34,13 @@ def error(answer):
 
 
 def test_explaining_answers_quickly(ask):
-    ask("explain", text=TEXT)
-    start = time.perf_counter()
-    answer = ask("explain", text="the old keys to the cabinet")
-    assert time.perf_counter() - start < 1
-    assert answer.json()["views"][0]["tokens"][1:3] == ["the", "old"]
+    spent = []
+    for word in ("old", "red", "key", "cat", "mat"):  # the best of five: others use these cores too
+        start = time.perf_counter()
+        answer = ask("explain", text=f"the {word} keys to the cabinet")
+        spent.append(time.perf_counter() - start)
+        assert answer.json()["views"][0]["tokens"][1:3] == ["the", word]
+    assert min(spent) < 0.5
 
 
 def test_scores_heads_and_blanks_are_the_librarys(ask, classifier):
@@ -142,6 +144,20 @@ def test_every_answer_carries_security_headers(address):
     assert "style=" not in page
 
 
+def test_a_failing_model_is_no_broken_answer(monkeypatch, classifier):
+    def broken(*_):
+        msg = "secret"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(questions, "view_of", broken)
+    with running(make_app({"tiny/verbs": classifier})) as url:
+        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
+        assert error(answer) == (500, "failed")
+        assert "secret" not in answer.text
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert httpx.get(f"{url}/health").json()["pending"] == 0
+
+
 def test_health_and_description(address):
     assert httpx.get(f"{address}/health").json() == {
         "status": "ok",
@@ -242,7 +258,7 @@ def test_waiting_counts_as_time():
         workers.close()
         return results
 
-    results = asyncio.run(scene())
+    results = apart(scene)
     assert all(isinstance(each, Refusal) and each.code == "timeout" for each in results)
 
 
@@ -281,7 +297,7 @@ def test_a_crowd_gets_answers_or_is_told_to_wait(classifier):
         return seen
 
     with running(app) as url:
-        seen = asyncio.run(crowd(url))
+        seen = apart(lambda: crowd(url))
         assert set(seen) == {200, 503}
         assert httpx.get(f"{url}/health").json()["pending"] == 0
     assert len(app.state.desk._kept) == 3

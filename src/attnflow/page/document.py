@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 DRAWN_EDGES = 40_000  # edges of attention in a document, shared by all positions
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
+MOST_SCORES = 500_000  # of an attribution; of a larger one only the position asked about is shown
 FEWEST_EDGES = 4  # of a position, however many there are
 
 
@@ -168,6 +169,9 @@ def first_key(
 
 def attribution_view(of: Attribution) -> View:
     """What an attribution alone can show: its own method, no routes and no attention."""
+    if of.scores.size > MOST_SCORES:
+        at = of.queries.index(of.query)
+        of = replace(of, scores=of.scores[..., at : at + 1, :], queries=(of.query,))
     fused = of.scores if of.scores.ndim == 3 else of.scores.mean(1)
     layers, queries = list(of.layers), list(of.queries)
     row = fused[layers.index(of.layer), queries.index(of.query)]

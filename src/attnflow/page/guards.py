@@ -29,7 +29,7 @@ def problem(status: int, code: str, message: str) -> JSONResponse:
     """An error in the shape of `ErrorAnswer`."""
     later = {"Retry-After": "1"} if status == 503 else {}
     content = {"error": {"code": code, "message": message}}
-    return JSONResponse(content, status_code=status, headers=later)
+    return JSONResponse(content, status_code=status, headers={**HEADERS, **later})
 
 
 class Guard:

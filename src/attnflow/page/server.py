@@ -145,7 +145,14 @@ def serve(
     app = make_app(named, limits, LOCAL if local else None)
     warm_up(adapters)
     ready()
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
 
 
 def warm_up(adapters: Sequence[Adapter]) -> None:

@@ -17,7 +17,7 @@ export class Chart {
     this.pending = false;
     this.scroller.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.scroller.addEventListener("pointermove", (event) => this.point(event));
-    this.scroller.addEventListener("pointerleave", () => { this.focusOn(null); showTip(null, null); });
+    this.scroller.addEventListener("pointerleave", () => showTip(null, null));
     this.scroller.addEventListener("click", (event) => { const hit = this.find(event); if (hit) this.choose(hit); });
     this.observer = new ResizeObserver(() => { if (this.scroller.clientWidth !== this.width) this.schedule(); });
     this.observer.observe(host);
@@ -142,11 +142,8 @@ export class Chart {
   point(event) {
     const hit = this.find(event);
     this.scroller.classList.toggle("pointing", Boolean(hit));
-    this.focusOn(hit);
     showTip(event, hit ? hit.lines : null);
   }
-
-  focusOn() {}
 
   rowAt(y) {
     const row = Math.floor((y - HEAD) / this.rowHeight);

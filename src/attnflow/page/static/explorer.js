@@ -20,6 +20,7 @@ export class Explorer {
     this.units = new Map();
     this.table = new ScoreTable(byId("table"), this.actions());
     this.sides = [];
+    this.asking = new Map();
     store.subscribe((state) => this.update(state));
   }
 
@@ -216,23 +217,32 @@ export class Explorer {
   // Ask the server for what is not here yet.
   need(state, panes) {
     if (!this.server) return;
-    panes.forEach((pane) => {
-      const { view, method, layer, query, key, blank, index } = pane;
-      const job = (name, missing, start) => { if (missing) this.fetch(`${name}/${index}`, start); };
-      job("scores", !view.row(method, layer, query), () => this.server.scores(view, method, query, layer, (done, all) => this.progress(method, done, all)));
-      job("trace", method !== "raw" && !view.trace(method, layer, query, key), () => this.server.trace(view, method, layer, query, key, `trace/${index}`));
-      job("heads", state.columns === "heads" && !view.heads(method, layer, query), () => this.server.heads(view, method, query, layer));
-      job("blank", blank.length && !view.without(blank), () => this.server.blank(view, blank, `blank/${index}`));
+    panes.forEach(({ view, method, layer, query, key, blank, index }) => {
+      const ask = (kind, what, missing, start) => { if (missing) this.fetch(`${kind}/${index}`, view, what, start); };
+      const tell = (done, all) => this.progress(method, done, all);
+      ask("scores", [method, query], !view.row(method, layer, query), (kind) => this.server.scores(view, method, query, layer, kind, tell));
+      ask("trace", [method, layer, query, key], method !== "raw" && !view.trace(method, layer, query, key), (kind) => this.server.trace(view, method, layer, query, key, kind));
+      ask("heads", [method, layer, query], state.columns === "heads" && !view.heads(method, layer, query), (kind) => this.server.heads(view, method, query, layer, kind));
+      ask("blank", blank, blank.length && !view.without(blank), (kind) => this.server.blank(view, blank, kind));
     });
   }
 
-  async fetch(name, start) {
+  // One question of a kind at a time; the same one is not asked twice, a new one cancels the old.
+  async fetch(kind, view, what, start) {
+    const before = this.asking.get(kind);
+    if (before && before.view === view && String(before.what) === String(what)) return;
+    const asked = { view, what };
+    this.asking.set(kind, asked);
+    let failure = null;
     try {
-      await start();
-      this.update(this.store.state);
+      await start(kind);
     } catch (error) {
-      if (!wasCancelled(error)) this.say(error.message, true);
+      failure = error;
     }
+    if (this.asking.get(kind) !== asked) return;
+    this.asking.delete(kind);
+    if (!failure) this.update(this.store.state);
+    else if (!wasCancelled(failure)) this.say(failure.message, true);
   }
 
   progress(method, done, all) {

@@ -108,9 +108,11 @@ export class Pane {
     const rows = before.map(({ label, probability }) => {
       const now = after?.find((entry) => entry.label === label)?.probability;
       const change = now === undefined ? null : now - probability;
+      const below = after && now === undefined ? after.at(-1).probability : null; // no longer among the first
       const bar = make("span", { class: "meter" }, make("i", { style: { width: `${100 * probability}%` } }));
       if (now !== undefined) bar.append(make("i", { class: "now", style: { width: `${100 * now}%` } }));
-      const shown = now === undefined ? percent(probability) : `${percent(probability)} → ${percent(now)}`;
+      const then = now === undefined ? (below === null ? "" : ` → < ${percent(below)}`) : ` → ${percent(now)}`;
+      const shown = `${percent(probability)}${then}`;
       const row = make("li", {}, make("span", { class: "label", dir: "auto" }, label), bar, make("span", { class: "value" }, shown));
       if (change !== null) row.append(make("span", { class: `change ${change < 0 ? "down" : "up"}` }, signed(change)));
       row.dataset.label = label;
