@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.kernels.network import IntArray, make_network
+from attnflow.kernels.network import LongArray, make_network
 from attnflow.kernels.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND, solve_sinks
 from attnflow.progress import progress_bar
 from attnflow.records import FloatArray
@@ -23,13 +23,13 @@ class Sources:
     """Where flow starts: for each source its edges, ``[source, key]``, and the layer it is in."""
 
     edges: FloatArray
-    layers: IntArray
+    layers: LongArray
 
 
 def max_flows(
     weights: FloatArray,
     sources: Sources,
-    sinks: IntArray,
+    sinks: LongArray,
     *,
     threads: int | None = None,
     progress: bool = False,
@@ -39,6 +39,7 @@ def max_flows(
     ``weights`` are the capacities, ``[layer, query, key]``; sinks are positions of the layer below
     the first. An interrupt (Ctrl-C) stops every thread after the pair it is at.
     """
+    weights = weights[: sources.layers.max()]
     workers = min(_threads(threads), len(sinks))
     values = np.zeros((len(sinks), len(sources.edges)))
     gaps = np.zeros_like(values)

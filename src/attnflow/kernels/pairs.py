@@ -18,8 +18,8 @@ CLOSED_FORM, BOUND_MET, CUT_FOUND = 0, 1, 2  # how a value was proven
 @njit(cache=True, nogil=True)
 def solve_sinks(
     network: Network,
-    sinks: IntArray,
-    sources: tuple[FloatArray, IntArray, IntArray],
+    sinks: LongArray,
+    sources: tuple[FloatArray, IntArray, LongArray],
     causal: bool,
     results: tuple[FloatArray, FloatArray, LongArray, ByteArray],
 ) -> None:
@@ -30,7 +30,7 @@ def solve_sinks(
     """
     values, gaps, proofs, stop = results
     edges, orders, layers = sources
-    deepest = layers.max() - 1
+    deepest = network.capacity.shape[0] - 1
     for place in range(sinks.shape[0]):
         sink = sinks[place]
         low = sink if causal else 0  # in a causal network nothing before the sink can reach it

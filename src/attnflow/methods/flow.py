@@ -27,8 +27,8 @@ def flow(graph: LayeredGraph, question: Question, effort: Effort) -> Answer:
     layers = np.broadcast_to((asked + 1 - question.to_layer)[:, None, None], edges.shape[:3])
     values, statistics = max_flows(
         weights,
-        Sources(edges.reshape(-1, graph.size), layers.astype(np.int32).ravel()),
-        np.array(question.keys, np.int32),
+        Sources(edges.reshape(-1, graph.size), layers.astype(np.int64).ravel()),
+        np.array(question.keys, np.int64),
         threads=effort.threads,
         progress=effort.progress,
     )
