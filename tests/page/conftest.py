@@ -17,6 +17,15 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def few_threads():
+    """Tests run beside each other: threads of one model would wait for the other's."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def _classifier():
     config = tf.BertConfig(
         **tiny.USUAL, id2label=LABELS, label2id={v: k for k, v in LABELS.items()}

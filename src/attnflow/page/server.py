@@ -43,7 +43,7 @@ def make_app(
     ``hosts`` are the names that it answers to; ``None`` is any.
     """
     limits = limits or Limits()
-    desk = Desk(models, limits, threads=max(1, (os.cpu_count() or 1) // limits.workers))
+    desk = Desk(models, limits, _threads(limits))
     workers = Workers(limits)
 
     @asynccontextmanager
@@ -135,10 +135,13 @@ def serve(
 
     ``ready`` is called when the models are loaded, just before the server listens.
     """
+    import torch
     import uvicorn
 
     from attnflow.models.loading import load_model
 
+    limits = limits or Limits()
+    torch.set_num_threads(_threads(limits))  # more would wait for each other at every layer
     adapters = [load_model(source) for source in sources or [None]]
     local = host in ("127.0.0.1", "localhost", "::1")
     named = {model_name(each.name): each for each in adapters}
@@ -153,6 +156,11 @@ def serve(
         timeout_graceful_shutdown=5,
         server_header=False,
     )
+
+
+def _threads(limits: Limits) -> int:
+    """How many threads one request may use: as many as leave each worker its share of the cores."""
+    return max(1, (os.cpu_count() or 1) // limits.workers)
 
 
 def warm_up(adapters: Sequence[Adapter]) -> None:
