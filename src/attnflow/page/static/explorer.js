@@ -209,8 +209,8 @@ export class Explorer {
     byId("table-title").textContent = this.sides.length > 1 ? "Difference of shares" : "Scores";
     const asked = pane.view.data.labels[pane.query];
     byId("map-title").textContent = state.columns === "heads" ? `Heads of layer ${pane.layer}, for ${asked}` : `All layers, for ${asked}`;
-    const top = this.sides[0].map.top;
-    byId("map-note").textContent = this.sides[0].map.columns.length ? `Darkest: ${digits(top)} and above.` : this.server ? "Computing …" : "Not in this document.";
+    const tops = this.sides.map(({ map }) => digits(map.top)).join(" and ");
+    byId("map-note").textContent = this.sides[0].map.columns.length ? `Deepest colour: ${tops} or more.` : this.server ? "Computing …" : "Not in this document.";
     document.documentElement.dataset.method = state.method;
   }
 

@@ -34,7 +34,7 @@ export class Graph extends Chart {
     const { view, method, layer, query, key } = this.pane;
     const name = (at) => view.data.labels[at];
     const value = this.trace?.value ?? view.row(method, layer, query)?.[key];
-    const start = `${method} from ${name(query)} at layer ${layer} to ${name(key)}`;
+    const start = `${method === "raw" ? "raw attention" : method} from ${name(query)} at layer ${layer} to ${name(key)}`;
     if (value === undefined) return `${start}: not computed`;
     const routes = this.trace?.routes.length ? `, by ${this.trace.all_routes} routes through a bottleneck of ${this.cut.length} edges` : "";
     return `${start}: ${digits(value)}${routes}`;
@@ -112,9 +112,10 @@ export class Graph extends Chart {
   }
 
   drawEnds(surface, colours, own) {
-    const { query, key } = this.pane;
+    const { query, key, method } = this.pane;
+    const end = method === "raw" ? this.step - 1 : 0; // raw attention reaches the layer below
     surface.dot({ x: this.x(this.step), y: this.y(query), r: 6, fill: colours.paper, stroke: own }, { source: query });
-    surface.dot({ x: this.x(0), y: this.y(key), r: 6, fill: own, stroke: colours.paper }, { sink: key });
+    surface.dot({ x: this.x(end), y: this.y(key), r: 6, fill: own, stroke: colours.paper }, { sink: key });
   }
 
   hit(x, y) {

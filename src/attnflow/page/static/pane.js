@@ -100,8 +100,8 @@ export class Pane {
     const { view, blank } = this.pane;
     const before = view.data.said;
     const after = blank.length ? view.without(blank) : null;
-    this.said.hidden = !before.length;
-    if (!before.length) return;
+    this.said.hidden = !before.length || Boolean(this.pane.shared); // the same input beside it says it
+    if (this.said.hidden) return;
     const at = view.data.said_at;
     const what = at === null ? "Prediction" : `Next at ${view.data.labels[at]}`;
     const title = at !== null && !view.data.options.correction ? `Prediction for ${view.data.labels[at]}` : what;
