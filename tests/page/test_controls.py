@@ -337,5 +337,12 @@ def test_dark_is_dark_and_can_be_chosen(page):
 def test_nothing_sticks_out_on_a_phone(page, width):
     page.set_viewport_size({"width": width, "height": 800})
     page.select_option("#compare", "text")
-    settle(page)
+    page.wait_for_timeout(200)
+    wide = page.evaluate(
+        """width => [...document.querySelectorAll("body *")].filter(e =>
+            e.checkVisibility() && e.getBoundingClientRect().right > width + 1
+            && !e.closest(".scroller")).map(e => e.outerHTML.slice(0, 80))""",
+        width,
+    )
+    assert wide == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width

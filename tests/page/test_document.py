@@ -103,6 +103,16 @@ def test_blanking_gives_what_the_model_says_of_the_changed_text(classifier):
     assert before != pytest.approx(said, abs=1e-4)
 
 
+def test_blanking_agrees_with_blank_out(classifier):
+    view = view_of(study(tiny.TEXT, classifier), ALONE)
+    expected = attnflow.blank_out(tiny.TEXT, classifier, replacement="unk")
+    label, before = view["said"][0]["label"], view["said"][0]["probability"]
+    for entry in view["blanked"]:
+        now = next(s["probability"] for s in entry["said"] if s["label"] == label)
+        (at,) = entry["positions"]
+        assert abs(now - before) == pytest.approx(expected.values[at], abs=1e-5)
+
+
 def test_long_inputs_leave_out_what_is_slow_or_large(models):
     text = " ".join(["the keys to the cabinet are here"] * 20)
     view = view_of(study(text, models["tiny/long"]), SERVED)

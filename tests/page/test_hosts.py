@@ -179,6 +179,16 @@ def test_an_attribution_alone_can_be_explored(tab, classifier, tmp_path):
     assert edges[(1, 0, 3)] == pytest.approx(of.row(1)[3], abs=1e-6)
 
 
+def test_importance_by_other_means_can_be_explored(tab, classifier, tmp_path):
+    of = attnflow.blank_out(TEXT, classifier, signed=True)
+    tab.goto("file://" + str(exploration_of(of).save(tmp_path / "blank.html")))
+    tab.wait_for_selector(".token.traced")
+    np.testing.assert_allclose(strip(tab), of.values, atol=1e-6)
+    assert tab.is_checked(f'[name=method][value="{of.method}"]')
+    assert tab.locator(".graph-card").is_hidden()
+    assert tab.inner_text("#layer-shown") == "3 of 3"
+
+
 def test_a_text_of_512_tokens_stays_smooth(tab, models, tmp_path):
     """Scrolling, sliding and pointing draw only what is in sight."""
     from attnflow.page.document import SERVED, document, view_of

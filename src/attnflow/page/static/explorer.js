@@ -6,9 +6,11 @@ import { HeatMap } from "./heatmap.js";
 import { digits, percent } from "./numbers.js";
 import { Pane } from "./pane.js";
 import { ScoreTable } from "./table.js";
+import { GRAPH_METHODS } from "./view.js";
 
 const METHOD_NAMES = { raw: "Raw", rollout: "Rollout", flow: "Flow" };
 const ROUTES_SHOWN = 6;
+const nameOf = (method) => METHOD_NAMES[method] ?? method;
 
 // The view of one or two inputs: what is shown follows from the state, and from nothing else.
 export class Explorer {
@@ -75,7 +77,7 @@ export class Explorer {
     const [first, second] = views;
     const { state } = this.store;
     const within = (value, count) => (Number.isInteger(value) && value >= 0 && value < count ? value : undefined);
-    const methods = this.server ? ["raw", "rollout", "flow"] : first.methods;
+    const methods = this.server ? GRAPH_METHODS : first.methods;
     const chosen = wanted.method ?? state.method;
     const asked = wanted.compare ?? (second ? "text" : "");
     const possible = ["", ...methods, ...(second || this.server ? ["text"] : [])];
@@ -99,12 +101,14 @@ export class Explorer {
   }
 
   buildControls(methods, first, second) {
-    const options = ["raw", "rollout", "flow"].map((value) => ({ value, label: METHOD_NAMES[value], disabled: !methods.includes(value), title: methods.includes(value) ? "" : "not in this document" }));
+    const usual = methods.some((name) => GRAPH_METHODS.includes(name)) ? GRAPH_METHODS : [];
+    const options = [...new Set([...usual, ...methods])].map((value) => ({ value, label: nameOf(value), disabled: !methods.includes(value), title: methods.includes(value) ? "" : "not in this document" }));
     this.showMethod = makeSwitch(byId("methods"), "method", options, (method) => this.store.set({ method }));
     this.showColumns = makeSwitch(byId("columns"), "columns", [{ value: "layers", label: "Layers" }, { value: "heads", label: "Heads", disabled: !first.data.heads }], (columns) => this.store.set({ columns }));
+    byId("layer").min = this.server ? 1 : first.lowestLayer;
     byId("layer").max = first.depth;
     byId("words-field").hidden = !first.data.words;
-    const choices = [["", "nothing"], ...methods.map((name) => [name, `with ${METHOD_NAMES[name]}`]), ...(second || this.server ? [["text", "two inputs"]] : [])];
+    const choices = [["", "nothing"], ...methods.map((name) => [name, `with ${nameOf(name)}`]), ...(second || this.server ? [["text", "two inputs"]] : [])];
     byId("compare").replaceChildren(...choices.map(([value, label]) => make("option", { value }, label)));
   }
 
@@ -160,9 +164,10 @@ export class Explorer {
   }
 
   showSide(side, pane, units, state, count) {
-    const heading = count === 1 ? null : pane.shared || state.compare !== "text" ? METHOD_NAMES[pane.method] : pane.view.data.text;
+    const heading = count === 1 ? null : pane.shared || state.compare !== "text" ? nameOf(pane.method) : pane.view.data.text;
     side.pane.show(pane, units, heading);
     side.graph.show(pane, state.threshold);
+    side.card.hidden = !GRAPH_METHODS.includes(pane.method);
     side.map.show(pane, units, state.columns === "heads");
     side.mapHost.hidden = !side.map.columns.length;
     side.title.textContent = side.graph.title;
@@ -246,7 +251,7 @@ export class Explorer {
   }
 
   progress(method, done, all) {
-    if (all > 1) this.say(done < all ? `${METHOD_NAMES[method]}: layer ${done + 1} of ${all} …` : "");
+    if (all > 1) this.say(done < all ? `${nameOf(method)}: layer ${done + 1} of ${all} …` : "");
     if (done) this.update(this.store.state);
   }
 

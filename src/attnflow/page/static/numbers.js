@@ -19,4 +19,7 @@ export function digits(value) {
 
 export const percent = (share) => `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 2 : 1)} %`;
 
-export const signed = (share) => `${share > 0 ? "+" : share < 0 ? "−" : "±"}${(100 * Math.abs(share)).toFixed(1)} %`;
+export function signed(share) {
+  const shown = (100 * Math.abs(share)).toFixed(1);
+  return `${shown === "0.0" ? "±" : share > 0 ? "+" : "−"}${shown} %`;
+}

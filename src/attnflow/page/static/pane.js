@@ -73,7 +73,7 @@ export class Pane {
     const own = this.units.findIndex((unit) => unit.tokens.includes(query));
     const top = values ? colourTop(values, own) : 1;
     // Flow lifts all tokens alike: colour what differs, on an image all of it.
-    const least = values ? (view.data.grid ? 1 : 0.9) * Math.min(...values) : 0;
+    const least = values ? Math.max(0, (view.data.grid ? 1 : 0.9) * Math.min(...values)) : 0;
     const ramp = rampOf(method);
     this.buttons.forEach((button, index) => {
       const { tokens, label } = this.units[index];

@@ -45,7 +45,7 @@ export class ScoreTable {
         const now = unit.tokens.every((at) => view.canBlank(at)) ? said?.find((entry) => entry.label === label)?.probability : undefined;
         const cells = [
           make("th", { scope: "row", dir: "auto" }, make("button", { type: "button", onclick: () => this.actions.trace(pane, unit.tokens[0]) }, unit.label)),
-          make("td", { class: "bars" }, make("i", { class: method, style: { width: `${(100 * values[index]) / (top || 1)}%` } })),
+          make("td", { class: "bars" }, make("i", { class: method, style: { width: `${(100 * Math.max(0, values[index])) / (top || 1)}%` } })),
           make("td", { class: "number" }, digits(values[index])),
           make("td", { class: "number quiet" }, percent(part[index])),
         ];

@@ -1,6 +1,6 @@
 import { unpack } from "./numbers.js";
 
-const METHOD_ORDER = ["raw", "rollout", "flow"];
+export const GRAPH_METHODS = ["raw", "rollout", "flow"]; // others (blank-out, gradients) have no graph
 
 // One input of the document, with what was fetched later; all numbers are the library's.
 export class View {
@@ -26,7 +26,11 @@ export class View {
 
   get methods() {
     const known = new Set([...this.scores.keys()].map((name) => name.split("/")[0]));
-    return METHOD_ORDER.filter((method) => known.has(method));
+    return [...GRAPH_METHODS.filter((method) => known.has(method)), ...[...known].filter((method) => !GRAPH_METHODS.includes(method))];
+  }
+
+  get lowestLayer() {
+    return Math.min(...[...this.scores.keys()].map((name) => Number(name.split("/")[1])));
   }
 
   addScores({ method, layers, queries, values }) {
