@@ -132,8 +132,13 @@ def test_words_sum_keys_and_average_queries():
     np.testing.assert_allclose(words.values, summed[1, 0])
     assert words.prediction.position == 2
     assert words.segments == ("a", "b", "c", "a")
+    assert words.word_ids == (None, 0, 1, None)
+    assert words.word_texts == ("Unknown", "cat")
+    again = words.words()
+    assert again.tokens == words.tokens
+    np.testing.assert_array_equal(again.scores, words.scores)
     with pytest.raises(InputError, match="knows no words"):
-        words.words()
+        made(word_ids=None).words()
 
 
 def test_words_keep_single_heads():

@@ -155,7 +155,7 @@ class Attribution:
         ``query="all"`` for the mean over all tokens of a word.
         """
         if self.word_ids is None:
-            msg = "this attribution knows no words: its tokenizer gave no offsets, or it has words"
+            msg = "this attribution knows no words: its tokenizer gave no offsets in the text"
             raise InputError(msg)
         return merge_words(self)
 
@@ -259,6 +259,10 @@ def merge_words(of: Attribution) -> Attribution:
             names.append(of.tokens[token] if word is None else of.word_texts[word])
         groups[-1].append(token)
         last = word
+    special = [(of.word_ids or ())[group[0]] is None for group in groups]
+    texts = [name for name, alone in zip(names, special, strict=True) if not alone]
+    count = iter(range(len(texts)))
+    numbers = [None if alone else next(count) for alone in special]
     home = {token: number for number, group in enumerate(groups) for token in group}
     queries = sorted({home[query] for query in of.queries})
     keys = np.stack([of.scores[..., group].sum(-1) for group in groups], axis=-1)
@@ -270,8 +274,8 @@ def merge_words(of: Attribution) -> Attribution:
         queries=tuple(queries),
         query=home[of.query],
         prediction=_moved(of.prediction, home),
-        word_ids=None,
-        word_texts=(),
+        word_ids=tuple(numbers),
+        word_texts=tuple(texts),
         segments=None if of.segments is None else tuple(of.segments[g[0]] for g in groups),
         options={**of.options, "words": True},
     )
