@@ -8,6 +8,7 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import InputError
+from attnflow.models.positions import find
 from attnflow.models.text import limit
 
 
@@ -64,6 +65,12 @@ def test_a_position_is_an_index_or_a_token(query, place, encoder):
 def test_a_wrong_position_is_an_error_that_lists_the_tokens(query, message, encoder):
     with pytest.raises(InputError, match=message):
         attnflow.explain(tiny.TEXT, encoder, query=query)
+
+
+def test_a_long_text_is_listed_in_part():
+    tokens = ["[CLS]", *["the"] * 500, "end"]
+    with pytest.raises(InputError, match=r"stands at 1, 2.* 62, …, 500; .* 61:the … 501:end$"):
+        find("the", tokens)
 
 
 def test_two_masks_are_ambiguous(masked):

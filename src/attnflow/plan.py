@@ -76,7 +76,9 @@ class Plan:
         """The layer asked about, counted from 1."""
         layer = self.layer + depth + 1 if self.layer < 0 else self.layer
         if not 1 <= layer <= depth:
-            msg = f"layer={self.layer} does not exist; this model has layers 1 to {depth}"
+            msg = (
+                f"layer={self.layer} does not exist; this model has 1 to {depth}, or -1 to {-depth}"
+            )
             raise InputError(msg)
         return layer
 

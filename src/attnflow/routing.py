@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnflow.edges import EDGES, EdgeOptions
 from attnflow.edges.options import Heads
+from attnflow.errors import InputError
 from attnflow.models.positions import find
 from attnflow.plan import Plan
 from attnflow.records import Prediction
@@ -66,6 +67,9 @@ def routes(  # noqa: PLR0913 - one keyword an option, the same words as everywhe
 
     The flow is the plain one: corrections for causal decoders rescale values and change no path.
     """
+    if heads == "each":
+        msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
+        raise InputError(msg)
     from attnflow.models.loading import load_model
 
     plan = Plan("flow", layer, query, residual, heads, discard, None)

@@ -28,13 +28,14 @@ def resident(name):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' account of memory")
-def test_512_tokens_need_less_than_two_gibibytes_beside_the_model():
+@pytest.mark.parametrize("method", ["rollout", "flow"])
+def test_512_tokens_need_less_than_two_gibibytes_beside_the_model(method):
     model = (minilm(), tiny.word_piece())
     attnflow.explain("the cat", model)
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
-    found = attnflow.explain("the cat " * 255, model, method="rollout")
+    found = attnflow.explain("the cat " * 255, model, method=method)
     assert len(found.tokens) == 512
     assert resident("VmHWM") - before < 2
 

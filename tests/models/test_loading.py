@@ -10,6 +10,7 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import ModelError
+from attnflow.models import loading
 from attnflow.models.loading import _load_once, load_model
 
 
@@ -86,7 +87,27 @@ def test_loading_leaves_progress_bars_as_they_were(tmp_path):
     assert tf.utils.logging.is_progress_bar_enabled()
 
 
-@pytest.mark.parametrize("bad", ["no-such-org/no-such-model", "", "."])
+def test_a_gguf_file_draws_no_bar():
+    from transformers import modeling_gguf_pytorch_utils as gguf
+
+    drawn = gguf.tqdm
+    with loading._no_bars(tf):
+        assert gguf.tqdm([]).disable
+    assert gguf.tqdm is drawn
+
+
+@pytest.mark.parametrize("missing", ["./no-such-folder", "~/no-such-folder", "/no/such/folder"])
+def test_a_path_that_is_not_there_is_no_name_on_the_hub(missing):
+    with pytest.raises(ModelError, match=f"'{missing}' does not exist; give a folder"):
+        load_model(missing)
+
+
+def test_a_name_that_is_no_folder_says_so():
+    with pytest.raises(ModelError, match=r"no-such-model' .there is no such folder"):
+        load_model("no-such-model")
+
+
+@pytest.mark.parametrize("bad", ["no-such-org/no-such-model", "", ".", "m" * 300])
 def test_what_cannot_be_loaded_is_named(bad, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelError, match=repr(bad)):

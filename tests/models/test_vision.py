@@ -95,7 +95,7 @@ def test_paths_and_pil_images_are_read_too(picture, tmp_path):
     np.testing.assert_allclose(both[1].values, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("bad", ["no/such/file.png", 3])
+@pytest.mark.parametrize("bad", ["no/such/file.png", __file__, 3])
 def test_what_is_no_image_is_refused(bad):
     with pytest.raises(InputError, match="image"):
         attnflow.explain(bad, (tiny.build("vit"), RESIZING))

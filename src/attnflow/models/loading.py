@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
 import threading
 from collections.abc import Iterator
@@ -85,10 +86,15 @@ def _load_once(source: str, device: str | None, name: str) -> Adapter:
     verbs.register()
     where, options = _locate(source)
     try:
-        with _no_bars(transformers.utils.logging):
+        with _no_bars(transformers):
             network, processor = _fetch(transformers, where, options)
     except (OSError, ValueError, ImportError, KeyError) as error:
-        msg = f"{source!r} could not be loaded: {error}"
+        there = (
+            ""
+            if exists(Path(where))
+            else " (there is no such folder, so it was looked for on the hub)"
+        )
+        msg = f"{source!r}{there} could not be loaded: {error}"
         raise ModelError(msg) from error
     if device is not None:
         network.to(device)
@@ -98,14 +104,19 @@ def _load_once(source: str, device: str | None, name: str) -> Adapter:
 
 
 @contextmanager
-def _no_bars(logging_of_transformers: Any) -> Iterator[None]:
-    shown = logging_of_transformers.is_progress_bar_enabled()
-    logging_of_transformers.disable_progress_bar()
+def _no_bars(transformers: Any) -> Iterator[None]:
+    bars = transformers.utils.logging
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    gguf: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+    drawn = gguf.tqdm  # reading a GGUF file draws a bar that no setting turns off
+    gguf.tqdm = functools.partial(drawn, disable=True)
     try:
         yield
     finally:
+        gguf.tqdm = drawn
         if shown:
-            logging_of_transformers.enable_progress_bar()
+            bars.enable_progress_bar()
 
 
 def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any, Any]:
@@ -119,16 +130,35 @@ def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any,
 
 def _locate(source: str) -> tuple[str, dict[str, str]]:
     """The folder or hub name, and the GGUF file in it where that is what holds the weights."""
-    path = Path(source)
+    path = Path(source).expanduser()
+    if not exists(path):
+        if path.is_absolute() or source.startswith("."):
+            msg = (
+                f"{source!r} does not exist; give a folder with a config.json, a GGUF file, or a "
+                "name on the hub such as bert-base-uncased"
+            )
+            raise ModelError(msg)
+        return source, {}
     if path.suffix == ".gguf" and path.is_file():
         return str(path.parent), {"gguf_file": path.name}
     if path.is_dir() and not (path / "config.json").exists():
         found = sorted(path.glob("*.gguf"))
         if len(found) != 1:
-            msg = f"{source!r} has no config.json, and {len(found)} GGUF files where one would do"
+            msg = (
+                f"{source!r} has no config.json and {len(found)} GGUF files; give a folder that "
+                "has one of either, or the GGUF file itself"
+            )
             raise ModelError(msg)
-        return source, {"gguf_file": found[0].name}
-    return source, {}
+        return str(path), {"gguf_file": found[0].name}
+    return str(path) if source else source, {}
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file or folder; a name too long for one is none."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _task(config: Any) -> Task:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from attnflow.errors import InputError
+
+SHOWN = 64
 
 
 def find(query: int | str, tokens: Sequence[str], name: str = "query") -> int:
@@ -27,7 +29,7 @@ def _by_text(query: str, tokens: Sequence[str], name: str) -> int:
         return places[0]
     if places:
         msg = (
-            f"{name}={query!r} stands at {', '.join(map(str, places))}; give the position: "
+            f"{name}={query!r} stands at {_shortened(', ', map(str, places))}; give the position: "
             f"{_listed(tokens)}"
         )
     else:
@@ -38,4 +40,10 @@ def _by_text(query: str, tokens: Sequence[str], name: str) -> int:
 
 
 def _listed(tokens: Sequence[str]) -> str:
-    return " ".join(f"{i}:{token}" for i, token in enumerate(tokens))
+    return _shortened(" ", (f"{i}:{token}" for i, token in enumerate(tokens)))
+
+
+def _shortened(between: str, parts: Iterable[str]) -> str:
+    """All parts, or the first ones and the last of a long text's: an error is one line."""
+    every = list(parts)
+    return between.join(every if len(every) <= SHOWN else [*every[: SHOWN - 2], "…", every[-1]])

@@ -68,7 +68,7 @@ class Adapter(Protocol):
 
     @property
     def description(self) -> dict[str, Any]:
-        """What was loaded: class, head, layers, device, precision."""
+        """What was loaded: class, head, device, precision."""
 
     @property
     def depth(self) -> int:

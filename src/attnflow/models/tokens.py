@@ -34,7 +34,7 @@ def tokenize(
     if limit and len(ids) > limit:
         msg = (
             f"the text has {len(ids)} tokens, special ones included; this model takes at most "
-            f"{limit}. Shorten it, or pass truncate=True to explain its first {limit} tokens"
+            f"{limit}. Shorten it, or explain its first {limit} with truncate=True (--truncate)"
         )
         raise InputError(msg)
     inputs.setdefault("attention_mask", [1] * len(ids))

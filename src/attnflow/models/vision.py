@@ -97,8 +97,12 @@ def _open(item: Any) -> Any:
         if not Path(item).is_file():
             msg = f"{str(item)!r} is no file; a vision model reads images"
             raise InputError(msg)
-        with Image.open(item) as opened:
-            return opened.convert("RGB")
+        try:
+            with Image.open(item) as opened:
+                return opened.convert("RGB")
+        except OSError as error:
+            msg = f"{str(item)!r} is no image that can be read: {error}"
+            raise InputError(msg) from error
     try:
         image = item if isinstance(item, Image.Image) else Image.fromarray(item)
     except (AttributeError, TypeError) as error:
