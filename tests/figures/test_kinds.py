@@ -1,5 +1,7 @@
 """Every kind: all tokens are there as text, nothing is swapped, and what is drawn is the scores."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
@@ -160,6 +162,21 @@ def test_pronouns_has_bars_and_one_column_a_candidate(tmp_path):
     assert {"his", "her", "author", "Sara", "L1", "L3"} <= set(texts)
 
 
+@pytest.mark.parametrize(("length", "turned"), [(5, 0), (15, 35)])
+def test_long_candidates_are_turned_so_that_none_covers_another(length, turned):
+    tokens = ["[CLS]", *(letter * length for letter in "abcd")]
+    panel = figure("pronouns", attribution(tokens), candidates=(1, 2, 3, 4)).axes[0]
+    assert {label.get_rotation() for label in panel.get_xticklabels()} == {turned}
+
+
+@pytest.mark.parametrize(("scale", "written"), [(1.0, ".50"), (0.1, ".050")])
+def test_small_values_are_written_with_more_digits(scale, written):
+    of = attribution(SHORT)
+    of = replace(of, scores=np.full_like(of.scores, 0.5 * scale))
+    panel = figure("heatmap", of, values=True).axes[0]
+    assert {text.get_text() for text in panel.texts} == {written}
+
+
 def test_pronouns_names_the_tokens_when_a_candidate_is_missing():
     with pytest.raises(InputError, match=r"candidate='Bob'.*1:the 2:keys"):
         figure("pronouns", attribution(SHORT), candidates=("keys", "Bob"))
@@ -184,6 +201,13 @@ def test_image_lays_the_patches_over_the_picture(tmp_path):
         assert above.get_extent() == [0, 60, 40, 0]
         assert above.get_clim() == (of.values[1:].min(), of.values[1:].max())
         assert above.get_alpha().argmax() == of.values[1:].argmax()
+
+
+def test_a_tall_picture_leaves_no_gaps_beside_it():
+    tall = vision()
+    tall = replace(tall, grid=replace(tall.grid, image=(500, 200)))
+    assert KINDS["image"].size(vision()) == (2.8, pytest.approx(1.6))
+    assert KINDS["image"].size(tall) == (pytest.approx(2.0), 4.0)
 
 
 def test_image_of_another_size_is_refused():

@@ -167,11 +167,12 @@ def write_values(ax: Axes, values: FloatArray, mesh: AxesImage | QuadMesh, theme
     """The numbers in the cells of a map, legible on the colours it has."""
     size = Scale(values.shape[0]).font * 0.72
     shades = np.asarray(mesh.norm(values_of(mesh)))
+    digits = 2 if values.max(initial=0.0) >= 0.1 else 3  # else many cells would say the same
     for (row, column), value in np.ndenumerate(values):
         ax.text(
             column,
             row,
-            f"{value:.2f}".removeprefix("0"),
+            f"{value:.{digits}f}".removeprefix("0"),
             ha="center",
             va="center",
             fontsize=size,

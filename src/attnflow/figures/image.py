@@ -54,6 +54,7 @@ def draw(
         alpha=None if picture is None else strength * (0.05 + 0.95 * (scores - low) / span),
     )
     ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal", xticks=[], yticks=[])
+    ax.set_anchor("NW")  # beside its scale, which starts at the top
     axes.colour_scale(ax, mesh, theme)
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     source = axes.label(attribution.tokens[attribution.query])
@@ -83,4 +84,5 @@ def pixels(picture: Any, size: tuple[int, int]) -> FloatArray:
 def size(attribution: Attribution) -> tuple[float, float]:
     """Width and height of the drawing in inches, without title."""
     high, wide = attribution.grid.image if attribution.grid else (1, 1)
-    return 2.8, min(4.0, max(1.2, 2.4 * high / wide))
+    height = min(4.0, max(1.2, 2.4 * high / wide))
+    return min(2.8, max(1.6, height * wide / high + 0.4)), height

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.cells import cell_len
 
 from attnflow.errors import InputError
 from attnflow.figures import axes
@@ -15,6 +16,8 @@ from attnflow.records import Attribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+ACROSS = 26  # cells of names that fit below a panel side by side
 
 
 def draw(
@@ -43,7 +46,12 @@ def draw(
         axes.write_values(ax, shown, mesh, theme)
     names = axes.layer_names(attribution)[::-1]
     axes.name_ticks(ax.yaxis, names, theme.muted, 8)
-    axes.columns(ax, [axes.label(attribution.tokens[place]) for place in places], theme.ink)
+    labels = [axes.label(attribution.tokens[place]) for place in places]
+    axes.columns(ax, labels, theme.ink)
+    if max(map(cell_len, labels)) * len(labels) > ACROSS:
+        ax.tick_params(axis="x", labelrotation=35)
+        for tick in ax.get_xticklabels():
+            tick.set(ha="right", rotation_mode="anchor")
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     axes.note(ax, f"from {axes.label(attribution.tokens[attribution.query])}", theme)
     axes.bare(ax, theme)
