@@ -1,3 +1,4 @@
+import io
 import os
 import subprocess
 import sys
@@ -57,13 +58,22 @@ def run(capsys, monkeypatch):
 
 
 @pytest.fixture
-def process():
-    """Run the program as a process of its own."""
+def stdin(monkeypatch):
+    """Put bytes into standard input."""
 
-    def run_it(*arguments, stdin="", **environment):
+    def put(content):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+    return put
+
+
+@pytest.fixture
+def process():
+    """Run the program as a process of its own: half a second, and many where torch is imported."""
+
+    def run_it(*arguments, **environment):
         done = subprocess.run(
             [sys.executable, "-m", "attnflow", *map(str, arguments)],
-            input=stdin,
             capture_output=True,
             text=True,
             encoding="utf-8",

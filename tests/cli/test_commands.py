@@ -31,9 +31,7 @@ def test_explain_json_is_what_the_library_says(run, folder):
         assert said["prediction"]["label"] == expected.prediction.label
 
 
-def test_explain_many_texts_from_arguments_a_file_and_standard_input(
-    run, process, folder, tmp_path
-):
+def test_explain_many_texts_from_arguments_a_file_and_standard_input(run, stdin, folder, tmp_path):
     texts = [TEXT, "a cat"]
     file = tmp_path / "texts.txt"
     file.write_text("\n\n".join(texts) + "\n", encoding="utf-8")
@@ -41,9 +39,11 @@ def test_explain_many_texts_from_arguments_a_file_and_standard_input(
     given = run("explain", *texts, *common)
     assert [json.loads(line)["text"] for line in given.out.splitlines()] == texts
     assert run("explain", "--file", file, *common).out == given.out
-    piped = process("explain", *common, stdin="\n".join(texts))
-    assert [json.loads(line)["text"] for line in piped.out.splitlines()] == texts
-    alone = json.loads(process("explain", "-", *common, stdin=TEXT).out)
+    stdin("\n".join(texts).encode())
+    assert run("explain", *common).out == given.out
+    stdin(b"\xef\xbb\xbf" + TEXT.encode())  # files of Windows may start with this mark
+    alone = json.loads(run("explain", "-", *common).out)
+    assert alone["text"] == TEXT
     first = json.loads(given.out.splitlines()[0])
     assert alone["scores"]["raw"] == pytest.approx(first["scores"]["raw"], abs=1e-6)
 
@@ -106,6 +106,9 @@ def test_save_writes_all_scores_and_never_overwrites(run, folder, tmp_path):
 def test_words_instead_of_tokens(run, folder):
     said = json.loads(run("explain", "cats playing", "-m", folder, "--words", "--json").out)
     assert said["tokens"] == ["[CLS]", "cats", "playing", "[SEP]"]
+    shown = run("explain", "cats playing", "-m", folder, "--words", "--top", "0").out
+    for method in METHODS:  # special tokens don't take the colours of words
+        assert sorted(re.findall(rf"^{method} .*cats(.) playing(.)", shown, re.M)[0]) == ["▁", "█"]
 
 
 def test_compare_prints_the_agreement_of_methods(run, folder):

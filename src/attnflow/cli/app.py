@@ -6,7 +6,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Any
 
 import typer
 
@@ -73,22 +74,32 @@ def run(arguments: Sequence[str]) -> int:
     except AttnflowError as error:
         return _end(str(error), FAILED)
     except Exception as error:  # noqa: BLE001 - the program's outermost layer
-        return _end_unforeseen(error)
+        return _end_unforeseen(error, arguments)
     return code if isinstance(code, int) else 0
 
 
-def _end_unforeseen(error: Exception) -> int:
+def _end_unforeseen(error: Exception, arguments: Sequence[str]) -> int:
     # typer's own errors, whose classes are at home in different places in its versions
     if hasattr(error, "format_message"):
-        context = getattr(error, "ctx", None)
-        hint = f" See {context.command_path} --help" if context else ""
-        return _end(f"{error.format_message().rstrip('.')}.{hint}", BAD_INPUT)
+        return _end(_usage(error, arguments), BAD_INPUT)
     if isinstance(error, OSError) and error.filename is not None:
         return _end(f"{error.strerror}: {error.filename}", FAILED)
     what = f"{type(error).__name__}: {error}"
     return _end(
         f"{what} (this is a bug or a broken install: attnflow --debug … shows more)", FAILED
     )
+
+
+def _usage(error: Any, arguments: Sequence[str]) -> str:
+    """Typer's message with the value that was given, which some of them leave out."""
+    said = error.format_message().replace("Value error, ", "").rstrip(".")
+    names = getattr(getattr(error, "param", None), "opts", ())
+    given = [value for name, value in pairwise(arguments) if name in names]
+    if given and not any(value in said for value in given):
+        said += f", not {given[-1]!r}"
+    context = getattr(error, "ctx", None)
+    hint = f" See {context.command_path} --help" if context else ""
+    return f"{said}{'' if said.endswith('?') else '.'}{hint}"
 
 
 def _end(message: str, code: int) -> int:

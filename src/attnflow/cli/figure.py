@@ -142,7 +142,9 @@ def figure(  # noqa: PLR0913 - one argument an option
 
     chosen = read_text(text, file)
     check_file(output, force=force)
-    look = _look(kind, threshold=threshold, candidates=candidate, values=values, relative=relative)
+    given = {"threshold": threshold, "to": to, "candidate": candidate, "pronoun": pronoun}
+    _check(kind, {**given, "values": values, "relative": relative}, words=words)
+    look = _look(threshold=threshold, candidates=candidate, values=values, relative=relative)
     asked = {
         "layer": layer,
         "query": options.query_of(query),
@@ -152,7 +154,7 @@ def figure(  # noqa: PLR0913 - one argument an option
     }
     results = _results(kind, chosen, model, method, asked, words=words)
     if to is not None:
-        look["trace"] = _trace(kind, chosen, model, asked, to, words=words)
+        look["trace"] = _trace(chosen, model, asked, to)
     if kind is Kind.PRONOUNS:
         look["probabilities"] = _probabilities(results[0], pronoun)
     made = compose(str(kind), *results, theme=str(theme), **look)
@@ -160,21 +162,38 @@ def figure(  # noqa: PLR0913 - one argument an option
     typer.echo(f"saved {output}", err=True)
 
 
-def _look(kind: Kind, **given: Any) -> dict[str, Any]:
-    """The options of the kind that were given; one that it doesn't have is an error."""
-    known = {
-        Kind.GRAPH: ("threshold",),
-        Kind.HEATMAP: ("values", "relative"),
-        Kind.HEADS: ("values",),
-        Kind.PRONOUNS: ("candidates", "values"),
-        Kind.IMAGE: (),
-    }[kind]
-    chosen = {name: value for name, value in given.items() if value not in (None, False)}
-    for name in chosen:
-        if name not in known:
-            msg = f"--{name.rstrip('s') if name == 'candidates' else name} is not for {kind}"
+FOR = {  # the options that not every kind has
+    "threshold": (Kind.GRAPH,),
+    "to": (Kind.GRAPH,),
+    "candidate": (Kind.PRONOUNS,),
+    "pronoun": (Kind.PRONOUNS,),
+    "values": (Kind.HEATMAP, Kind.HEADS, Kind.PRONOUNS),
+    "relative": (Kind.HEATMAP,),
+}
+
+
+def _check(kind: Kind, given: dict[str, Any], *, words: bool) -> None:
+    """Refuse options that the kind doesn't have, before any work."""
+    for name in _look(**given):
+        if kind not in FOR[name]:
+            msg = f"--{name} is not for {kind}; it is for {', '.join(FOR[name])}"
             raise InputError(msg)
-    return chosen
+    if given["to"] is not None and words:
+        msg = "--to shows the routes between tokens; leave out --words"
+        raise InputError(msg)
+    if kind is Kind.PRONOUNS and len(given["candidate"] or ()) < 2:
+        msg = "figure pronouns needs --candidate TOKEN at least twice: the tokens to look at"
+        raise InputError(msg)
+
+
+def _look(**given: Any) -> dict[str, Any]:
+    """The options that were given."""
+    # A threshold of 0 equals False, and was given.
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None and value is not False and value != []
+    }
 
 
 def _results(
@@ -194,14 +213,9 @@ def _results(
     return whole if asked["query"] is None else [_focused(item, asked["query"]) for item in whole]
 
 
-def _trace(
-    kind: Kind, text: str, model: str | None, asked: dict[str, Any], to: str, *, words: bool
-) -> FlowTrace:
+def _trace(text: str, model: str | None, asked: dict[str, Any], to: str) -> FlowTrace:
     import attnflow
 
-    if kind is not Kind.GRAPH or words:
-        msg = f"--to is not for {kind}" if kind is not Kind.GRAPH else "--to is not for --words"
-        raise InputError(msg)
     residual = 0.5 if asked["residual"] is None else asked["residual"]
     rest = {name: asked[name] for name in ("layer", "query", "truncate")}
     target = options.number_or_text(to)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from attnflow.errors import InputError
 
+_EXAMPLE = 'give one in quotes: attnflow explain "the keys to the cabinet"'
+
 
 def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
     """All texts that were given, in order; each line of a file or of standard input is one."""
@@ -15,13 +17,12 @@ def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
         msg = "give texts as arguments or with --file, not both"
         raise InputError(msg)
     if file is not None and str(file) != "-":
-        texts = _lines(_content(file))
-    elif file is not None or list(given or ()) == ["-"] or (not given and not sys.stdin.isatty()):
-        texts = _lines(sys.stdin.read())
-    else:
-        texts = list(given or ())
+        return _lines(_content(file), str(file))
+    if file is not None or list(given or ()) == ["-"] or (not given and not sys.stdin.isatty()):
+        return _lines(sys.stdin.buffer.read(), "standard input")
+    texts = list(given or ())
     if not texts or not all(text.strip() for text in texts):
-        msg = 'no text; give one in quotes: attnflow explain "the keys to the cabinet"'
+        msg = f"no text; {_EXAMPLE}"
         raise InputError(msg)
     return texts
 
@@ -30,21 +31,27 @@ def read_text(given: str | None, file: Path | None = None) -> str:
     """The one text that was given."""
     texts = read_texts(None if given is None else [given], file)
     if len(texts) > 1:
-        msg = f"this command takes one text; here are {len(texts)}"
+        msg = f"this command takes one text, and each line is one; here are {len(texts)}"
         raise InputError(msg)
     return texts[0]
 
 
-def _content(file: Path) -> str:
+def _content(file: Path) -> bytes:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_bytes()
     except OSError as error:
-        msg = f"can't read {file}: {error.strerror}"
-        raise InputError(msg) from None
-    except UnicodeDecodeError:
-        msg = f"{file} is not UTF-8 text"
+        msg = f"can't read {file}: {error.strerror}; give a text file with --file"
         raise InputError(msg) from None
 
 
-def _lines(content: str) -> list[str]:
-    return [line for line in content.splitlines() if line.strip()]
+def _lines(content: bytes, where: str) -> list[str]:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        msg = f"{where} is not UTF-8 text (byte {error.start}); save it as UTF-8 first"
+        raise InputError(msg) from None
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        msg = f"{where} holds no text; put one a line there, or {_EXAMPLE}"
+        raise InputError(msg)
+    return lines

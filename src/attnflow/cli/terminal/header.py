@@ -6,7 +6,7 @@ from rich.console import Group
 from rich.text import Text
 
 from attnflow.cli.terminal import label
-from attnflow.labels import isolated, printable
+from attnflow.labels import clip, isolated, printable
 from attnflow.records import Attribution, Prediction
 
 
@@ -38,6 +38,11 @@ def said(prediction: Prediction | None) -> list[Text]:
     return [line]
 
 
+def model_name(model: str) -> str:
+    """A model's name, a long path shortened."""
+    return clip(model, 40)
+
+
 def _asked(attribution: Attribution) -> Text:
     source = label(attribution.tokens[attribution.query], 24)
     layer = f"layer {attribution.layer} of {max(attribution.layers)}"
@@ -45,4 +50,4 @@ def _asked(attribution: Attribution) -> Text:
     note = "" if heads == "mean" else f", heads {heads}"
     if attribution.options.get("correction"):
         note += f", corrected ({attribution.options['correction']})"
-    return Text(f"from {source} at {layer}{note} · {attribution.model}", style="dim")
+    return Text(f"from {source} at {layer}{note} · {model_name(attribution.model)}", style="dim")

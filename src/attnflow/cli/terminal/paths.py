@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.cli.terminal import distinct, paint
-from attnflow.cli.terminal.header import said, title
+from attnflow.cli.terminal.header import model_name, said, title
 from attnflow.tracing import Edge, FlowTrace, Route
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def show_routes(found: Routes, console: Console, top: int) -> None:
     line.append(tokens[trace.key], "bold")
     console.print(line)
     proof = "exact" if trace.gap <= 0 else f"exact to {trace.gap:.0e}"
-    console.print(Text(f"{proof} · {found.model}", style="dim"))
+    console.print(Text(f"{proof} · {model_name(found.model)}", style="dim"))
     console.print()
     if not trace.routes:
         console.print("no route: nothing flows between them")
