@@ -253,6 +253,33 @@ def test_downloads_are_what_is_shown(page, classifier):
     assert saved("#save-png").startswith(b"\x89PNG")
 
 
+def test_the_link_is_copied_or_shown(page):
+    page.click("#link")
+    page.wait_for_function("() => document.querySelector('#status').textContent.includes('link')")
+
+
+def test_clicking_the_heat_map_chooses_layer_and_token(page):
+    settle(page)
+    cell = page.locator('[data-cell="2/5"]').bounding_box()
+    page.mouse.move(cell["x"] + 5, cell["y"] + 5)
+    value = float(page.get_attribute('[data-cell="2/5"]', "data-value"))
+    assert f"flow {float(f'{value:.3g}'):g}" in page.inner_text("#tip")
+    page.mouse.click(cell["x"] + 5, cell["y"] + 5)
+    assert page.input_value("#layer") == "2"
+    assert page.locator(".token.traced").text_content() == found_token(page, 5)
+
+
+def test_a_table_of_many_tokens_opens_and_closes(tab, classifier, tmp_path):
+    view = attnflow.explore("the keys to the cabinet are here on the old red mat .", classifier)
+    tab.goto("file://" + str(view.save(tmp_path / "many.html")))
+    tab.wait_for_selector("#table tr")
+    assert tab.locator("#table tbody tr").count() == 12
+    tab.click("text=Show all 15")
+    assert tab.locator("#table tbody tr").count() == 15
+    tab.click("text=Show fewer")
+    assert tab.locator("#table tbody tr").count() == 12
+
+
 def test_a_link_restores_the_view(page, browser):
     page.check("[name=method][value=rollout]", force=True)
     slide(page, "layer", 2)

@@ -30,10 +30,11 @@ class Desk:
 
     def kind(self, name: str) -> str:
         """What a model reads: a text, a pair of texts, or an image."""
-        adapter = self.models[name]
-        if hasattr(adapter, "processor"):
-            return "image"
-        return "pair" if "encoder–decoder" in str(adapter.description["head"]) else "text"
+        from attnflow.models.seq2seq import Seq2SeqModel
+        from attnflow.models.vision import VisionModel
+
+        kinds = {VisionModel: "image", Seq2SeqModel: "pair"}
+        return kinds.get(type(self.models[name]), "text")
 
     def described(self) -> list[dict[str, Any]]:
         """The models, for people to choose from."""

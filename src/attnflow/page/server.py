@@ -165,9 +165,9 @@ def _threads(limits: Limits) -> int:
 
 def warm_up(adapters: Sequence[Adapter]) -> None:
     """Compile and load everything now, so that the first visitor does not wait."""
+    from attnflow.models.vision import VisionModel
     from attnflow.page.study import study
 
     for adapter in adapters:
-        if not hasattr(adapter, "processor"):
-            made = study(EXAMPLE, adapter)
-            view_of(made, SERVED)
+        if not isinstance(adapter, VisionModel):
+            view_of(study(EXAMPLE, adapter), SERVED)

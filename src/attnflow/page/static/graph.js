@@ -5,6 +5,7 @@ import { digits } from "./numbers.js";
 
 const BACKGROUND = 4; // attention in the background must be that much stronger to be drawn
 const MOST_DRAWN = 800; // edges of a kind drawn at a time, the strongest of those in sight
+const MOST_ELEMENTS = 3000; // paths of SVG that a browser moves with ease
 const NEAR = 6; // pixels from which an edge or a node is meant
 
 // The layered attention graph: input on the left, layers to the right.
@@ -93,7 +94,7 @@ export class Graph extends Chart {
 
   drawAttention(surface, span, colours) {
     const strongest = this.attention[0]?.amount ?? 1;
-    const shown = this.crowded ? inSightOnly(this.attention, (e) => this.inSight(e, span)) : this.attention;
+    const shown = this.crowded ? inSightOnly(this.attention, (e) => this.inSight(e, span)) : this.attention.slice(0, MOST_ELEMENTS);
     const crowd = Math.min(1, Math.sqrt(300 / (shown.length + 1)) + 0.15);
     for (let i = shown.length - 1; i >= 0; i -= 1) {
       const e = shown[i];
