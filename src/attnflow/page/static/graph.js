@@ -5,7 +5,7 @@ import { digits } from "./numbers.js";
 
 const BACKGROUND = 4; // attention in the background must be that much stronger to be drawn
 const MOST_DRAWN = 800; // edges of a kind drawn at a time, the strongest of those in sight
-const MOST_ELEMENTS = 3000; // paths of SVG that a browser moves with ease
+const MOST_ELEMENTS = 1500; // paths of SVG that a browser moves with ease
 const NEAR = 6; // pixels from which an edge or a node is meant
 
 // The layered attention graph: input on the left, layers to the right.
@@ -83,9 +83,10 @@ export class Graph extends Chart {
     }
     const widest = Math.max(...this.cut.map((e) => e.amount));
     const cut = this.crowded ? inSightOnly(this.cut, (e) => this.inSight(e, span)) : this.cut;
+    const crowd = Math.min(1, Math.sqrt(80 / (cut.length + 1)) + 0.2);
     cut.forEach((e) => {
       const share = e.amount / widest;
-      surface.line({ ...this.ends(e), colour: colours.cut, width: 0.9 + 1.2 * share, alpha: 0.3 + 0.6 * share, dash: [2, 3] }, { cut: `${e.step}/${e.query}/${e.key}`, capacity: e.amount });
+      surface.line({ ...this.ends(e), colour: colours.cut, width: 0.9 + 1.2 * share, alpha: crowd * (0.3 + 0.6 * share), dash: [2, 3] }, { cut: `${e.step}/${e.query}/${e.key}`, capacity: e.amount });
     });
     this.drawEnds(surface, colours, own);
     const columns = this.pane.view.data.columns.map((label, step) => ({ id: step, label, x: this.x(step) }));
