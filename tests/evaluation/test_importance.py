@@ -10,7 +10,7 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import InputError, ModelError
-from attnflow.evaluation.agreement import agreement, summarize
+from attnflow.evaluation.agreement import agreement, level, summarize
 
 TEXTS = ["the keys to the cabinet are here", "a cat", "the old red key is on the mat"]
 
@@ -217,3 +217,9 @@ def test_undefined_correlations_are_counted():
     found = summarize([0.5, float("nan"), 0.1, float("nan")])
     assert (found.mean, found.count, found.undefined) == (pytest.approx(0.3), 2, 2)
     assert found.std == pytest.approx(0.2)
+
+
+def test_rounding_does_not_break_ties():
+    assert level(np.array([1.0, 1.0 - 1e-15, 0.5])).tolist() == [1.0, 1.0, 0.5]
+    assert level(np.array([2e-30, 1e-30])).tolist() == [1.0, 0.5]
+    assert level(np.zeros(2)).tolist() == [0.0, 0.0]

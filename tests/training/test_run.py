@@ -37,6 +37,7 @@ def test_a_run_learns_and_its_folder_loads_like_any_model(folders, tmp_path):
     assert written["scores"] == scores
     assert written["recipe"]["steps"] == 90
     assert not (tmp_path / "model" / "checkpoint.pt").exists()
+    assert "kings\t1\n" in (tmp_path / "model" / "nouns.tsv").read_text()
     said = attnflow.explain("the old kings", str(tmp_path / "model"), method="rollout")
     assert said.tokens == ("[CLS]", "the", "old", "kings")
     assert said.prediction.label == "plural"

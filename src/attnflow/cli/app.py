@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from attnflow import __version__
-from attnflow.cli import bench, compare, explain, figure, routes, serve
+from attnflow.cli import bench, compare, explain, figure, reproduce, routes, serve, train
 from attnflow.cli.help import Command, Program
 from attnflow.errors import AttnflowError, InputError, ModelError
 
@@ -30,6 +30,8 @@ for command in (explain.explain, compare.compare, routes.routes, figure.figure, 
     app.command(cls=Command, rich_help_panel=LOOK)(command)
 MEASURE = "Measure"
 app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)
+app.command(cls=Command, rich_help_panel=MEASURE)(reproduce.reproduce)
+app.command(cls=Command, rich_help_panel=MEASURE)(train.train)
 
 FAILED = 1
 BAD_INPUT = 2

@@ -71,7 +71,17 @@ def agreement(first: Attribution, second: Attribution, layer: int | None = None)
             f"{' '.join(second.tokens)!r}"
         )
         raise InputError(msg)
-    return spearman(first.row(layer), second.values)
+    return spearman(level(first.row(layer)), level(second.values))
+
+
+def level(values: FloatArray) -> FloatArray:
+    """Scores with differences below a billionth of the largest taken as none.
+
+    Flow is exactly 1 for every token that a position can send all it has to; what rounding makes
+    of such ties must not decide their ranks.
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    return values if largest == 0 else np.round(values / largest, 9)
 
 
 def summarize(correlations: Iterable[float]) -> Agreement:

