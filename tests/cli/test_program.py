@@ -31,6 +31,8 @@ def test_help_of_each_command_fits_the_terminal(command, columns, run):
     ran = run(command, "-h", columns=columns)
     assert ran.code == 0
     assert "Example: attnflow" in " ".join(ran.out.split())
+    assert "<str>" not in ran.out
+    assert "[default: (" not in " ".join(ran.out.split())
     assert columns < 80 or max(map(cell_len, ran.out.splitlines())) <= columns
 
 

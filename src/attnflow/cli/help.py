@@ -5,6 +5,7 @@ Typer's own pages, drawn with rich, cost more time than the rest of the program'
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -22,12 +23,18 @@ def write_options(command: Any, context: Any, formatter: Any) -> None:
         if record is not None:
             usual = ARGUMENTS if parameter.param_type_name == "argument" else OPTIONS
             panel = getattr(parameter, "rich_help_panel", None) or usual
-            groups.setdefault(panel, []).append(record)
+            groups.setdefault(panel, []).append(_tidy(*record))
     groups[OPTIONS] = groups.pop(OPTIONS, [])
     for name, records in groups.items():
         if records:
             with formatter.section(name):
                 formatter.write_dl(records)
+
+
+def _tidy(name: str, about: str) -> tuple[str, str]:
+    """Without the type of an argument, which its help says, and without doubled brackets."""
+    default = re.sub(r"\[default: \((.*?)\)([;\]])", r"[default: \1\2", about)
+    return re.sub(r" <.*>", "", name), default
 
 
 class Command(TyperCommand):

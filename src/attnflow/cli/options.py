@@ -26,7 +26,7 @@ class Theme(StrEnum):
     DARK = "dark"
 
 
-_MODEL = "A Hugging Face name or a folder; the model shipped with attnflow if not given."
+_MODEL = "A Hugging Face name, a folder or a GGUF file; the shipped model if not given."
 _INPUT = "Input"
 _QUESTION = "Question"
 _OUTPUT = "Output"
