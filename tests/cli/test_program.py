@@ -11,7 +11,7 @@ from rich.cells import cell_len
 import attnflow
 from attnflow.cli import app
 
-COMMANDS = ["explain", "compare", "routes", "figure", "bench"]
+COMMANDS = ["explain", "compare", "routes", "figure", "serve", "bench", "reproduce", "train"]
 
 
 def test_help_lists_the_commands_in_order(run):
