@@ -128,6 +128,9 @@ def test_compare_fits_the_terminal(run, folder, columns, colour):
     shown = without_colours(run("compare", TEXT, "-m", folder, columns=columns, colour=colour).out)
     assert max(map(cell_len, shown.splitlines())) <= columns
     assert "cabinet" in shown
+    for layer in (1, 2, 3):  # at any width the numbers say which layers and methods they are of
+        assert re.search(rf"\bL{layer}\b", shown.partition("raw  ")[0])
+    assert shown.count("rollout") == 3
 
 
 def test_routes_prints_the_paths_and_the_cut(run, folder):

@@ -81,6 +81,7 @@ def test_same_option_has_the_same_help_everywhere():
         (["explain", "x", "--file", "y"], "not both"),
         (["explain", "--file", "/no/such/file"], "/no/such/file"),
         (["explain", " "], "no text"),
+        (["explain", "x", "--save", "x.html", "--html", "x.html"], "a file of its own"),
         (["routes", "x"], "--to"),
         (["routes", "x", "--to", "x", "--heads", "each"], "merged heads"),
         (["figure", "heads", "x", "-o", "x.svg", "--to", "x"], "--to is not for heads"),

@@ -72,9 +72,7 @@ def explain(  # noqa: PLR0913 - one argument an option
     Example: attnflow explain "the keys to the cabinet"
     """
     chosen = read_texts(texts, file)
-    for target in (save, html):
-        if target is not None:
-            check_target(target, force=force)
+    _check_targets(save, html, force=force)
     if html is not None:
         _check_page(chosen, heads)
     asked = {
@@ -166,6 +164,15 @@ def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
         "scores": {item.method: item.values.tolist() for item in attributions},
         "options": {item.method: dict(item.options) for item in attributions},
     }
+
+
+def _check_targets(save: Path | None, html: Path | None, *, force: bool) -> None:
+    targets = [target for target in (save, html) if target is not None]
+    for target in targets:
+        check_target(target, force=force)
+    if len(targets) > len({target.absolute() for target in targets}):
+        msg = f"--save and --html both name {save}; give each a file of its own"
+        raise InputError(msg)
 
 
 def check_target(file: Path, *, force: bool) -> None:

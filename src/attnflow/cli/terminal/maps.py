@@ -22,10 +22,10 @@ def agreement_table(
 ) -> Table:
     """Rank agreement of pairs of methods; in a narrow terminal layers go down instead of across."""
     wide = console.width >= 22 + 7 * len(layers)
-    pairs = [" · ".join(pair) for pair in table]
+    pairs = [(" · " if wide else " ·\n").join(pair) for pair in table]
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
     made.title = Text("rank agreement (Spearman)", style="dim")
-    made.add_column("")
+    made.add_column("", no_wrap=True)
     for name in [f"L{layer}" for layer in layers] if wide else pairs:
         made.add_column(name, justify="right", no_wrap=True)
     numbers = np.array(list(table.values()))
