@@ -61,11 +61,6 @@ def empty(shape: tuple[int, ...], beside: Array) -> Array:
     return namespace(beside).empty(shape, dtype=beside.dtype, **where)
 
 
-def row_sums(array: Array) -> Array:
-    """Σ over the last axis, without the blocks that make NumPy's own sum slow on short rows."""
-    return namespace(array).einsum("...k->...", array)
-
-
 def check_float(name: str, array: Array) -> None:
     """Refuse anything but a floating-point array."""
     if not hasattr(array, "dtype") or precision(array) not in PRECISIONS:

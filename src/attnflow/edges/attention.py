@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.arrays import double, empty, is_tensor, namespace, row_sums
+from attnflow.arrays import double, empty, is_tensor, namespace
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.errors import InputError
 from attnflow.records import Array, AttentionRecord, LayeredGraph
@@ -68,7 +68,7 @@ def _edges(fused: Sequence[Array], options: EdgeOptions) -> Array:
         fused = [_discard_smallest(layer, options.discard) for layer in fused]
     edges = empty((len(fused), *fused[0].shape), fused[0])
     for layer, into in zip(fused, edges, strict=True):
-        totals = (1 - options.residual) * row_sums(layer) + options.residual
+        totals = (1 - options.residual) * layer.sum(-1) + options.residual
         totals = totals + (totals == 0)  # a row of zeros reads nothing, and stays so
         xp.multiply(layer, ((1 - options.residual) / totals)[..., None], out=into)
         if options.residual:

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.arrays import (
-    HALF_PRECISIONS,
-    check_float,
-    double,
-    namespace,
-    precision,
-    row_sums,
-)
+from attnflow.arrays import HALF_PRECISIONS, check_float, double, namespace, precision
 from attnflow.errors import InputError
 from attnflow.records import Array
 
@@ -58,7 +51,7 @@ def check_probabilities(layer: Array, number: int) -> None:
     """Refuse NaN, infinities, negative weights and rows that do not sum to 1, naming the place."""
     half = precision(layer) in HALF_PRECISIONS
     tolerance = HALF_ROW_SUM_TOLERANCE if half else ROW_SUM_TOLERANCE
-    sums = row_sums(double(layer))
+    sums = double(layer).sum(-1)
     if layer.min() >= 0 and abs(sums - 1).max() <= tolerance:  # false for NaN and infinities too
         return
     name = f"attention[{number}]"
