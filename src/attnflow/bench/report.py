@@ -11,11 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from attnflow import __version__
 from attnflow.bench import cases
 from attnflow.errors import InputError
 
-PACKAGES = ("numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")
+PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")
 
 
 def run(
@@ -42,8 +41,7 @@ def run(
 
 def _head() -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    packages = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
-    versions = f"attnflow {__version__}, {packages}"
+    versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return f"""# How fast attention flow is
 
 Written by `attnflow bench --write docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it
