@@ -126,6 +126,29 @@ def test_pronoun_chances_are_next_word_probabilities():
         )
 
 
+def test_a_masked_model_reads_the_whole_sentence(tmp_path):
+    import torch
+    import transformers as tf
+
+    import tiny
+
+    torch.manual_seed(0)
+    tokenizer = tiny.word_piece()
+    network = tf.BertForMaskedLM(tf.BertConfig(**tiny.USUAL)).eval()
+    model = attnflow.load_model((network, tokenizer))
+    text = pictures.pronoun_text(model, "the keys to", "cabinet")
+    assert text == "the keys to [MASK] cabinet"
+    found = pictures.pronoun_chances(model, text, ("the", "keys"))
+    encoded = tokenizer(text, return_tensors="pt")
+    at = encoded.input_ids[0].tolist().index(tokenizer.mask_token_id)
+    with torch.no_grad():
+        expected = network(**encoded).logits[0, at].softmax(-1)
+    for word, chance in found.items():
+        assert chance == pytest.approx(
+            float(expected[tokenizer.convert_tokens_to_ids(word)]), rel=1e-4
+        )
+
+
 @pytest.mark.parametrize(
     ("targets", "options", "message"),
     [

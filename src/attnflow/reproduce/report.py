@@ -141,10 +141,10 @@ def _files(_: str, result: Sequence[str]) -> list[str]:
 
 def _figure4(_: str, result: Mapping[str, Any]) -> list[str]:
     shown = "; ".join(
-        ", ".join(f"{word} {chance:.3f}" for word, chance in chances.items())
-        for chances in result["chances"]
+        f"“{text}”: " + ", ".join(f"{word} {chance:.3f}" for word, chance in chances.items())
+        for text, chances in zip(result["texts"], result["chances"], strict=True)
     )
-    about = f"{result['model']} on the sentence up to the pronoun. Chances: {shown}."
+    about = f"The chances that {result['model']} gives. {shown}."
     return [about, "", *_files("", result["files"])]
 
 

@@ -118,8 +118,17 @@ class Work:
         """Figure 4, and the chances it shows."""
         model = load_model(pictures.language_model(self.request.language_model))
         files = pictures.draw_pronouns(model, self.request.out)
-        chances = [pictures.pronoun_chances(model, t, words) for t, _, words in pictures.PRONOUNS]
-        return {"model": Path(model.name).name, "files": files, "chances": chances}
+        texts = [pictures.pronoun_text(model, *parts[:2]) for parts in pictures.PRONOUNS]
+        chances = [
+            pictures.pronoun_chances(model, text, parts[-1])
+            for text, parts in zip(texts, pictures.PRONOUNS, strict=True)
+        ]
+        return {
+            "model": Path(model.name).name,
+            "texts": texts,
+            "files": files,
+            "chances": chances,
+        }
 
 
 TARGETS: dict[str, Callable[[Work], Any]] = {
