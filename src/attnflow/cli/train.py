@@ -74,7 +74,7 @@ def train(  # noqa: PLR0913 - one argument an option
 ) -> None:
     """Train the shipped model anew, or the sentiment model of Table 3.
 
-    A run of verbs that was stopped goes on where it was.
+    A run that was stopped goes on where it was.
 
     Example: attnflow train verbs --data sva --corpora corpora -o my-verbs
     """

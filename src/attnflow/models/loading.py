@@ -86,7 +86,7 @@ def _load_once(source: str, device: str | None, name: str) -> Adapter:
     verbs.register()
     where, options = _locate(source)
     try:
-        with _no_bars(transformers):
+        with no_bars():
             network, processor = _fetch(transformers, where, options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         there = (
@@ -104,8 +104,11 @@ def _load_once(source: str, device: str | None, name: str) -> Adapter:
 
 
 @contextmanager
-def _no_bars(transformers: Any) -> Iterator[None]:
-    bars = transformers.utils.logging
+def no_bars() -> Iterator[None]:
+    """Without the progress bars that transformers draws while it reads and writes files."""
+    import transformers
+
+    bars: Any = transformers.utils.logging
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     gguf: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")

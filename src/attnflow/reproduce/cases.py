@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attnflow.api import explain
-from attnflow.models import verbs
+from attnflow.errors import InputError
 from attnflow.models.reading import Adapter
 from attnflow.records import Attribution
 from attnflow.reproduce.tables import explanations
@@ -22,42 +23,65 @@ PAIRS = (
     ("the author of the books", "the authors of the books"),
     ("the man with the cats", "the men with the cats"),
 )
+NUMBERS = ("singular", "plural")
 
 
-def nouns() -> dict[str, int]:
-    """The nouns that the shipped model knows: 0 singular, 1 plural."""
-    lines = (verbs.FOLDER / "nouns.tsv").read_text(encoding="utf-8").splitlines()
+def read_nouns(folder: Path) -> dict[str, int]:
+    """The nouns that a verb-number model knows: 0 singular, 1 plural."""
+    path = folder / "nouns.tsv"
+    if not path.is_file():
+        msg = f"{path} is missing: give a folder that 'attnflow train verbs' wrote"
+        raise InputError(msg)
+    lines = path.read_text(encoding="utf-8").splitlines()
     return {word: int(number) for word, number in (line.split("\t") for line in lines)}
 
 
-def subjects(sentences: Sequence[Sentence], model: Adapter, *, progress: bool) -> dict[str, Any]:
-    """How often the subject has the highest score of all nouns, by attractors, method and layer.
+def find_subjects(
+    sentences: Sequence[Sentence], model: Adapter, number: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """By method and layer, whether each sentence's subject has the highest score of its nouns.
 
     Sentences whose prefix has one noun only are left out: there is nothing to choose from.
     """
-    number = nouns()
     chosen = [(s, _nouns(s, number)) for s in sentences if len(_nouns(s, number)) > 1]
-    explained = explanations([s.prefix for s, _ in chosen], model, progress=progress)
-    groups: dict[str, list[int]] = {"0": [], "1": [], "2 or more": []}
-    for place, (sentence, places) in enumerate(chosen):
-        later = [p for p in places if p > sentence.subject]
-        count = sum(number.get(sentence.words[p]) == 1 - sentence.label for p in later)
-        groups[("0", "1", "2 or more")[min(count, 2)]].append(place)
-    return {
-        group: {
-            "sentences": len(members),
-            "chance": float(np.mean([1 / len(chosen[i][1]) for i in members])) if members else None,
+    if not chosen:
+        return []
+    explained = explanations([s.prefix for s, _ in chosen], model)
+    return [
+        {
+            "attractors": _attractors(sentence, places, number),
+            "nouns": len(places),
             "found": {
-                method: [
-                    float(np.mean([_found(found[i], *chosen[i], layer) for i in members]))
-                    for layer in found[0].layers
-                ]
+                method: [_found(found[at], sentence, places, layer) for layer in found[at].layers]
                 for method, found in explained.items()
-                if members
             },
         }
-        for group, members in groups.items()
-    }
+        for at, (sentence, places) in enumerate(chosen)
+    ]
+
+
+def subjects(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How often the subject is found, by number of attractors."""
+    groups = {"0": (0,), "1": (1,), "2 or more": range(2, 100)}
+    table = {}
+    for name, counts in groups.items():
+        members = [row for row in rows if row["attractors"] in counts]
+        if members:
+            found = [row["found"] for row in members]
+            table[name] = {
+                "sentences": len(members),
+                "chance": float(np.mean([1 / row["nouns"] for row in members])),
+                "found": {
+                    method: np.mean([one[method] for one in found], axis=0).tolist()
+                    for method in found[0]
+                },
+            }
+    return table
+
+
+def _attractors(sentence: Sentence, places: Sequence[int], number: Mapping[str, int]) -> int:
+    later = [sentence.words[place] for place in places if place > sentence.subject]
+    return sum(number.get(word) == 1 - sentence.label for word in later)
 
 
 def _nouns(sentence: Sentence, number: Mapping[str, int]) -> list[int]:
@@ -88,21 +112,21 @@ def flips(model: Adapter) -> list[dict[str, Any]]:
     return found
 
 
-def errors(rows: Sequence[Row], model: Adapter, *, shown: int = 12) -> dict[str, Any]:
+def find_errors(
+    rows: Sequence[Row], model: Adapter, number: Mapping[str, int]
+) -> list[dict[str, Any]]:
     """Where the model errs, and the nouns that flow and rollout score highest there."""
-    names = ("singular", "plural")
     said = explain([text for text, _ in rows], model, method="rollout", batch_size=64)
     wrong = [
         (row, one)
         for row, one in zip(rows, said, strict=True)
-        if one.prediction is not None and one.prediction.label != names[row[1]]
+        if one.prediction is not None and one.prediction.label != NUMBERS[row[1]]
     ]
-    number = nouns()
     blamed = explain([row[0] for row, _ in wrong], model, method="flow", batch_size=64)
-    cases: list[dict[str, Any]] = [
+    return [
         {
             "text": text,
-            "right": names[label],
+            "right": NUMBERS[label],
             "said": one.prediction.label if one.prediction else "",
             "probability": one.prediction.probability if one.prediction else None,
             "flow": _top_nouns(flow, number),
@@ -110,17 +134,23 @@ def errors(rows: Sequence[Row], model: Adapter, *, shown: int = 12) -> dict[str,
         }
         for ((text, label), one), flow in zip(wrong, blamed, strict=True)
     ]
+
+
+def errors(
+    cases: Sequence[Mapping[str, Any]], rows: int, number: Mapping[str, int], *, shown: int = 12
+) -> dict[str, Any]:
+    """The errors in ``rows`` sentences summed up, and the first ones."""
     with_nouns = [case for case in cases if case["flow"]]
     misled = [
-        any(number[noun] != names.index(case["right"]) for noun in case["flow"])
+        any(number[noun] != NUMBERS.index(case["right"]) for noun in case["flow"])
         for case in with_nouns
     ]
     return {
-        "rows": len(rows),
-        "errors": len(wrong),
+        "rows": rows,
+        "errors": len(cases),
         "with_nouns": len(with_nouns),
         "flow_blames_other_number": sum(misled),
-        "cases": cases[:shown],
+        "cases": list(cases[:shown]),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,18 +31,21 @@ IMPORTANCE = {
 }
 
 
-def page(results: Mapping[str, Any]) -> str:
-    """One section a target, in the order they were made."""
+def page(results: Mapping[str, Any], folder: str) -> str:
+    """One section a target, in the order they were made; figures are in ``folder``."""
     parts = []
     for name, result in results.items():
-        parts += [f"## {TITLES[name]}", "", *SECTIONS[name](name, result), ""]
+        lines = SECTIONS[name](name, result) if name in SECTIONS else []
+        files = result["files"] if name.startswith("figure") else []
+        drawn = [f"![{file}]({folder}/{file})" for file in files]
+        parts += [f"## {TITLES[name]}", "", *lines, *drawn, ""]
     return "\n".join(parts)
 
 
 START, END = "<!-- results: made by attnflow reproduce -->", "<!-- end of results -->"
 
 
-def insert(results: Mapping[str, Any], file: Path) -> None:
+def insert(results: Mapping[str, Any], folder: Path, file: Path) -> None:
     """Write the page between its two marks in a file; what people wrote around them stays."""
     text = file.read_text(encoding="utf-8") if file.exists() else f"{START}\n{END}\n"
     before, start, rest = text.partition(START)
@@ -49,7 +53,8 @@ def insert(results: Mapping[str, Any], file: Path) -> None:
     if not start or not end:
         msg = f"{file} has no lines {START!r} and {END!r} to write results between"
         raise InputError(msg)
-    file.write_text(f"{before}{START}\n{page(results)}{END}{after}", encoding="utf-8")
+    made = page(results, Path(os.path.relpath(folder, file.parent)).as_posix())
+    file.write_text(f"{before}{START}\n{made}{END}{after}", encoding="utf-8")
 
 
 def cell(value: Mapping[str, float] | Sequence[float]) -> str:
@@ -89,7 +94,11 @@ def _table(name: str, result: Mapping[str, Any]) -> list[str]:
 
 def _table3(name: str, result: Mapping[str, Any]) -> list[str]:
     both = {**result["defined"], "as the published script did it": result["published"]}
-    about = f"{result['rows']} sentences; the model is right on {result['accuracy']:.3f} of them."
+    itself = " ".join(f"{share:.2f}" for share in result["itself"])
+    about = (
+        f"{result['rows']} sentences; the model is right on {result['accuracy']:.3f} of them. Of "
+        f"its own attention CLS keeps {itself} in layers 1 to {len(result['itself'])}."
+    )
     return [about, "", *_correlations(name, both, (1, 3, 5, 6))]
 
 
@@ -135,17 +144,12 @@ def _errors(_: str, result: Mapping[str, Any]) -> list[str]:
     return [about, "", *_grid(["text", "right", "said", "flow: noun", "rollout: noun"], rows)]
 
 
-def _files(_: str, result: Sequence[str]) -> list[str]:
-    return [f"![{file}](reproduction/{file})" for file in result]
-
-
 def _figure4(_: str, result: Mapping[str, Any]) -> list[str]:
     shown = "; ".join(
         f"“{text}”: " + ", ".join(f"{word} {chance:.3f}" for word, chance in chances.items())
         for text, chances in zip(result["texts"], result["chances"], strict=True)
     )
-    about = f"The chances that {result['model']} gives. {shown}."
-    return [about, "", *_files("", result["files"])]
+    return [f"The chances that {result['model']} gives. {shown}.", ""]
 
 
 SECTIONS: dict[str, Callable[[str, Any], list[str]]] = {
@@ -155,8 +159,5 @@ SECTIONS: dict[str, Callable[[str, Any], list[str]]] = {
     "subjects": _subjects,
     "flips": _flips,
     "errors": _errors,
-    "figure1": _files,
-    "figure2": _files,
-    "figure3": _files,
     "figure4": _figure4,
 }

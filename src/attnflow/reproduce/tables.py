@@ -1,10 +1,10 @@
-"""Tables 1, 2 and 3: how attention agrees with importance, layer by layer."""
+"""Tables 1 and 2: how attention agrees with importance, layer by layer."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -13,43 +13,40 @@ from attnflow.evaluation.agreement import agreement, summarize
 from attnflow.evaluation.blank_out import blank_out
 from attnflow.evaluation.gradients import gradients
 from attnflow.models.reading import Adapter
-from attnflow.records import Attribution, FloatArray
+from attnflow.records import Attribution
 
 METHODS = ("raw", "rollout", "flow")
+Explained = dict[str, list[Attribution]]
+"""Method → one explanation a text."""
+Importances = dict[str, list[Attribution]]
+"""Importance → one attribution a text."""
+Correlations = dict[str, dict[str, list[list[float]]]]
+"""Importance → method → for each text one correlation a layer."""
 Table = dict[str, dict[str, list[dict[str, float]]]]
 """Importance → method → one cell a layer: mean, std, count, undefined."""
-Importances = dict[str, list[Attribution]]
+Importance = Callable[[Sequence[str], Sequence[int], Adapter], Importances]
 
 
-def explanations(
-    texts: Sequence[str], model: Adapter, *, progress: bool, query: str | None = None
-) -> dict[str, list[Attribution]]:
+def explanations(texts: Sequence[str], model: Adapter, *, query: str | None = None) -> Explained:
     """Every method's scores of every text, for all layers."""
-    found = {}
-    for method in METHODS:
-        options = {"method": method, "query": query, "batch_size": 64, "progress": progress}
-        found[method] = explain(list(texts), model, **options)
-    return found
+    return {
+        method: explain(list(texts), model, method=method, query=query, batch_size=64)
+        for method in METHODS
+    }
 
 
-def blanked(
-    texts: Sequence[str], labels: Sequence[int], model: Adapter, *, progress: bool
-) -> Importances:
+def blanked(texts: Sequence[str], labels: Sequence[int], model: Adapter) -> Importances:
     """Table 1: |Δ P(right label)|, a token replaced by UNK as in the paper; and deleted."""
     return {
-        name: blank_out(
-            list(texts), model, replacement=name, target=list(labels), progress=progress
-        )
+        name: blank_out(list(texts), model, replacement=name, target=list(labels))
         for name in ("unk", "delete")
     }
 
 
-def sloped(
-    texts: Sequence[str], labels: Sequence[int], model: Adapter, *, progress: bool
-) -> Importances:
+def sloped(texts: Sequence[str], labels: Sequence[int], model: Adapter) -> Importances:
     """Table 2: the gradient's norm, and the size of gradient × embedding."""
     found = {
-        kind: gradients(list(texts), model, kind=kind, target=list(labels), progress=progress)
+        kind: gradients(list(texts), model, kind=kind, target=list(labels))
         for kind in ("norm", "input")
     }
     found["input"] = [
@@ -59,16 +56,14 @@ def sloped(
 
 
 def correlate(
-    explained: dict[str, list[Attribution]], importances: Importances, layers: Sequence[int]
-) -> Table:
-    """Spearman of each text's scores with its importance, summed up over texts."""
+    explained: Explained, importances: Importances, layers: Sequence[int]
+) -> Correlations:
+    """Spearman of each text's scores with its importance, at each layer."""
     return {
         name: {
             method: [
-                _cell(
-                    agreement(one, other, layer) for one, other in zip(found, wanted, strict=True)
-                )
-                for layer in layers
+                [agreement(one, other, layer) for layer in layers]
+                for one, other in zip(found, wanted, strict=True)
             ]
             for method, found in explained.items()
         }
@@ -76,37 +71,19 @@ def correlate(
     }
 
 
-def as_published(
-    explained: dict[str, list[Attribution]], wanted: list[Attribution], layers: Sequence[int]
-) -> dict[str, list[dict[str, float]]]:
-    """Table 3 as the published script did it: the largest score over all rows, dense ranks."""
+def summed_up(pieces: Sequence[Correlations]) -> Table:
+    """Mean ± standard deviation over the texts of all pieces."""
     return {
-        method: [
-            _cell(
-                dense_spearman(_layer(one, layer).max(0), other.values)
-                for one, other in zip(found, wanted, strict=True)
-            )
-            for layer in layers
-        ]
-        for method, found in explained.items()
+        name: {
+            method: [
+                dataclasses.asdict(summarize(layer))
+                for layer in _by_layer(piece[name][method] for piece in pieces)
+            ]
+            for method in methods
+        }
+        for name, methods in pieces[0].items()
     }
 
 
-def dense_spearman(first: FloatArray, second: FloatArray) -> float:
-    """The script's own formula, 1 − 6 Σd² / n(n² − 1), on ranks where ties leave no gap."""
-    size = len(first)
-    ranks = [np.unique(values, return_inverse=True)[1] for values in (first, second)]
-    distance = float(((ranks[0] - ranks[1]) ** 2).sum())
-    return 1 - 6 * distance / (size * (size**2 - 1))
-
-
-def _layer(one: Attribution, layer: int) -> FloatArray:
-    scores: FloatArray = one.scores[one.layers.index(layer)]
-    return scores
-
-
-def _cell(correlations: Any) -> dict[str, float]:
-    return dataclasses.asdict(summarize(correlations))
-
-
-Importance = Callable[..., Importances]
+def _by_layer(pieces: Iterable[list[list[float]]]) -> Iterator[tuple[float, ...]]:
+    return zip(*chain.from_iterable(pieces), strict=True)

@@ -12,15 +12,18 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from attnflow.errors import InputError
+from attnflow.models.loading import no_bars
 from attnflow.models.verbs.tokenizer import build_tokenizer
-from attnflow.training import sentiment
 from attnflow.training.batches import Batches
 from attnflow.training.data import load
-from attnflow.training.loop import Trainer, fit
+from attnflow.training.loop import Run, fit
 from attnflow.training.recipe import Recipe
-from attnflow.training.scores import Scores, score
+from attnflow.training.scores import Scores, is_right, score
+from attnflow.training.sentiment import SentimentRecipe, SentimentRun, read_sentiment
+from attnflow.training.verbs import VerbsRun
 
 POSITIONS = 64
+CHECKPOINT, WEIGHTS = "checkpoint.pt", "model.safetensors"
 
 
 def train_verbs(
@@ -40,27 +43,16 @@ def train_verbs(
     """
     recipe, device = recipe or Recipe(), device or _best_device()
     _refuse_finished(out)
-    console = Console(stderr=True)
-    with console.status("reading data"):
+    with Console(stderr=True).status("reading data"):
         found = load(data, corpora)
     tokenizer = build_tokenizer(found.vocabulary, POSITIONS)
-    trainer = Trainer(Batches(found, tokenizer, recipe, device), recipe, device)
-    out.mkdir(parents=True, exist_ok=True)
-    checkpoint = out / "checkpoint.pt"
-    with _progress(console) as progress:
-        task = progress.add_task(f"training on {device}", total=recipe.steps, loss=float("nan"))
-        model = fit(
-            trainer,
-            checkpoint,
-            lambda step, loss: progress.update(task, completed=step, loss=loss),
-        )
-    scores = score(model, tokenizer, found.held_out, found.lexicon)
-    _save(model, tokenizer, out)
+    run = VerbsRun(Batches(found, tokenizer, recipe, device), recipe, device)
+    _fit(run, out, device)
+    scores = score(run.average, tokenizer, found.held_out, found.lexicon)
     nouns = "".join(f"{word}\t{number}\n" for word, number in found.lexicon.number.items())
     (out / "nouns.tsv").write_text(nouns, encoding="utf-8")
     facts = {"recipe": asdict(recipe), "device": device, "scores": scores}
-    (out / "scores.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    checkpoint.unlink(missing_ok=True)
+    _save(run.average, tokenizer, out, facts)
     return scores
 
 
@@ -69,56 +61,71 @@ def train_sentiment(
     base: str | Path,
     out: Path,
     *,
-    recipe: sentiment.SentimentRecipe | None = None,
+    recipe: SentimentRecipe | None = None,
     device: str | None = None,
 ) -> Scores:
-    """Fine-tune an encoder on SST-2 for Table 3; accuracy on the development rows."""
-    recipe, device = recipe or sentiment.SentimentRecipe(), device or _best_device()
+    """Fine-tune an encoder on SST-2 for Table 3; an interrupted run continues where it stopped.
+
+    Args:
+        data: GLUE's SST-2 folder, with train.tsv (or train.tsv.gz) and dev.tsv.
+        base: The pretrained encoder, a hub name or a folder.
+        out: The folder to write: configuration, weights, tokenizer and scores.json.
+        recipe: Every number of the run.
+        device: ``"cpu"``, ``"cuda"`` …; the GPU where there is one.
+
+    Returns:
+        Accuracy on the development rows.
+    """
+    recipe, device = recipe or SentimentRecipe(), device or _best_device()
     _refuse_finished(out)
     packed = data / "train.tsv.gz"
-    rows = sentiment.read_sentiment(packed if packed.exists() else data / "train.tsv")
-    held = sentiment.read_sentiment(data / "dev.tsv")
-    with _progress(Console(stderr=True)) as progress:
-        task = progress.add_task(f"training on {device}", total=None, loss=float("nan"))
-        model, tokenizer = sentiment.fine_tune(
-            base,
-            rows,
-            recipe,
-            device,
-            lambda step, total, loss: progress.update(task, completed=step, total=total, loss=loss),
-        )
-    right = sentiment.accuracy(model, tokenizer, held, device)
+    rows = read_sentiment(packed if packed.exists() else data / "train.tsv")
+    held = read_sentiment(data / "dev.tsv")
+    with no_bars():
+        run = SentimentRun(base, rows, recipe, device)
+    _fit(run, out, device)
+    right = is_right(run.model.eval(), run.tokenizer, held)
+    scores: Scores = {"dev.tsv": {"accuracy": sum(right) / len(held), "rows": len(held)}}
+    facts = {"base": str(base), "recipe": asdict(recipe), "device": device, "scores": scores}
+    _save(run.model, run.tokenizer, out, facts)
+    return scores
+
+
+def _fit(run: Run, out: Path, device: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    return {"dev.tsv": {"accuracy": right, "rows": len(held)}}
+    columns = (*Progress.get_default_columns(), TextColumn("loss {task.fields[loss]:.3f}"))
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(f"training on {device}", total=run.steps, loss=float("nan"))
+        fit(
+            run,
+            out / CHECKPOINT,
+            lambda step, loss: progress.update(task, completed=step, loss=loss),
+        )
 
 
-def _save(model: Any, tokenizer: Any, out: Path) -> None:
+def _save(model: Any, tokenizer: Any, out: Path, facts: dict[str, Any]) -> None:
     """Weights as float16 (half the size, the same answers), to be computed with as float32."""
     from safetensors.torch import load_file, save_file
 
     model.config.dtype = "float32"
-    model.save_pretrained(out)
-    weights = load_file(out / "model.safetensors")
+    with no_bars():
+        model.save_pretrained(out)
+    weights = load_file(out / WEIGHTS)
     halved = {name: tensor.half() for name, tensor in weights.items()}
-    save_file(halved, out / "model.safetensors", metadata={"format": "pt"})
+    save_file(halved, out / WEIGHTS, metadata={"format": "pt"})
     tokenizer.save_pretrained(out)
     path = out / "tokenizer_config.json"
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    facts.pop("backend", None)
-    facts["tokenizer_class"] = "PreTrainedTokenizerFast"  # the name that every version knows
-    path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        *Progress.get_default_columns(), TextColumn("loss {task.fields[loss]:.3f}"), console=console
-    )
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    settings.pop("backend", None)
+    if settings["tokenizer_class"] == "TokenizersBackend":
+        settings["tokenizer_class"] = "PreTrainedTokenizerFast"  # the name that every version knows
+    path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    (out / "scores.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    (out / CHECKPOINT).unlink(missing_ok=True)
 
 
 def _refuse_finished(out: Path) -> None:
-    if (out / "model.safetensors").exists():
+    if (out / WEIGHTS).exists() and not (out / CHECKPOINT).exists():
         msg = f"{out} already holds a trained model: choose another folder, or remove that one"
         raise InputError(msg)
 

@@ -1,4 +1,4 @@
-"""How often the verb-number model is right, by set and by number of attractors."""
+"""How often a model is right: by set and, for verbs, by number of attractors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ Scores = dict[str, dict[str, float | None]]
 
 
 def is_right(model: Any, tokenizer: Any, rows: Sequence[Row]) -> list[bool]:
-    """For each row whether the model gives its label."""
+    """For each row whether a model gives its label."""
     device = next(model.parameters()).device
     order = sorted(range(len(rows)), key=lambda i: len(rows[i][0].split()))
     right = [False] * len(rows)
     for start in range(0, len(order), 256):
         places = order[start : start + 256]
-        inputs = tokenizer([rows[i][0] for i in places], padding=True, return_tensors="pt")
+        texts = [rows[i][0] for i in places]
+        inputs = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
         with torch.no_grad():
             guesses = model(**inputs.to(device)).logits.argmax(-1).tolist()
         for place, guess in zip(places, guesses, strict=True):

@@ -1,24 +1,29 @@
-"""Fine-tune a pretrained encoder on SST-2, for Table 3."""
+"""Fine-tuning of a pretrained encoder on SST-2, for Table 3."""
 
 from __future__ import annotations
 
 import gzip
+import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from attnflow.errors import InputError
+from attnflow.training.corpora import Row
+from attnflow.training.loop import Run
 
 LABELS = {0: "negative", 1: "positive"}
 
 
 @dataclass(frozen=True)
 class SentimentRecipe:
-    """Every number of the fine-tuning; word embeddings stay as pretrained."""
+    """Every number of the fine-tuning."""
 
     seed: int = 0
     epochs: int = 3
@@ -27,7 +32,7 @@ class SentimentRecipe:
     weight_decay: float = 0.01
 
 
-def read_sentiment(path: Path) -> list[tuple[str, int]]:
+def read_sentiment(path: Path) -> list[Row]:
     """Sentences and labels of one of GLUE's SST-2 files, plain or gzipped."""
     if not path.is_file():
         msg = f"{path} is missing: give GLUE's SST-2 folder, with train.tsv(.gz) and dev.tsv"
@@ -39,64 +44,69 @@ def read_sentiment(path: Path) -> list[tuple[str, int]]:
     return [(sentence.strip(), int(label)) for sentence, _, label in pairs]
 
 
-def fine_tune(
-    base: str | Path,
-    rows: list[tuple[str, int]],
-    recipe: SentimentRecipe,
-    device: str,
-    report: Callable[[int, int, float], None],
-) -> tuple[Any, Any]:
-    """The fine-tuned classifier and its tokenizer."""
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+class SentimentRun(Run):
+    """A classifier on a pretrained encoder."""
 
-    torch.manual_seed(recipe.seed)
-    tokenizer = AutoTokenizer.from_pretrained(base)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        base, num_labels=2, id2label=LABELS, label2id={v: k for k, v in LABELS.items()},
-        dtype=torch.float32,
-    ).to(device)  # fmt: skip
-    model.get_input_embeddings().weight.requires_grad_(False)
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(
-        trained, lr=recipe.learning_rate, weight_decay=recipe.weight_decay
-    )
-    total = recipe.epochs * -(-len(rows) // recipe.batch)
-    rate = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / (0.06 * total), 1 - step / total)
-    )
-    model.train()
-    for step, (texts, labels) in enumerate(_batches(rows, recipe)):
-        inputs = tokenizer(texts, padding=True, truncation=True, return_tensors="pt").to(device)
-        with torch.autocast(device.split(":")[0], torch.bfloat16, enabled=device != "cpu"):
-            loss = model(**inputs, labels=torch.tensor(labels, device=device)).loss
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, 1.0)
-        optimizer.step()
-        rate.step()
-        if step % 100 == 0:
-            report(step, total, float(loss.detach()))
-    return model.eval(), tokenizer
+    recipe: SentimentRecipe
+
+    def __init__(
+        self, base: str | Path, rows: list[Row], recipe: SentimentRecipe, device: str
+    ) -> None:
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        torch.manual_seed(recipe.seed)
+        self.rows, self.recipe, self.device = rows, recipe, device
+        self.steps = recipe.epochs * -(-len(rows) // recipe.batch)
+        self.tokenizer = AutoTokenizer.from_pretrained(base)
+        log = logging.getLogger("transformers")
+        level = log.level
+        log.setLevel(logging.ERROR)  # that the classifier is new goes without saying
+        model = AutoModelForSequenceClassification.from_pretrained(
+            base, num_labels=2, id2label=LABELS, label2id={v: k for k, v in LABELS.items()},
+            dtype=torch.float32,
+        )  # fmt: skip
+        log.setLevel(level)
+        self.model = model.to(device).train()
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), weight_decay=recipe.weight_decay
+        )
+        self.batches: Iterator[list[Row]] | None = None
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {"model": self.model, "optimizer": self.optimizer}
+
+    def rate(self) -> float:
+        """The learning rate of the present step: up for 6 % of the run, then down to zero."""
+        up, down = (self.step + 1) / (0.06 * self.steps), 1 - self.step / self.steps
+        return self.recipe.learning_rate * min(up, down)
+
+    def learn(self) -> Tensor:
+        """One step; the loss."""
+        if self.batches is None:
+            self.batches = islice(_batches(self.rows, self.recipe), self.step, None)
+        texts, labels = zip(*next(self.batches), strict=True)
+        inputs = self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(
+            self.device
+        )
+        wanted = torch.tensor(labels, device=self.device)
+        kind = self.device.split(":")[0]
+        with torch.autocast(kind, torch.bfloat16, enabled=kind != "cpu"):
+            loss: Tensor = self.model(**inputs, labels=wanted).loss
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate()
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call] # torch's annotation is missing
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        return loss
 
 
-def _batches(
-    rows: list[tuple[str, int]], recipe: SentimentRecipe
-) -> Iterator[tuple[list[str], list[int]]]:
+def _batches(rows: list[Row], recipe: SentimentRecipe) -> Iterator[list[Row]]:
+    """All batches of the run, in the order that the seed gives."""
     draw = random.Random(recipe.seed)
     for _ in range(recipe.epochs):
         order = draw.sample(rows, len(rows))
         for start in range(0, len(order), recipe.batch):
-            texts, labels = zip(*order[start : start + recipe.batch], strict=True)
-            yield list(texts), list(labels)
-
-
-def accuracy(model: Any, tokenizer: Any, rows: list[tuple[str, int]], device: str) -> float:
-    """The share of rows that the model labels as given."""
-    right = 0
-    for start in range(0, len(rows), 64):
-        texts, labels = zip(*rows[start : start + 64], strict=True)
-        inputs = tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt")
-        with torch.no_grad():
-            guess = model(**inputs.to(device)).logits.argmax(-1).tolist()
-        right += sum(g == label for g, label in zip(guess, labels, strict=True))
-    return right / len(rows)
+            yield order[start : start + recipe.batch]
