@@ -31,9 +31,10 @@ PRONOUNS = (  # before and after the pronoun, the people, the pronouns
 def draw(name: str, model: Adapter, folder: Path) -> list[str]:
     """Draw one of Figures 1 to 3; the names of the files."""
     kind, texts = SENTENCES[name]
+    query = "all" if kind == "graph" else None  # a graph shows every position's edges
     files = []
     for at, text in enumerate(texts):
-        panels = [explain(text, model, method=method) for method in METHODS]
+        panels = [explain(text, model, method=method, query=query) for method in METHODS]
         files.append(_write(figure(kind, *panels), folder, _name(name, at, len(texts))))
     return files
 
