@@ -13,15 +13,12 @@ import attnflow
 from attnflow.cli.app import run as command
 from attnflow.errors import InputError
 from attnflow.models import verbs
-from attnflow.reproduce import cases, keeping, pictures, tables
+from attnflow.reproduce import keeping, tables
 from attnflow.reproduce.paper import PAPER
 from attnflow.reproduce.report import END, START, insert, page
 from attnflow.reproduce.request import DEPENDS, Request
 from attnflow.reproduce.run import TARGETS, run
-from attnflow.reproduce.sentiment import dense_spearman
-from attnflow.training.data import Sentence, held_out_rows
-
-NOUNS = {"keys": 1, "cabinet": 0}
+from attnflow.training.data import held_out_rows
 
 
 @pytest.fixture(scope="module")
@@ -123,84 +120,6 @@ def test_the_papers_tables_have_a_cell_a_layer():
 def test_flips(results):
     for pair in results[0]["flips"]:
         assert pair["answers"] == ["singular", "plural"], pair["texts"]
-
-
-def test_subjects_counts_who_has_the_highest_score():
-    sentence = Sentence(("the", "keys", "to", "the", "cabinet", "are"), 1, 5, 1)
-    alone = Sentence(("the", "keys", "are"), 1, 2, 1)  # nothing to choose from
-    rows = cases.find_subjects([sentence, alone], attnflow.load_model(), NOUNS)
-    assert cases.find_subjects([alone], attnflow.load_model(), NOUNS) == []
-    found = cases.subjects(rows)
-    assert list(found) == ["1"]
-    assert (found["1"]["sentences"], found["1"]["chance"]) == (1, 0.5)
-    for method, by_layer in found["1"]["found"].items():
-        one = attnflow.explain(sentence.prefix, method=method)
-        for layer, value in enumerate(by_layer, start=1):
-            keys, cabinet = one.row(layer)[2], one.row(layer)[5]
-            tied = abs(keys - cabinet) < 1e-9
-            assert value == (0.5 if tied else float(keys > cabinet))
-    twice = cases.subjects([*rows, {**rows[0], "attractors": 3, "nouns": 4}])
-    assert {name: facts["chance"] for name, facts in twice.items()} == {"1": 0.5, "2 or more": 0.25}
-
-
-def test_errors_lists_what_the_model_gets_wrong():
-    rows = [("the keys to the cabinet", 1), ("the keys to the cabinet", 0)]
-    listed = cases.find_errors(rows, attnflow.load_model(), NOUNS)
-    found = cases.errors(listed, len(rows), NOUNS)
-    assert (found["rows"], found["errors"], found["with_nouns"]) == (2, 1, 1)
-    case = found["cases"][0]
-    assert (case["right"], case["said"]) == ("singular", "plural")
-    assert case["flow"]
-    assert set(case["flow"]) <= {"keys", "cabinet"}
-    assert found["flow_blames_other_number"] == int("keys" in case["flow"])
-
-
-def test_dense_ranks_leave_no_gap():
-    # Ranks 0 1 1 2 against 3 2 1 0: 1 − 6·(9 + 1 + 0 + 4) / 60
-    value = dense_spearman(np.array([1.0, 2, 2, 3]), np.array([4.0, 3, 2, 1]))
-    assert value == pytest.approx(1 - 6 * 14 / 60)
-
-
-def test_pronoun_chances_are_next_word_probabilities():
-    import torch
-    import transformers as tf
-
-    import tiny
-
-    torch.manual_seed(0)
-    network = tf.LlamaForCausalLM(tf.LlamaConfig(**tiny.DECODER)).eval()
-    model = attnflow.load_model((network, tiny.plain()))
-    found = pictures.pronoun_chances(model, "the keys to", ("is", "are"))
-    ids = torch.tensor([tiny.plain()("the keys to").input_ids])
-    with torch.no_grad():
-        expected = network(ids).logits[0, -1].softmax(-1)
-    for word, chance in found.items():
-        assert chance == pytest.approx(
-            float(expected[tiny.plain().convert_tokens_to_ids(word)]), rel=1e-4
-        )
-
-
-def test_a_masked_model_reads_the_whole_sentence(tmp_path):
-    import torch
-    import transformers as tf
-
-    import tiny
-
-    torch.manual_seed(0)
-    tokenizer = tiny.word_piece()
-    network = tf.BertForMaskedLM(tf.BertConfig(**tiny.USUAL)).eval()
-    model = attnflow.load_model((network, tokenizer))
-    text = pictures.pronoun_text(model, "the keys to", "cabinet")
-    assert text == "the keys to [MASK] cabinet"
-    found = pictures.pronoun_chances(model, text, ("the", "keys"))
-    encoded = tokenizer(text, return_tensors="pt")
-    at = encoded.input_ids[0].tolist().index(tokenizer.mask_token_id)
-    with torch.no_grad():
-        expected = network(**encoded).logits[0, at].softmax(-1)
-    for word, chance in found.items():
-        assert chance == pytest.approx(
-            float(expected[tokenizer.convert_tokens_to_ids(word)]), rel=1e-4
-        )
 
 
 @pytest.mark.parametrize(
