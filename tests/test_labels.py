@@ -18,6 +18,9 @@ from attnflow.labels import clip, clusters, printable
         ("\ud800", "⟨D800⟩"),
         ("\u00a0x", "x"),
         ("👩\u200d🚀", "👩\u200d🚀"),
+        ("\u200d", "⟨200D⟩"),
+        ("\u200d👩", "⟨200D⟩👩"),
+        ("می\u200c", "می⟨200C⟩"),
     ],
 )
 def test_printable(token, shown):

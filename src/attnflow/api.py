@@ -10,6 +10,7 @@ from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.methods import Effort
 from attnflow.plan import Plan
+from attnflow.progress import progress_bar
 from attnflow.records import Attribution
 
 if TYPE_CHECKING:
@@ -74,25 +75,45 @@ def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about tex
     plan = Plan(
         method, layer, query, residual, heads, discard, correction, normalize, Effort(threads)
     )
+    single = not isinstance(text, list | tuple)
+    given = {"truncate": truncate} if target is None else {"truncate": truncate, "target": target}
+    texts = [text] if single else text
+    results = attribute(texts, model, [plan], given, batch_size=batch_size, progress=progress)
+    ordered = [only for (only,) in results]
+    return ordered[0] if single else ordered
+
+
+def attribute(
+    texts: Sequence[Any],
+    model: Source,
+    plans: Sequence[Plan],
+    given: dict[str, Any],
+    *,
+    batch_size: int = 16,
+    progress: bool = False,
+) -> list[list[Attribution]]:
+    """For each text its attributions, one a plan: the model reads a text once for all of them.
+
+    The plans ask about the same heads of the same position; ``given`` is for tokenizing.
+    """
     if batch_size < 1:
         msg = f"batch_size={batch_size} must be at least 1"
         raise InputError(msg)
     from attnflow.models.loading import load_model
 
-    single = not isinstance(text, list | tuple)
     adapter = load_model(model)
-    plan.layer_in(adapter.depth)
-    given = {"truncate": truncate} if target is None else {"truncate": truncate, "target": target}
-    tokens = [adapter.tokenize(item, **given) for item in ([text] if single else text)]
-    results: dict[int, Attribution] = {}
+    for plan in plans:
+        plan.layer_in(adapter.depth)
+    query, wish = plans[0].query, plans[0].wish()
+    tokens = [adapter.tokenize(item, **given) for item in texts]
+    results: dict[int, list[Attribution]] = {}
     with _bar(adapter, len(tokens), shown=progress) as advance:
         for places in _batches(tokens, batch_size if adapter.batchable else 1):
-            readings = adapter.read([tokens[i] for i in places], query, plan.wish())
+            readings = adapter.read([tokens[i] for i in places], query, wish)
             for place, reading in zip(places, readings, strict=True):
-                results[place] = plan.attribute(reading, adapter)
-                advance()
-    ordered = [results[place] for place in range(len(tokens))]
-    return ordered[0] if single else ordered
+                results[place] = [plan.attribute(reading, adapter) for plan in plans]
+                advance(len(results))
+    return [results[place] for place in range(len(tokens))]
 
 
 def _batches(tokens: Sequence[Tokens], size: int) -> Iterator[list[int]]:
@@ -106,16 +127,12 @@ def _batches(tokens: Sequence[Tokens], size: int) -> Iterator[list[int]]:
 
 
 @contextmanager
-def _bar(adapter: Adapter, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    if not shown:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
+def _bar(adapter: Adapter, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    if shown:
+        from rich.console import Console
 
-    console = Console(stderr=True)
-    about = adapter.description
-    console.print(f"{adapter.name}: {about['class']}, {about['head']}, on {about['device']}")
-    with Progress(console=console) as progress:
-        task = progress.add_task("explaining", total=total)
-        yield lambda: progress.advance(task)
+        about = adapter.description
+        loaded = f"{adapter.name}: {about['class']}, {about['head']}, on {about['device']}"
+        Console(stderr=True, highlight=False).print(loaded, markup=False)
+    with progress_bar("explaining", total, shown=shown) as advance:
+        yield advance

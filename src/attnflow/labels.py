@@ -23,10 +23,19 @@ def printable(token: str) -> str:
     >>> printable("a\nb"), printable(" "), printable("\u202e")
     ('a⏎b', '␣', '⟨202E⟩')
     """
-    shown = "".join(_visible(char) for char in token).strip()
+    shown = "".join(_visible(char) for char in _without_stray_joiners(token)).strip()
     if shown:
         return shown
     return "␣" if token else "∅"
+
+
+def _without_stray_joiners(token: str) -> str:
+    """A joiner that has nothing to join on one side is named: alone it can't be seen."""
+    start = len(token) - len(token.lstrip(_JOINER + _NON_JOINER))
+    body = token[start:].rstrip(_JOINER + _NON_JOINER)
+    ends = token[:start], token[start + len(body) :]
+    before, after = ("".join(f"⟨{ord(char):04X}⟩" for char in end) for end in ends)
+    return before + body + after
 
 
 def _visible(char: str) -> str:

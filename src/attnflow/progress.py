@@ -8,7 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar; the function it gives takes how much is done so far. Not shown, it costs nothing."""
+    """A bar; the function it gives takes how much is done so far. Not shown, it costs nothing.
+
+    In a terminal it disappears when the work is done: what stays on the screen are results.
+    """
     if not shown:
         yield lambda done: None
         return
@@ -22,6 +25,8 @@ def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[i
     )
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+    console = Console(stderr=True)
+    gone = console.is_terminal
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=gone) as progress:
         task = progress.add_task(label, total=total)
         yield lambda done: progress.update(task, completed=done)

@@ -111,6 +111,58 @@ def test_words_instead_of_tokens(run, folder):
         assert sorted(re.findall(rf"^{method} .*cats(.) playing(.)", shown, re.M)[0]) == ["▁", "█"]
 
 
+def test_each_head_has_a_column(run, folder):
+    shown = run("explain", TEXT, "-m", folder, "--heads", "each", "--method", "raw").out
+    assert re.search(r"H0 H1 H2 H3 *\n", shown)
+    heads = attnflow.explain(TEXT, folder, method="raw", heads="each").values
+    rows = re.findall(r"^ *\S+  ([ ░▒▓█]{12})", shown, re.M)
+    for head, values in enumerate(heads):  # the deepest shade stands where the score is highest
+        assert rows[1 + int(values[1:6].argmax())][head * 3] == "█"
+    assert "the mean of heads" in shown
+
+
+def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
+    from rich.console import Console
+
+    from attnflow.cli.terminal.tables import top_tables
+    from attnflow.records import Attribution
+
+    full = [1 - 1e-15, 1.0, 0.2, 1.0, 1.0]
+    given = Attribution(tuple("abcde"), np.array([[full]]), (1,), (0,), 1, 0, "flow")
+    console = Console(width=40, record=True)
+    console.print(top_tables([given], console, 3))
+    assert re.findall(r"^ *([a-e]?) *(?:█+|(\d more)) +1\.000", console.export_text(), re.M) == [
+        ("a", ""),
+        ("b", ""),
+        ("d", ""),
+        ("", "1 more"),
+    ]
+
+
+def test_the_model_reads_a_text_once_for_all_methods(run, folder, monkeypatch):
+    model = attnflow.load_model(folder)
+    read, times = type(model).read, []
+    monkeypatch.setattr(
+        type(model), "read", lambda *given: times.append(1) or read(*given), raising=True
+    )
+    assert run("explain", TEXT, "-m", folder).code == 0
+    assert len(times) == 1
+
+
+def test_strips_of_several_lines_stand_apart(run, folder):
+    shown = run("explain", f"{TEXT} " * 4, "-m", folder).out
+    assert re.search(r"\n\nrollout  ", shown)
+    assert re.search(r"[^\n]\nrollout  ", run("explain", TEXT, "-m", folder).out)
+
+
+def test_names_of_layers_where_columns_are_narrow():
+    from attnflow.cli.terminal.maps import _axis
+
+    names = [f"L{layer}" for layer in range(1, 31)]
+    assert _axis(names, 1) == "L1  L5   L10  L15  L20  L25  L30"
+    assert _axis(names[:3], 3) == "L1 L2 L3 "
+
+
 def test_compare_prints_the_agreement_of_methods(run, folder):
     said = json.loads(run("compare", TEXT, "-m", folder, "--json").out)
     first, second = (attnflow.explain(TEXT, folder, method=name) for name in ("raw", "flow"))
@@ -153,14 +205,29 @@ def test_routes_merges_layers_a_path_stays_on():
     from attnflow.cli.terminal.paths import _path
     from attnflow.tracing import Route
 
-    line = _path(Route((0, 1, 1, 2, 2), 0.5), ["[CLS]", "the", "keys"], 0)
-    assert line.plain == "keys input–1 → the L2–3 → [CLS] L4"
+    parts = _path(Route((0, 1, 1, 2, 2), 0.5), ["[CLS]", "the", "keys"], 0)
+    assert [part.plain for part in parts] == ["keys input–1 → ", "the L2–3 → ", "[CLS] L4"]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_routes_fits_the_terminal(run, folder, columns):
     shown = run("routes", TEXT, "-m", folder, "--to", "cabinet", columns=columns).out
     assert max(map(cell_len, shown.splitlines())) <= columns
+
+
+def test_lines_break_between_things(run):
+    """What rich breaks at blanks would tear names and numbers apart."""
+    from rich.text import Text
+
+    from attnflow.cli.terminal.wrapping import wrapped
+
+    parts = [Text(part) for part in ("钥匙 → 橱柜 0.5, ", "a → b 0.25, ", "and 3 more")]
+    assert wrapped(parts, 18).plain.split("\n") == [
+        "钥匙 → 橱柜 0.5, ",
+        "a → b 0.25, ",
+        "and 3 more",
+    ]
+    assert wrapped(parts, 30).plain.split("\n") == ["钥匙 → 橱柜 0.5, a → b 0.25, ", "and 3 more"]
 
 
 def test_routes_to_an_ambiguous_token_lists_positions(run, folder):

@@ -81,6 +81,13 @@ def test_byte_level_tokens_are_shown_as_text():
     assert found.word_texts == ("the", "été", "😀")
 
 
+def test_bytes_that_are_no_character_are_shown_as_bytes():
+    tokenizer = byte_level()
+    first = tokenizer("😀")["input_ids"][0]
+    assert tokenizer.convert_ids_to_tokens(first) == "ð"
+    assert name_token(tokenizer, first) == r"\xf0"
+
+
 def test_blanks_are_visible():
     tokenizer = byte_level()
     newline = tokenizer("\n")["input_ids"][0]

@@ -67,6 +67,6 @@ def test_a_frame_keeps_to_itself():
 def test_nothing_is_overwritten_silently(classifier, tmp_path):
     view = exploration_of(attnflow.explain("the keys", classifier))
     path = view.save(tmp_path / "view.html")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="exists; choose another name"):
         view.save(path)
     assert view.save(path, overwrite=True) == path

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from attnflow.bench import cases
-from attnflow.errors import InputError
+from attnflow.writing import check_target
 
 PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")
 
@@ -21,9 +21,8 @@ def run(
     *, write: Path | None = None, force: bool = False, say: Callable[[str], None] = print
 ) -> str:
     """Measure everything (some minutes) and return the page; ``write`` also saves it to a file."""
-    if write is not None and write.exists() and not force:
-        msg = f"{write} exists; choose another name or say force"
-        raise InputError(msg)
+    if write is not None:
+        check_target(write, overwrite=force, allow="force=True")
     parts = [_head()]
     for title, measure in (
         ("Against maximum-flow libraries", cases.libraries),
@@ -44,7 +43,7 @@ def _head() -> str:
     versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return f"""# How fast attention flow is
 
-Written by `attnflow bench --write docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it
+Written by `attnflow bench -o docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it
 to repeat everything here. attnflow uses all {cores} cores, the libraries one thread each. All solve
 the same maximum-flow problems in the same run, and their values are compared. Only solving is
 timed: the libraries' graphs are built beforehand. Where a library would take long it solves a

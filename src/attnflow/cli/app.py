@@ -6,13 +6,13 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from attnflow import __version__
 from attnflow.cli import bench, compare, explain, figure, reproduce, routes, serve, train
+from attnflow.cli.errors import say, usage
 from attnflow.cli.help import Command, Program
 from attnflow.errors import AttnflowError, InputError, ModelError
 
@@ -77,13 +77,15 @@ def run(arguments: Sequence[str]) -> int:
         return _end(str(error), FAILED)
     except Exception as error:  # noqa: BLE001 - the program's outermost layer
         return _end_unforeseen(error, arguments)
+    if code == STOPPED:  # typer makes this of Ctrl-C
+        say("stopped")
     return code if isinstance(code, int) else 0
 
 
 def _end_unforeseen(error: Exception, arguments: Sequence[str]) -> int:
     # typer's own errors, whose classes are at home in different places in its versions
     if hasattr(error, "format_message"):
-        return _end(_usage(error, arguments), BAD_INPUT)
+        return _end(usage(error, arguments), BAD_INPUT)
     if isinstance(error, OSError) and error.filename is not None:
         return _end(f"{error.strerror}: {error.filename}", FAILED)
     what = f"{type(error).__name__}: {error}"
@@ -92,21 +94,8 @@ def _end_unforeseen(error: Exception, arguments: Sequence[str]) -> int:
     )
 
 
-def _usage(error: Any, arguments: Sequence[str]) -> str:
-    """Typer's message with the value that was given, which some of them leave out."""
-    said = error.format_message().replace("Value error, ", "").rstrip(".")
-    names = getattr(getattr(error, "param", None), "opts", ())
-    given = [value for name, value in pairwise(arguments) if name in names]
-    if given and not any(value in said for value in given):
-        said += f", not {given[-1]!r}"
-    context = getattr(error, "ctx", None)
-    hint = f" See {context.command_path} --help" if context else ""
-    return f"{said}{'' if said.endswith('?') else '.'}{hint}"
-
-
 def _end(message: str, code: int) -> int:
     if os.environ.get("ATTNFLOW_DEBUG"):
         traceback.print_exc()
-    line = " ".join(message.split())
-    sys.stderr.write(f"attnflow: {line}\n")
+    say(message)
     return code

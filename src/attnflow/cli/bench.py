@@ -9,10 +9,11 @@ import typer
 
 from attnflow.cli import options
 
-Write = Annotated[
+Output = Annotated[
     Path | None,
     typer.Option(
-        "--write",
+        "--output",
+        "-o",
         metavar="FILE",
         help="Save the page to a file.",
         show_default=False,
@@ -21,19 +22,20 @@ Write = Annotated[
 ]
 
 
-def bench(*, write: Write = None, force: options.Force = False) -> None:
+def bench(*, output: Output = None, force: options.Force = False) -> None:
     """Measure attention flow against maximum-flow libraries, in minutes.
 
     SciPy, OR-Tools, igraph and networkx take part where they are installed: pip install
     'attnflow[bench]'.
 
-    Example: attnflow bench --write benchmark.md
+    Example: attnflow bench -o benchmark.md
     """
     from rich.console import Console
 
     from attnflow.bench import run
+    from attnflow.cli.terminal.pages import show_page
 
     console = Console(stderr=True)
     with console.status("measuring") as status:
-        page = run(write=write, force=force, say=lambda what: status.update(f"measuring: {what}"))
-    typer.echo(page)
+        page = run(write=output, force=force, say=lambda what: status.update(f"measuring: {what}"))
+    show_page(page)

@@ -44,15 +44,15 @@ def compare(  # noqa: PLR0913 - one argument an option
     from rich.console import Console
 
     from attnflow.cli.terminal.header import header
-    from attnflow.cli.terminal.maps import agreement_table, heat_maps
+    from attnflow.cli.terminal.maps import agreement_table, layer_maps
 
     console = Console(highlight=False)
-    console.print(header(results[0]))
+    console.print(header(results[0], all_layers=True))
     if table:
         console.print()
         console.print(agreement_table(results[0].layers, table, console))
     console.print()
-    console.print(heat_maps(results, console))
+    console.print(layer_maps(results, console))
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:

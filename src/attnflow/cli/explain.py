@@ -15,6 +15,7 @@ from attnflow.cli import options
 from attnflow.cli.inputs import read_texts
 from attnflow.cli.waiting import busy
 from attnflow.errors import InputError
+from attnflow.writing import check_target
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,42 +111,35 @@ def explained(
 ) -> list[list[Attribution]]:
     """For each text its attributions, one a method."""
     import attnflow
+    from attnflow.api import attribute
+    from attnflow.plan import Plan
 
+    given = {"truncate": asked["truncate"]}
+    question = {name: value for name, value in asked.items() if name not in given}
+    plans = [Plan(str(method), **question) for method in methods or options.Method]
     with busy("loading the model"):
         loaded = attnflow.load_model(model)
     progress = sys.stderr.isatty() and len(texts) >= MANY
     with nullcontext() if progress else busy("explaining"):
-        columns = [
-            attnflow.explain(texts, loaded, method=str(method), progress=progress, **asked)
-            for method in methods or options.Method
-        ]
-    if words:
-        columns = [[item.words() for item in column] for column in columns]
-    return [list(row) for row in zip(*columns, strict=True)]
+        results = attribute(texts, loaded, plans, given, progress=progress)
+    return [[item.words() for item in row] for row in results] if words else results
 
 
 def show(attributions: Sequence[Attribution], console: Console, top: int) -> None:
-    """Strips of tokens, one a method, and the highest scores."""
-    from rich.table import Table
-    from rich.text import Text
-
+    """What each method found, token by token, and the highest scores."""
     from attnflow.cli.terminal.header import header
-    from attnflow.cli.terminal.paint import ink
-    from attnflow.cli.terminal.strips import strip
+    from attnflow.cli.terminal.maps import head_maps
+    from attnflow.cli.terminal.strips import strips
     from attnflow.cli.terminal.tables import top_tables
 
+    each_head = attributions[0].values.ndim == 2
     console.print(header(attributions[0]))
     console.print()
-    name_width = max(len(item.method) for item in attributions) + 1
-    strips = Table.grid(padding=(0, 1, 0, 0))
-    strips.add_column(width=name_width, no_wrap=True)
-    strips.add_column(no_wrap=True)
-    for item in attributions:
-        drawn = strip(item, console, console.width - name_width - 2)
-        strips.add_row(Text(item.method, ink(item.method)), drawn)
-    console.print(strips)
+    console.print((head_maps if each_head else strips)(attributions, console))
     if top:
         console.print()
+        if each_head:
+            console.print("[dim]the mean of heads[/]")
         console.print(top_tables(attributions, console, top))
 
 
@@ -169,19 +163,9 @@ def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
 def _check_targets(save: Path | None, html: Path | None, *, force: bool) -> None:
     targets = [target for target in (save, html) if target is not None]
     for target in targets:
-        check_target(target, force=force)
+        check_target(target, overwrite=force)
     if len(targets) > len({target.absolute() for target in targets}):
         msg = f"--save and --html both name {save}; give each a file of its own"
-        raise InputError(msg)
-
-
-def check_target(file: Path, *, force: bool) -> None:
-    """Refuse to overwrite, and to write where there is no folder, before any work."""
-    if file.exists() and not force:
-        msg = f"{file} exists; choose another name, or overwrite it with --force"
-        raise InputError(msg)
-    if not file.absolute().parent.is_dir():
-        msg = f"the folder {file.absolute().parent} does not exist; make it first"
         raise InputError(msg)
 
 
@@ -200,7 +184,7 @@ def _save_page(texts: Sequence[str], model: str | None, asked: dict[str, Any], f
     first, *second = texts
     options = {name: asked[name] for name in ("query", "residual", "truncate")}
     view = attnflow.explore(first, model, compare=second[0] if second else None, **options)
-    view.save(file, overwrite=True)  # check_target has asked about that
+    view.save(file, overwrite=True)  # which was checked before any work
     typer.echo(f"saved the interactive view to {file}", err=True)
 
 

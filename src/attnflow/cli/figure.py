@@ -142,6 +142,9 @@ def figure(  # noqa: PLR0913 - one argument an option
 
     chosen = read_text(text, file)
     check_file(output, force=force)
+    if kind is Kind.IMAGE and model is None:
+        msg = "figure image needs a vision model, and the shipped one reads text: give --model NAME"
+        raise InputError(msg)
     given = {"threshold": threshold, "to": to, "candidate": candidate, "pronoun": pronoun}
     _check(kind, {**given, "values": values, "relative": relative}, words=words)
     look = _look(threshold=threshold, candidates=candidate, values=values, relative=relative)

@@ -32,13 +32,18 @@ def write_options(command: Any, context: Any, formatter: Any) -> None:
 
 
 def _tidy(name: str, about: str) -> tuple[str, str]:
-    """Without the type of an argument, which its help says, and without doubled brackets."""
-    default = re.sub(r"\[default: \((.*?)\)([;\]])", r"[default: \1\2", about)
-    return re.sub(r" <.*>", "", name), default
+    """Without the type of an argument, which its help says; defaults and ranges in words."""
+    about = re.sub(r"\[default: \((.*?)\)([;\]])", r"[default: \1\2", about)
+    about = re.sub(r"\b(\d+)<=x<=(\d+)", r"\1 to \2", about)
+    return re.sub(r" <.*>", "", name), re.sub(r"\bx>=(\d+)", r"\1 or more", about)
 
 
 class Command(TyperCommand):
     """A command with grouped options."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """What stands after the command's name, without braces around a choice's name."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write them."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attnflow.errors import InputError
 
-_EXAMPLE = 'give one in quotes: attnflow explain "the keys to the cabinet"'
+_EXAMPLE = 'give one in quotes, such as "the keys to the cabinet"'
 
 
 def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:

@@ -26,7 +26,6 @@ class Theme(StrEnum):
     DARK = "dark"
 
 
-_MODEL = "A Hugging Face name, a folder or a GGUF file; the shipped model if not given."
 _INPUT = "Input"
 _QUESTION = "Question"
 _OUTPUT = "Output"
@@ -35,7 +34,7 @@ Texts = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TEXT",
-        help="Texts, each in quotes (for vision models: image files). - reads standard input.",
+        help='Texts, each in quotes (for vision models: image files); "-" is standard input.',
         show_default=False,
     ),
 ]
@@ -43,7 +42,7 @@ OneText = Annotated[
     str | None,
     typer.Argument(
         metavar="TEXT",
-        help="The text, in quotes (for vision models: an image file). - reads standard input.",
+        help='The text, in quotes (for vision models: an image file); "-" is standard input.',
         show_default=False,
     ),
 ]
@@ -57,28 +56,16 @@ File = Annotated[
         rich_help_panel=_INPUT,
     ),
 ]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        help=_MODEL,
-        rich_help_panel=_INPUT,
-        show_default=False,
-    ),
-]
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        help=_MODEL,
-        rich_help_panel=_INPUT,
-        show_default=False,
-    ),
-]
+_model = typer.Option(
+    "--model",
+    "-m",
+    metavar="NAME",
+    help="A Hugging Face name, a folder or a GGUF file; the shipped model if not given.",
+    rich_help_panel=_INPUT,
+    show_default=False,
+)
+Model = Annotated[str | None, _model]
+Models = Annotated[list[str] | None, _model]
 Methods = Annotated[
     list[Method] | None,
     typer.Option(
@@ -110,34 +97,33 @@ Query = Annotated[
         show_default="where the model decides: CLS, the mask, the last token",
     ),
 ]
-Heads = Annotated[
-    str,
-    typer.Option(
+
+
+def _heads(allowed: str) -> Any:
+    return typer.Option(
         "--heads",
         metavar="HEADS",
-        help="mean, max, min, each, or numbers: 0,3.",
+        help=f"{allowed}, or numbers: 0,3.",
         rich_help_panel=_QUESTION,
-    ),
-]
-MergedHeads = Annotated[
-    str,
-    typer.Option(
-        "--heads",
-        metavar="HEADS",
-        help="mean, max, min, or numbers: 0,3.",
-        rich_help_panel=_QUESTION,
-    ),
-]
-Residual = Annotated[
-    float | None,
-    typer.Option(
+    )
+
+
+Heads = Annotated[str, _heads("mean, max, min, each")]
+MergedHeads = Annotated[str, _heads("mean, max, min")]
+
+
+def _residual(default: str) -> Any:
+    return typer.Option(
         "--residual",
         metavar="SHARE",
-        help="The share of the identity, 0 to 1.",
+        help="The share of the identity, from 0 to below 1.",
         rich_help_panel=_QUESTION,
-        show_default="0.5; 0 for raw",
-    ),
-]
+        show_default=default,
+    )
+
+
+Residual = Annotated[float | None, _residual("0.5; 0 for raw")]
+FlowResidual = Annotated[float | None, _residual("0.5")]
 Truncate = Annotated[
     bool,
     typer.Option(

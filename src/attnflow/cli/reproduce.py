@@ -20,7 +20,7 @@ Targets = Annotated[
 Out = Annotated[
     Path,
     typer.Option(
-        "--out", "-o", metavar="FOLDER", help="The folder to write.", rich_help_panel="Output"
+        "--output", "-o", metavar="FOLDER", help="The folder to write.", rich_help_panel="Output"
     ),
 ]
 Data = Annotated[
@@ -99,6 +99,7 @@ def reproduce(  # noqa: PLR0913 - one argument an option
 
     Example: attnflow reproduce table1
     """
+    from attnflow.cli.terminal.pages import show_page
     from attnflow.reproduce.report import insert, page
     from attnflow.reproduce.request import Request
     from attnflow.reproduce.run import run
@@ -106,7 +107,7 @@ def reproduce(  # noqa: PLR0913 - one argument an option
     request = Request(out, data, model, sentiment_data, sentiment_model, language_model, count)
     results = run(targets or (), request)
     if report is None:
-        typer.echo(page(results, str(out)))
+        show_page(page(results, str(out)))
     else:
         insert(results, out, report)
         typer.echo(f"wrote {', '.join(results)} into {report}", err=True)

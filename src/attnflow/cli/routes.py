@@ -42,7 +42,7 @@ def routes(  # noqa: PLR0913 - one argument an option
     layer: options.Layer = -1,
     query: options.Query = None,
     heads: options.MergedHeads = "mean",
-    residual: options.Residual = None,
+    residual: options.FlowResidual = None,
     top: Top = 10,
     as_json: options.Json = False,
 ) -> None:

@@ -58,11 +58,12 @@ def serve(
     port: Port = 8000,
     workers: Workers = 2,
     max_tokens: Tokens = 512,
-    timeout: Seconds = 60.0,
+    timeout: Seconds = 60,
 ) -> None:
     """Open the explorer: an interactive view in the browser.
 
     Give --model several times to choose between models; no others can be asked for.
+
     Example: attnflow serve --port 8000
     """
     if timeout <= 0:
@@ -75,7 +76,8 @@ def serve(
         try:
             probe.bind((host, port))
         except OSError as error:
-            msg = f"cannot listen on {host} port {port}: {error.strerror}; choose another --port"
+            other = "--host" if isinstance(error, socket.gaierror) else "--port"
+            msg = f"cannot listen on {host} port {port}: {error.strerror}; choose another {other}"
             raise InputError(msg) from error
     from attnflow.page.limits import Limits
     from attnflow.page.server import serve as run
@@ -83,4 +85,10 @@ def serve(
     typer.echo(f"loading {', '.join(model or ['the shipped model'])} …", err=True)
     limits = Limits(workers=workers, tokens=max_tokens, seconds=timeout)
     shown = f"[{host}]" if ":" in host else host
-    run(model or [], host, port, limits, ready=lambda: typer.echo(f"http://{shown}:{port}"))
+
+    def ready() -> None:
+        typer.echo(f"http://{shown}:{port}")
+        typer.echo("open this address in a browser; Ctrl-C stops the server", err=True)
+
+    run(model or [], host, port, limits, ready=ready)
+    raise KeyboardInterrupt  # the server ends only when it is told to

@@ -29,7 +29,7 @@ Data = Annotated[
         help="The folder with the agreement data, numpred.val and its kin; for sentiment, SST-2.",
     ),
 ]
-Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="The folder to write.")]
+Out = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write.")]
 Corpora = Annotated[
     Path | None,
     typer.Option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
 from attnflow.figures.fonts import emoji_named
+from attnflow.writing import check_target
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,13 +29,7 @@ def check_file(file: str | Path, *, force: bool = False) -> Path:
         endings = ", ".join(f".{name}" for name in FORMATS)
         msg = f"can't tell the format of {path.name!r}; let it end in one of: {endings}"
         raise InputError(msg)
-    if path.exists() and not force:
-        msg = f"{path} exists; choose another name, or overwrite it with force=True (--force)"
-        raise InputError(msg)
-    if not path.absolute().parent.is_dir():
-        msg = f"the folder {path.absolute().parent} does not exist; make it first"
-        raise InputError(msg)
-    return path
+    return check_target(path, overwrite=force, allow="force=True")
 
 
 def save(figure: Figure, file: str | Path, *, force: bool = False, dpi: int = 200) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,18 +90,24 @@ def _load_once(source: str, device: str | None, name: str) -> Adapter:
         with no_bars():
             network, processor = _fetch(transformers, where, options)
     except (OSError, ValueError, ImportError, KeyError) as error:
-        there = (
-            ""
-            if exists(Path(where))
-            else " (there is no such folder, so it was looked for on the hub)"
-        )
-        msg = f"{source!r}{there} could not be loaded: {error}"
-        raise ModelError(msg) from error
+        raise ModelError(_why(source, where, error)) from error
     if device is not None:
         network.to(device)
     adapter = adapt(network.eval(), processor, name)
     log.info("loaded %s: %s", name, adapter.description)
     return adapter
+
+
+def _why(source: str, where: str, error: Exception) -> str:
+    """What failed and what to do; of what transformers says, no more than its first sentence."""
+    if exists(Path(where)):
+        return f"{source!r} could not be loaded: {error}"
+    reason = str(error).strip()
+    if "connect" in reason:
+        what = "the hub can't be reached, and its files are not on this machine"
+        return f"{source!r} is no folder here; {what}. Check the connection, or give a folder"
+    first = re.split(r"(?<=[^.]{2}\.)\s|\n", reason, maxsplit=1)[0].rstrip(".")
+    return f"{source!r} is no folder here, and no model on the hub: {first}. Check the name"
 
 
 @contextmanager

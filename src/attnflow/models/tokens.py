@@ -54,14 +54,33 @@ def name_token(tokenizer: Any, token: int) -> str:
     decoded = str(tokenizer.convert_tokens_to_string([piece]))
     if not decoded.strip():
         return "".join(BLANKS.get(character, "␣") for character in decoded) or piece
-    return piece if BROKEN in decoded else decoded.strip()
+    return _bytes_of(piece) if BROKEN in decoded else decoded.strip()
+
+
+def _bytes_of(piece: str) -> str:
+    r"""A piece of byte-level BPE that is no whole character: ``"\xe2\x80"`` instead of ``âĢ``."""
+    if any(character not in BYTES for character in piece):
+        return piece
+    return bytes(BYTES[character] for character in piece).decode(errors="backslashreplace").strip()
+
+
+def _byte_letters() -> dict[str, int]:
+    """The letters that byte-level BPE writes bytes with: visible ones for themselves."""
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in visible]
+    letters = {chr(byte): byte for byte in visible}
+    return letters | {chr(0x100 + place): byte for place, byte in enumerate(others)}
+
+
+BYTES = _byte_letters()
 
 
 def _names(tokenizer: Any, ids: list[int], text: str, spans: list[Span] | None) -> tuple[str, ...]:
     names = [name_token(tokenizer, token) for token in ids]
+    pieces = tokenizer.convert_ids_to_tokens(ids)
     for at, (start, end) in enumerate(spans or ()):
         # A byte of a character alone is no text: show the character it is part of.
-        piece = str(tokenizer.convert_tokens_to_string([names[at]]))
-        if BROKEN in piece and text[start:end].strip():
+        decoded = str(tokenizer.convert_tokens_to_string([pieces[at]]))
+        if BROKEN in decoded and text[start:end].strip():
             names[at] = text[start:end].strip()
     return tuple(names)

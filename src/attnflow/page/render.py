@@ -9,9 +9,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from attnflow.errors import InputError
 from attnflow.page.document import to_json
 from attnflow.page.schema import Document
+from attnflow.writing import check_target
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
@@ -79,10 +79,7 @@ def render(document: Document, title: str = "attnflow") -> str:
 
 def save(document: Document, path: str | Path, title: str, *, overwrite: bool = False) -> Path:
     """Write the page to a file."""
-    path = Path(path)
-    if path.exists() and not overwrite:
-        msg = f"{path} exists already; choose another name or pass overwrite=True"
-        raise InputError(msg)
+    path = check_target(path, overwrite=overwrite)
     path.write_text(render(document, title), encoding="utf-8")
     return path
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from attnflow.errors import InputError
 from attnflow.records.attribution import Attribution, PatchGrid, Prediction
+from attnflow.writing import check_target
 
 FORMAT = 1
 
@@ -53,9 +54,7 @@ def from_dict(data: Mapping[str, Any]) -> Attribution:
 
 def save(attribution: Attribution, path: Path, *, overwrite: bool) -> Path:
     """Write JSON, compressed where the name ends in ``.gz``."""
-    if path.exists() and not overwrite:
-        msg = f"{path} exists already; choose another name or pass overwrite=True"
-        raise InputError(msg)
+    check_target(path, overwrite=overwrite)
     text = json.dumps(to_dict(attribution), ensure_ascii=False, allow_nan=False).encode()
     path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
     return path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Group
 from rich.text import Text
 
@@ -10,15 +12,19 @@ from attnflow.labels import clip, isolated, printable
 from attnflow.records import Attribution, Prediction
 
 
-def header(attribution: Attribution) -> Group:
+def header(attribution: Attribution, *, all_layers: bool = False) -> Group:
     """Three lines that say what follows."""
-    return Group(title(attribution.text), *said(attribution.prediction), _asked(attribution))
+    asked = _asked(attribution, all_layers=all_layers)
+    return Group(title(attribution.text), *said(attribution.prediction), asked)
 
 
 def title(text: str) -> Text:
     """The text, on one line."""
-    shown = isolated(printable(text))
-    return Text(shown, style="bold", overflow="ellipsis", no_wrap=True)
+    return _line(isolated(printable(text)), "bold")
+
+
+def _line(shown: str, style: str) -> Text:
+    return Text(shown, style=style, overflow="ellipsis", no_wrap=True)
 
 
 def said(prediction: Prediction | None) -> list[Text]:
@@ -39,15 +45,17 @@ def said(prediction: Prediction | None) -> list[Text]:
 
 
 def model_name(model: str) -> str:
-    """A model's name, a long path shortened."""
-    return clip(model, 40)
+    """A model's name; of a folder or file, its last names."""
+    path = Path(model)
+    return clip(f"…/{'/'.join(path.parts[-2:])}" if path.is_absolute() else model, 40)
 
 
-def _asked(attribution: Attribution) -> Text:
+def _asked(attribution: Attribution, *, all_layers: bool) -> Text:
     source = label(attribution.tokens[attribution.query], 24)
-    layer = f"layer {attribution.layer} of {max(attribution.layers)}"
+    depth = max(attribution.layers)
+    layer = f"layers 1 to {depth}" if all_layers else f"layer {attribution.layer} of {depth}"
     heads = attribution.options.get("heads", "mean")
     note = "" if heads == "mean" else f", heads {heads}"
     if attribution.options.get("correction"):
         note += f", corrected ({attribution.options['correction']})"
-    return Text(f"from {source} at {layer}{note} · {model_name(attribution.model)}", style="dim")
+    return _line(f"from {source} at {layer}{note} · {model_name(attribution.model)}", "dim")

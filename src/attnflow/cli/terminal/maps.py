@@ -1,4 +1,4 @@
-"""Layers across, tokens down: what a position attends to in each layer, for each method."""
+"""Layers or heads across, tokens down: what a position attends to in each, for each method."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.cli.terminal import label, paint
-from attnflow.records import Attribution
+from attnflow.records import Attribution, FloatArray
 
 LABEL = 18
 
@@ -45,31 +45,68 @@ def _number(value: float) -> Text:
     return Text(f"{value:+.2f}", style)
 
 
-def heat_maps(attributions: Sequence[Attribution], console: Console) -> RenderableType:
-    """One map a method, side by side as far as they fit; colours stretch over each layer."""
-    first = attributions[0]
-    names = min(LABEL, max(cell_len(label(token, LABEL)) for token in first.tokens))
-    layers = len(first.layers)
-    cell = max(2, len(f"L{max(first.layers)}")) + 1 if layers * 4 < console.width - names else 1
-    each = layers * cell + 2
-    across = max(1, (console.width - names - 2) // each)
-    groups = [attributions[at : at + across] for at in range(0, len(attributions), across)]
-    maps: list[RenderableType] = []
-    for group in groups:
-        maps += [_map(group, console, cell), Text("")]
-    legend = "shades run from the lowest to the highest score of each layer"
-    return Group(*maps, Text(legend, style="dim"))
+def layer_maps(attributions: Sequence[Attribution], console: Console) -> RenderableType:
+    """Tokens × layers, one map a method."""
+    names = [f"L{layer}" for layer in attributions[0].layers]
+    values = [np.stack([item.row(layer) for layer in item.layers]) for item in attributions]
+    return _maps(attributions, values, names, console)
 
 
-def _map(attributions: Sequence[Attribution], console: Console, cell: int) -> Table:
+def head_maps(attributions: Sequence[Attribution], console: Console) -> RenderableType:
+    """Tokens × heads of the layer asked about, one map a method."""
+    names = [f"H{head}" for head in range(len(attributions[0].values))]
+    return _maps(attributions, [item.values for item in attributions], names, console)
+
+
+def _maps(
+    attributions: Sequence[Attribution],
+    values: Sequence[FloatArray],
+    names: Sequence[str],
+    console: Console,
+) -> RenderableType:
+    """Maps of values ``[column, key]``, side by side as far as they fit."""
+    tokens = attributions[0].tokens
+    labels = min(LABEL, max(cell_len(label(token, LABEL)) for token in tokens))
+    wide = max(2, len(names[-1])) + 1
+    cell = wide if len(names) * wide < console.width - labels - 2 else 1
+    axis = _axis(names, cell)
+    across = max(1, (console.width - labels - 2) // (len(axis) + 2))
+    drawn: list[RenderableType] = []
+    for at in range(0, len(attributions), across):
+        group = slice(at, at + across)
+        drawn += [_map(attributions[group], values[group], axis, cell, console), Text("")]
+    what = "head" if names[0].startswith("H") else "layer"
+    legend = f"shades run from the lowest to the highest score of each {what}"
+    return Group(*drawn, Text(legend, style="dim"))
+
+
+def _axis(names: Sequence[str], cell: int) -> str:
+    """The names above their columns; where those are narrow, of every 5th or 10th one."""
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100) if step * cell > len(names[-1]))
+    line = ""
+    for at, name in enumerate(names):
+        if not at or (int(name[1:]) % step == 0 and len(line) < at * cell):
+            line = line.ljust(at * cell) + name
+    return line.ljust(len(names) * cell)
+
+
+def _map(
+    attributions: Sequence[Attribution],
+    values: Sequence[FloatArray],
+    axis: str,
+    cell: int,
+    console: Console,
+) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     for _ in attributions:
         table.add_column(no_wrap=True)
     table.add_row("", *(Text(item.method, paint.ink(item.method)) for item in attributions))
-    if cell > 1:
-        table.add_row("", *(_layer_names(item, cell) for item in attributions))
-    drawn = [_levels(item) for item in attributions]
+    table.add_row("", *(Text(axis, style="dim") for _ in attributions))
+    drawn = [
+        paint.levels(each, paint.ordinary(item))
+        for item, each in zip(attributions, values, strict=True)
+    ]
     for at, token in enumerate(attributions[0].tokens):
         name = Text(label(token, LABEL), Style(bold=at == attributions[0].query))
         rows = [
@@ -80,17 +117,7 @@ def _map(attributions: Sequence[Attribution], console: Console, cell: int) -> Ta
     return table
 
 
-def _layer_names(attribution: Attribution, cell: int) -> Text:
-    return Text("".join(f"L{layer}".ljust(cell) for layer in attribution.layers), style="dim")
-
-
-def _levels(attribution: Attribution) -> np.ndarray:
-    """``[layer, key]``, from 0 to 1 in each layer."""
-    rows = np.stack([attribution.row(layer) for layer in attribution.layers])
-    return paint.levels(rows, paint.ordinary(attribution))
-
-
-def _row(levels: np.ndarray, method: str, cell: int, *, plain: bool) -> Text:
+def _row(levels: FloatArray, method: str, cell: int, *, plain: bool) -> Text:
     if plain:
         return Text("".join(paint.shade(float(level)) * cell for level in levels))
     return Text.assemble(*((" " * cell, paint.style(float(level), method)) for level in levels))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnflow.cli.terminal.background import background
 from attnflow.records import Attribution, FloatArray
 
 if TYPE_CHECKING:
@@ -47,14 +47,6 @@ def levels(values: FloatArray, places: list[int]) -> FloatArray:
     scaled = np.divide(values - low, span, out=np.zeros_like(values), where=span > 1e-12)
     clipped: FloatArray = np.clip(scaled, 0.0, 1.0)
     return clipped
-
-
-def background() -> str:
-    """Whether the terminal is dark or light, as far as it says so."""
-    said = os.environ.get("COLORFGBG", "").rpartition(";")[2]
-    if not said.isdigit():
-        return "unknown"
-    return "light" if int(said) in (7, *range(9, 16)) else "dark"
 
 
 def style(level: float, method: str) -> Style:

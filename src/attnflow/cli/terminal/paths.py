@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from attnflow.cli.terminal import distinct, paint
 from attnflow.cli.terminal.header import model_name, said, title
+from attnflow.cli.terminal.wrapping import wrapped
 from attnflow.tracing import Edge, FlowTrace, Route
 
 if TYPE_CHECKING:
@@ -19,28 +20,28 @@ if TYPE_CHECKING:
 
 WIDTH = 16
 BAR = 12
+NUMBER = 6  # 0.1234
 EDGES_SHOWN = 4  # of each layer of the cut
+ROUNDING = 1e-12  # a gap that says nothing but that numbers have 16 digits
 
 
 def show_routes(found: Routes, console: Console, top: int) -> None:
     """What flows, the largest routes, and the cut."""
     trace, tokens = found.trace, distinct(found.tokens, WIDTH)
-    console.print(title(found.text))
-    for line in said(found.prediction):
-        console.print(line)
+    console.print(Group(title(found.text), *said(found.prediction)))
     ink = paint.ink("flow")
     line = Text("flow ")
     line.append(f"{trace.value:.4f}", ink)
     line.append(f" from {tokens[trace.query]} at layer {found.layer} to ")
     line.append(tokens[trace.key], "bold")
     console.print(line)
-    proof = "exact" if trace.gap <= 0 else f"exact to {trace.gap:.0e}"
+    proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
     console.print(Text(f"{proof} · {model_name(found.model)}", style="dim"))
     console.print()
     if not trace.routes:
         console.print("no route: nothing flows between them")
         return
-    console.print(_routes(trace, tokens, top))
+    console.print(_routes(trace, tokens, top, console.width))
     rest = trace.routes[top:]
     if rest:
         left = sum(route.amount for route in rest)
@@ -50,29 +51,30 @@ def show_routes(found: Routes, console: Console, top: int) -> None:
     _show_cut(trace, tokens, console)
 
 
-def _routes(trace: FlowTrace, tokens: Sequence[str], top: int) -> Table:
+def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Table:
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(width=BAR, no_wrap=True)
-    table.add_column()
+    table.add_column(no_wrap=True)
+    room = width - NUMBER - BAR - 3
     largest = trace.routes[0].amount
     for route in trace.routes[:top]:
         drawn = Text(paint.bar(route.amount / largest, BAR), paint.ink("flow"))
-        table.add_row(f"{route.amount:.4f}", drawn, _path(route, tokens, trace.to_layer))
+        path = wrapped(_path(route, tokens, trace.to_layer), room)
+        table.add_row(f"{route.amount:.4f}", drawn, path)
     return table
 
 
-def _path(route: Route, tokens: Sequence[str], base: int) -> Text:
+def _path(route: Route, tokens: Sequence[str], base: int) -> list[Text]:
     """From the input up; a token that a route stays on for several layers is named once."""
     upward = list(enumerate(reversed(route.positions), start=base))
-    line = Text()
+    parts = []
     for position, stay in groupby(upward, key=lambda step: step[1]):
         layers = [layer for layer, _ in stay]
-        if line:
-            line.append(" → ", "dim")
-        line.append(tokens[position], "bold")
-        line.append(f" {_span(layers)}", "dim")
-    return line
+        arrow = "" if layers[-1] == upward[-1][0] else " → "
+        name = (tokens[position], "bold")
+        parts.append(Text.assemble(name, (f" {_span(layers)}{arrow}", "dim")))
+    return parts
 
 
 def _span(layers: Sequence[int]) -> str:
@@ -88,26 +90,28 @@ def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(justify="right", no_wrap=True)
-    table.add_column()
+    table.add_column(no_wrap=True)
+    room = console.width - max(len(_step(edge.layer)) for edge in trace.cut) - NUMBER - 3
     by_layer = sorted(trace.cut, key=lambda edge: (-edge.layer, -edge.capacity))
     for layer, group in groupby(by_layer, key=lambda edge: edge.layer):
         edges = list(group)
-        below = "input" if layer == 1 else f"L{layer - 1}"
         total = sum(edge.capacity for edge in edges)
-        table.add_row(f"{below} → L{layer}", f"{total:.4f}", _edges(edges, tokens))
+        table.add_row(_step(layer), f"{total:.4f}", wrapped(_edges(edges, tokens), room))
     console.print(table)
 
 
-def _edges(edges: Sequence[Edge], tokens: Sequence[str]) -> Text:
-    line = Text()
+def _step(layer: int) -> str:
+    return f"{'input' if layer == 1 else f'L{layer - 1}'} → L{layer}"
+
+
+def _edges(edges: Sequence[Edge], tokens: Sequence[str]) -> list[Text]:
+    rest = len(edges) - EDGES_SHOWN
+    parts = []
     for edge in edges[:EDGES_SHOWN]:
-        if line:
-            line.append(", ", "dim")
-        line.append(f"{tokens[edge.key]} → {tokens[edge.query]}")
-        line.append(f" {edge.capacity:.3f}", "dim")
-    if len(edges) > EDGES_SHOWN:
-        line.append(f", and {len(edges) - EDGES_SHOWN} more", "dim")
-    return line
+        comma = "" if rest <= 0 and edge is edges[-1] else ", "
+        ends = f"{tokens[edge.key]} → {tokens[edge.query]} "
+        parts.append(Text.assemble(ends, (f"{edge.capacity:.3f}{comma}", "dim")))
+    return [*parts, Text(f"and {rest} more", "dim")] if rest > 0 else parts
 
 
 def _count(number: int, what: str) -> str:

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from attnflow.cli.terminal import label, paint
+from attnflow.cli.terminal.wrapping import wrapped
 from attnflow.records import Attribution
 
 LONGEST = 24
 
 
+def strips(attributions: Sequence[Attribution], console: Console) -> Group:
+    """One strip a method below its neighbour, apart where they take several lines."""
+    names = max(len(item.method) for item in attributions) + 1
+    drawn = [strip(item, console, console.width - names - 2) for item in attributions]
+    tables: list[RenderableType] = []
+    for item, tokens in zip(attributions, drawn, strict=True):
+        table = Table.grid(padding=(0, 1, 0, 0))
+        table.add_column(width=names, no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_row(Text(item.method, paint.ink(item.method)), tokens)
+        tables += [Text(""), table] if tables and "\n" in tokens.plain else [table]
+    return Group(*tables)
+
+
 def strip(attribution: Attribution, console: Console, width: int) -> Text:
     """All tokens with their levels, wrapped to the width between tokens."""
-    values = attribution.values
-    merged = values.mean(0) if values.ndim == 2 else values
-    levels = paint.levels(merged, paint.ordinary(attribution))
+    levels = paint.levels(attribution.values, paint.ordinary(attribution))
     chips = [
         _chip(token, float(level), attribution.method, colours=not paint.plain(console))
         for token, level in zip(attribution.tokens, levels, strict=True)
     ]
-    return Text("\n").join(Text.assemble(*line) for line in _lines(chips, width))
+    return wrapped(chips, width)
 
 
 def _chip(token: str, level: float, method: str, *, colours: bool) -> Text:
@@ -31,16 +44,3 @@ def _chip(token: str, level: float, method: str, *, colours: bool) -> Text:
     if colours:
         return Text(f" {name} ", paint.style(level, method))
     return Text(f"{name}{paint.block(level)} ")
-
-
-def _lines(chips: Sequence[Text], width: int) -> Iterator[list[Text]]:
-    line: list[Text] = []
-    room = width
-    for chip in chips:
-        needed = cell_len(chip.plain.rstrip())
-        if line and needed > room:
-            yield line
-            line, room = [], width
-        line.append(chip)
-        room -= cell_len(chip.plain)
-    yield line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isclose
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -12,6 +13,7 @@ from rich.text import Text
 from attnflow.cli.terminal import distinct, paint
 from attnflow.records import Attribution
 
+TIE = 1e-9  # flow is often full: what differs by less is the same
 NARROWEST = 26  # a column with token, bar and number
 
 
@@ -31,7 +33,8 @@ def top_tables(attributions: Sequence[Attribution], console: Console, k: int) ->
 
 def _top(attribution: Attribution, width: int, k: int) -> Table:
     """Token, bar, number."""
-    rows = _ranked(attribution, max(6, width // 3))[:k]
+    ranked = _ranked(attribution, max(6, width // 3))
+    rows = ranked[:k]
     names = [name for name, _ in rows]
     room = width - max(map(cell_len, names), default=0) - 8
     largest = max((score for _, score in rows), default=0.0) or 1.0
@@ -43,13 +46,16 @@ def _top(attribution: Attribution, width: int, k: int) -> Table:
     for name, (_, score) in zip(names, rows, strict=True):
         drawn = paint.bar(score / largest, max(room, 4))
         table.add_row(name, Text(drawn, paint.ink(attribution.method)), f"{score:.3f}")
+    equal = sum(isclose(score, rows[-1][1], abs_tol=TIE) for _, score in ranked[k:])
+    if equal:
+        table.add_row("", Text(f"{equal} more", "dim"), Text(f"{rows[-1][1]:.3f}", "dim"))
     return table
 
 
 def _ranked(attribution: Attribution, width: int) -> list[tuple[str, float]]:
-    """Tokens by score, highest first; single heads by their mean."""
+    """Tokens by score, highest first and equal ones as in the text; single heads by their mean."""
     values = attribution.values
     merged = values.mean(0) if values.ndim == 2 else values
-    order = sorted(range(len(merged)), key=lambda at: -merged[at])
+    order = sorted(range(len(merged)), key=lambda at: (-round(float(merged[at]) / TIE), at))
     names = distinct(attribution.tokens, width)
     return [(names[at], float(merged[at])) for at in order]

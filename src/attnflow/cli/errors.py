@@ -1,0 +1,43 @@
+"""What went wrong, in one line that says what to do."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import Any
+
+
+def say(message: str) -> None:
+    """Write one line to standard error; a terminal's lines break between words."""
+    line = f"attnflow: {' '.join(message.split())}"
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+    sys.stderr.write(f"{line}\n")
+
+
+def usage(error: Any, arguments: Sequence[str]) -> str:
+    """Typer's message, with what was given and what may have been meant."""
+    context = getattr(error, "ctx", None)
+    hint = f" See {context.command_path} --help" if context else ""
+    said = _said(error, arguments)
+    return f"{said}{'' if said.endswith('?') else '.'}{hint}"
+
+
+def _said(error: Any, arguments: Sequence[str]) -> str:
+    said: str = error.format_message().replace("Value error, ", "").rstrip(".")
+    if "unexpected extra argument" in said:
+        return f"{said}; put a text of several words in quotes"
+    wrong = getattr(error, "option_name", None)
+    if wrong is not None:
+        near = get_close_matches(wrong, getattr(error, "possibilities", None) or (), n=1, cutoff=0)
+        return f"No such option: {wrong}" + (f". Did you mean {near[0]}?" if near else "")
+    names = getattr(getattr(error, "param", None), "opts", ())
+    given = [value for name, value in pairwise(arguments) if name in names]
+    if given and repr(given[-1]) not in said:
+        said += f", not {given[-1]!r}"
+    return said

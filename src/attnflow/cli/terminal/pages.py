@@ -1,0 +1,35 @@
+"""Pages of Markdown: as they are into files and pipes, laid out for people in a terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import typer
+
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+)\)\n?")
+
+
+def show_page(page: str) -> None:
+    """Print a page; in a terminal, pictures are named by where they lie."""
+    if not sys.stdout.isatty():
+        typer.echo(page)
+        return
+    from rich.console import Console, Group, RenderableType
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    plain = Theme(
+        {"markdown.code": "none", "markdown.table.header": "bold", "markdown.table.border": "dim"}
+    )
+    parts: list[RenderableType] = []
+    shown = _PICTURE.sub(r"- `\1`\n", page)
+    for block in filter(str.strip, re.split(r"(?m)^(?=#)", shown)):
+        title, _, rest = block.partition("\n") if block.startswith("#") else ("", "", block)
+        if title:
+            parts.append(f"[bold]{title.lstrip('# ')}[/]")
+        if rest.strip():
+            parts.append(Markdown(rest.strip()))
+        if not rest.rstrip().endswith("|"):  # a table brings its own empty line
+            parts.append("")
+    Console(highlight=False, theme=plain).print(Group(*parts))
