@@ -51,7 +51,7 @@ def _read(path: Path, conditions: Mapping[str, Any]) -> Any:
     if known["conditions"] != conditions:
         msg = (
             f"{path} was made with {known['conditions']}, not {dict(conditions)}: choose another "
-            "folder with --out, or remove the file to make it anew"
+            "folder with --output, or remove the file to make it anew"
         )
         raise InputError(msg)
     return known["result"]
