@@ -141,6 +141,11 @@ def test_words_sum_keys_and_average_queries():
         made(word_ids=None).words()
 
 
+def test_words_average_ratios_to_chance():
+    found = made(options={"correction": "uniform"}, scores=np.ones((2, 5, 5)))
+    assert np.array_equal(found.words().scores, np.ones((2, 4, 4)))
+
+
 def test_words_keep_single_heads():
     found = made(scores=np.random.default_rng(0).random((2, 3, 5, 5)))
     assert found.words().scores.shape == (2, 3, 4, 4)

@@ -53,6 +53,7 @@ def models(classifier):
     return {
         "tiny/verbs": classifier,
         "tiny/gpt2": load_model((_named(tiny.build("gpt2"), "tiny/gpt2"), tiny.plain())),
+        "tiny/pieces": load_model((_named(tiny.build("gpt2"), "tiny/pieces"), tiny.word_piece())),
         "tiny/t5": load_model((_named(tiny.build("t5"), "tiny/t5"), tiny.word_piece())),
         "tiny/vit": load_model((_named(tiny.build("vit"), "tiny/vit"), processor)),
         "tiny/long": load_model(

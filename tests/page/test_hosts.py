@@ -97,6 +97,14 @@ def test_a_causal_model_says_what_its_scores_mean(tab, address, models):
     assert tab.locator(".token.asked").text_content() == "cabinet"
 
 
+def test_a_causal_models_words_average_their_tokens(tab, address, models):
+    open_at(tab, address, model="tiny/pieces", text="the old cats playing")
+    words = attnflow.explain("the old cats playing", models["tiny/pieces"]).words()
+    assert words.tokens == ("[CLS]", "the", "old", "cats", "playing", "[SEP]")
+    tab.check("#words")
+    np.testing.assert_allclose(strip(tab), words.values, atol=1e-6)
+
+
 def test_an_encoder_decoder_shows_both_sides(tab, address, models):
     open_at(tab, address, model="tiny/t5", text="the keys to the cabinet", target="the key")
     of = attnflow.explain("the keys to the cabinet", models["tiny/t5"], target="the key")

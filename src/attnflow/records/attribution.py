@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -151,12 +151,16 @@ class Attribution:
     def words(self) -> Attribution:
         """The same scores for words: summed over a word's tokens, averaged over its positions.
 
+        Under the correction ``"uniform"``, whose scores are ratios to chance, they are averaged
+        over a word's tokens, so that 1 still means "as by chance" for a word of many tokens.
         Special tokens stay as they are. Only positions that were computed are averaged: ask with
         ``query="all"`` for the mean over all tokens of a word.
         """
         if self.word_ids is None:
             msg = "this attribution knows no words: its tokenizer gave no offsets in the text"
             raise InputError(msg)
+        from attnflow.records.words import merge_words
+
         return merge_words(self)
 
     def patches(self, layer: int | None = None, query: int | None = None) -> FloatArray:
@@ -246,45 +250,6 @@ class Attribution:
 
     def __reduce__(self) -> tuple[Any, ...]:  # options are read-only views, which pickle refuses
         return (Attribution.from_dict, (self.to_dict(),))
-
-
-def merge_words(of: Attribution) -> Attribution:
-    """Sum keys and average queries over the tokens of each word."""
-    groups: list[list[int]] = []
-    names: list[str] = []
-    last: int | None = None
-    for token, word in enumerate(of.word_ids or ()):
-        if word is None or word != last:
-            groups.append([])
-            names.append(of.tokens[token] if word is None else of.word_texts[word])
-        groups[-1].append(token)
-        last = word
-    special = [(of.word_ids or ())[group[0]] is None for group in groups]
-    texts = [name for name, alone in zip(names, special, strict=True) if not alone]
-    count = iter(range(len(texts)))
-    numbers = [None if alone else next(count) for alone in special]
-    home = {token: number for number, group in enumerate(groups) for token in group}
-    queries = sorted({home[query] for query in of.queries})
-    keys = np.stack([of.scores[..., group].sum(-1) for group in groups], axis=-1)
-    rows = [[i for i, q in enumerate(of.queries) if home[q] == word] for word in queries]
-    return replace(
-        of,
-        tokens=tuple(names),
-        scores=np.stack([keys[..., row, :].mean(-2) for row in rows], axis=-2),
-        queries=tuple(queries),
-        query=home[of.query],
-        prediction=_moved(of.prediction, home),
-        word_ids=tuple(numbers),
-        word_texts=tuple(texts),
-        segments=None if of.segments is None else tuple(of.segments[g[0]] for g in groups),
-        options={**of.options, "words": True},
-    )
-
-
-def _moved(prediction: Prediction | None, home: Mapping[int, int]) -> Prediction | None:
-    if prediction is None or prediction.position is None:
-        return prediction
-    return replace(prediction, position=home[prediction.position])
 
 
 def _require(name: str, value: int, allowed: tuple[int, ...]) -> None:

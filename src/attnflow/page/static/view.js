@@ -101,11 +101,12 @@ export class View {
   // Groups of tokens that are shown as one: words, or every token alone.
   units(asWords) {
     const { words, labels } = this.data;
-    if (!asWords || !words) return labels.map((label, at) => ({ label, tokens: [at] }));
+    if (!asWords || !words) return labels.map((label, at) => ({ label, tokens: [at], mean: false }));
+    const mean = this.data.options.correction === "uniform";
     const units = [];
     let last = null;
     words.of.forEach((word, at) => {
-      if (word === null || word !== last) units.push({ label: word === null ? labels[at] : words.texts[word], tokens: [] });
+      if (word === null || word !== last) units.push({ label: word === null ? labels[at] : words.texts[word], tokens: [], mean });
       units.at(-1).tokens.push(at);
       last = word;
     });
@@ -113,8 +114,11 @@ export class View {
   }
 }
 
-// A word's score is the sum over its tokens.
-export const unitScores = (units, row) => units.map(({ tokens }) => tokens.reduce((sum, at) => sum + row[at], 0));
+// A word's score is the sum over its tokens; of ratios to chance it is their mean.
+export const unitScores = (units, row) => units.map(({ tokens, mean }) => {
+  const sum = tokens.reduce((total, at) => total + row[at], 0);
+  return mean ? sum / tokens.length : sum;
+});
 
 // What the deepest colour stands for: the highest score of any token but the one that asks, whose
 // residual connection to itself would leave all others pale.
