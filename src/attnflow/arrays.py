@@ -45,6 +45,20 @@ def to_numpy(array: Array) -> Any:
     return array.detach().cpu().double().numpy() if is_tensor(array) else double(array)
 
 
+def on_cpu(array: Array) -> bool:
+    """Whether NumPy can read the array where it is."""
+    return not is_tensor(array) or array.device.type == "cpu"
+
+
+def contiguous(array: Array) -> Any:
+    """An array of the CPU as NumPy, row after row, in float32 or float64; a copy only if needed."""
+    single = precision(array) == "float32"
+    if is_tensor(array):
+        array = array.detach()
+        array = (array if single else array.double()).numpy()
+    return np.ascontiguousarray(array, dtype=np.float32 if single else np.float64)
+
+
 def like(values: Array, original: Array) -> Array:
     """The values with the kind, precision and device of the original."""
     if is_tensor(original):

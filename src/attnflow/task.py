@@ -23,7 +23,6 @@ class Task:
 
     def __call__(self, layers: tuple[Array, ...]) -> Answer:
         """Answer for layers of ``[…, head, query, key]``, checking them first."""
-        for number, layer in enumerate(layers):
-            check_probabilities(layer, number)
+        check_probabilities(layers)
         graph = EDGES[self.edges](AttentionRecord(layers), self.options)
         return METHODS[self.method](graph, self.question, self.effort)

@@ -99,8 +99,7 @@ def trace(  # noqa: PLR0913 - one keyword an option, the same words as everywher
     if head is not None and layers[0].ndim == 2:
         msg = f"head={head} needs attention with a head axis; here the heads are already fused"
         raise InputError(msg)
-    for number, values in enumerate(layers):
-        check_probabilities(values, number)
+    check_probabilities(layers)
     options = EdgeOptions(residual, heads if head is None else "each", discard)
     graph = EDGES["attention"](AttentionRecord(layers), options)
     (at,), (of,), (to,) = question.layers, question.queries, question.keys

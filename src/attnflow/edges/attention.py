@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.arrays import double, empty, is_tensor, namespace
+import numpy as np
+
+from attnflow.arrays import contiguous, double, empty, is_tensor, namespace, on_cpu
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.errors import InputError
-from attnflow.records import Array, AttentionRecord, LayeredGraph
+from attnflow.records import Array, AttentionRecord, FloatArray, LayeredGraph
 
 
 def attention_edges(record: AttentionRecord, options: EdgeOptions) -> LayeredGraph:
@@ -15,15 +17,28 @@ def attention_edges(record: AttentionRecord, options: EdgeOptions) -> LayeredGra
 
     Axes before ``head`` (a batch) are carried along.
     """
-    weights = _edges([fuse_heads(layer, options.heads) for layer in record.layers], options)
+    layers = [layer[None] if layer.ndim == 2 else layer for layer in record.layers]
+    if on_cpu(layers[0]) and not options.discard and options.heads not in ("max", "min", "each"):
+        return LayeredGraph(_in_one_pass(layers, options))
+    weights = _edges([fuse_heads(layer, options.heads) for layer in layers], options)
     if options.heads != "each":
         return LayeredGraph(weights)
-    return LayeredGraph(weights, _edges([double(layer) for layer in record.layers], options))
+    return LayeredGraph(weights, _edges([double(layer) for layer in layers], options))
+
+
+def _in_one_pass(layers: Sequence[Array], options: EdgeOptions) -> FloatArray:
+    """The weighted mean of heads and what follows it, compiled."""
+    from attnflow.kernels.rows import fuse_rows  # numba takes its time
+
+    *batch, count, size, _ = layers[0].shape
+    weights = _head_weights(count, options.heads)
+    heads = np.array([weights.get(head, 0.0) for head in range(count)])
+    flat = [contiguous(layer).reshape(-1, count, size, size) for layer in layers]
+    return fuse_rows(flat, heads, options.residual).reshape(len(layers), *batch, size, size)
 
 
 def fuse_heads(layer: Array, heads: Heads) -> Array:
-    """``[…, head, query, key]`` → ``[…, query, key]`` in float64; ``[query, key]`` has one head."""
-    layer = layer[None] if layer.ndim == 2 else layer
+    """``[…, head, query, key]`` → ``[…, query, key]`` in float64."""
     if layer.shape[-3] == 1 and heads != "each":
         _head_weights(1, heads)
         return double(layer[..., 0, :, :])

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.arrays import HALF_PRECISIONS, check_float, double, namespace, precision
+from attnflow.arrays import (
+    HALF_PRECISIONS,
+    check_float,
+    contiguous,
+    double,
+    namespace,
+    on_cpu,
+    precision,
+)
 from attnflow.errors import InputError
 from attnflow.records import Array
 
@@ -47,10 +55,23 @@ def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:
     return layers
 
 
-def check_probabilities(layer: Array, number: int) -> None:
+def check_probabilities(layers: Sequence[Array]) -> None:
     """Refuse NaN, infinities, negative weights and rows that do not sum to 1, naming the place."""
-    half = precision(layer) in HALF_PRECISIONS
+    half = precision(layers[0]) in HALF_PRECISIONS
     tolerance = HALF_ROW_SUM_TOLERANCE if half else ROW_SUM_TOLERANCE
+    if on_cpu(layers[0]):
+        from attnflow.kernels.rows import are_sound  # numba takes its time
+
+        flat = [contiguous(layer).reshape(-1, layer.shape[-1]) for layer in layers]
+        sound = are_sound(flat, tolerance)
+    else:
+        sound = [False] * len(layers)
+    for number, layer in enumerate(layers):
+        if not sound[number]:
+            _check_layer(layer, number, tolerance)
+
+
+def _check_layer(layer: Array, number: int, tolerance: float) -> None:
     sums = double(layer).sum(-1)
     if layer.min() >= 0 and abs(sums - 1).max() <= tolerance:  # false for NaN and infinities too
         return

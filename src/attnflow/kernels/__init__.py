@@ -1,1 +1,1 @@
-"""Maximum flow on arrays, compiled with numba. `cpu` is the way in; see docs/flow.md."""
+"""Compiled with numba: `cpu` solves maximum flows (docs/flow.md), `rows` prepares their edges."""

@@ -1,0 +1,86 @@
+"""The compiled passes over rows against the formula, for every kind and layout of memory."""
+
+import numpy as np
+import pytest
+import torch
+
+import attention as some
+import oracle
+from attnflow.edges import EdgeOptions, attention, attention_edges, checks
+from attnflow.errors import InputError
+from attnflow.kernels import rows
+from attnflow.records import AttentionRecord
+
+WEIGHTS = some.make("sparse", 3, 7, seed=1, heads=4)
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+LAYOUTS = {
+    "rows": lambda a: a,
+    "read only": read_only,
+    "columns": np.asfortranarray,
+    "every second": lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+    "float32": lambda a: a.astype(np.float32),
+    "float16": lambda a: a.astype(np.float16),
+    "tensor": torch.tensor,
+    "tensor on a tape": lambda a: torch.tensor(a, requires_grad=True),
+    "tensor in columns": lambda a: torch.tensor(a).transpose(-1, -2).contiguous().transpose(-1, -2),
+    "bfloat16": lambda a: torch.tensor(a).bfloat16(),
+}
+
+
+@pytest.mark.parametrize("residual", [0.0, 0.3])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_edges_are_those_of_the_formula(layout, residual):
+    layers = LAYOUTS[layout](WEIGHTS)
+    seen = layers if isinstance(layers, np.ndarray) else layers.detach().double().numpy()
+    options = EdgeOptions(residual, [0.1, 0.4, 0.2, 0.3])
+    found = attention_edges(AttentionRecord(tuple(layers)), options).weights
+    fused = np.einsum("h,lhqk->lqk", options.heads, seen.astype(np.float64))
+    np.testing.assert_allclose(found, oracle.edges(fused, residual), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
+def test_the_way_of_other_devices_gives_the_same(kind, monkeypatch):
+    record = AttentionRecord(tuple(kind(WEIGHTS)))
+    expected = attention_edges(record, EdgeOptions()).weights
+    monkeypatch.setattr(attention, "on_cpu", lambda _: False)
+    found = attention_edges(record, EdgeOptions()).weights
+    assert isinstance(found, type(record.layers[0]))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+
+
+def test_a_row_of_zeros_stays_one():
+    layer = some.make("dense", 1, 3, seed=0)
+    layer[0, 1] = 0
+    found = attention_edges(AttentionRecord(tuple(layer)), EdgeOptions(residual=0.0)).weights
+    np.testing.assert_array_equal(found[0, 1], np.zeros(3))
+
+
+def test_threads_change_nothing(monkeypatch):
+    def both():
+        checked = rows.are_sound([layer.reshape(-1, 7) for layer in WEIGHTS], 1e-9)
+        return checked, rows.fuse_rows([layer[None] for layer in WEIGHTS], np.full(4, 0.25), 0.5)
+
+    alone = both()
+    monkeypatch.setattr(rows, "WORTH_THREADS", 0)
+    together = both()
+    assert alone[0] == together[0] == [True] * 3
+    np.testing.assert_array_equal(alone[1], together[1])
+
+
+@pytest.mark.parametrize("value", [-1e-3, float("nan"), float("inf"), 0.9])
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
+@pytest.mark.parametrize("here", [True, False])
+def test_unsound_rows_are_refused_everywhere(value, kind, here, monkeypatch):
+    monkeypatch.setattr(checks, "on_cpu", lambda _: here)
+    layers = WEIGHTS.copy()
+    checks.check_probabilities(kind(layers))
+    layers[2, 1, 6, 5] = value
+    with pytest.raises(InputError, match=r"attention\[2\] at \[1, 6(, 5)?\] is"):
+        checks.check_probabilities(kind(layers))
