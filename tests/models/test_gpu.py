@@ -13,12 +13,13 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", ["bert", "llama"])
-def test_text_models(name, attention, precision):
+@pytest.mark.parametrize("method", ["rollout", "flow"])
+def test_text_models(method, name, attention, precision):
     tokenizer = tiny.word_piece() if name == "bert" else tiny.plain()
     texts = [tiny.TEXT, "the cat"]
     model = tiny.build(name, attention).to(precision)
-    expected = attnflow.explain(texts, (model, tokenizer), method="rollout")
-    found = attnflow.explain(texts, (model.to("cuda"), tokenizer), method="rollout")
+    expected = attnflow.explain(texts, (model, tokenizer), method=method)
+    found = attnflow.explain(texts, (model.to("cuda"), tokenizer), method=method)
     tolerance = 1e-5 if precision == torch.float32 else 2e-2
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, rtol=tolerance, atol=tolerance)
