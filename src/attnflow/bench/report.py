@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
-import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from attnflow.bench import cases
+from attnflow.kernels.threads import cores
 from attnflow.writing import check_target
 
 PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")
@@ -39,18 +39,17 @@ def run(
 
 
 def _head() -> str:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return f"""# How fast attention flow is
 
 Written by `attnflow bench -o docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it
-to repeat everything here. attnflow uses all {cores} cores, the libraries one thread each. All solve
+to repeat everything here. attnflow uses all {cores()} cores, the libraries one thread each. All solve
 the same maximum-flow problems in the same run, and their values are compared. Only solving is
 timed: the libraries' graphs are built beforehand. Where a library would take long it solves a
 random sample of the pairs, and its time is scaled to all of them. *Real* is all-MiniLM-L6-v2's
 attention on a text of our own, *random* a Dirichlet distribution. Times are the best of several.
 
-Machine: {cores} cores of {_processor()}. Python {platform.python_version()}, {versions}.
+Machine: {cores()} cores of {_processor()}. Python {platform.python_version()}, {versions}.
 """
 
 

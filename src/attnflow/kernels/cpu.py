@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from attnflow.errors import InputError
 from attnflow.kernels.network import LongArray, make_network
 from attnflow.kernels.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND, solve_sinks
+from attnflow.kernels.threads import cores
 from attnflow.progress import progress_bar
 from attnflow.records import FloatArray
 
@@ -75,11 +75,7 @@ def max_flows(
 
 def _threads(asked: int | None) -> int:
     if asked is None:
-        return (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
+        return cores()
     if asked < 1:
         msg = f"threads={asked} must be at least 1, or None for one a core"
         raise InputError(msg)

@@ -5,7 +5,6 @@ What NumPy does in a dozen passes and copies is done here while a row is in the 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import njit
 
+from attnflow.kernels.threads import cores
 from attnflow.records import FloatArray
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def fuse_rows(layers: Sequence[Any], heads: FloatArray, residual: float) -> Floa
 
 def _each(layers: Sequence[Any], work: Callable[[int], T]) -> list[T]:
     """The work of every layer by its number, in threads where that pays."""
-    threads = min(len(layers), os.cpu_count() or 1)
+    threads = min(len(layers), cores())
     if threads < 2 or layers[0].size * len(layers) < WORTH_THREADS:
         return [work(number) for number in range(len(layers))]
     with ThreadPoolExecutor(threads) as pool:
@@ -53,7 +53,7 @@ def _each(layers: Sequence[Any], work: Callable[[int], T]) -> list[T]:
 def _is_sound(rows: Any, tolerance: float) -> bool:
     for number in range(rows.shape[0]):
         row = rows[number]
-        total, negative = 0.0, False
+        total, negative = 0.0, np.bool_(False)
         for key in range(row.shape[0]):
             value = np.float64(row[key])
             total += value

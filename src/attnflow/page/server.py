@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -17,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 import attnflow
 from attnflow.errors import AttnflowError, InputError
+from attnflow.kernels.threads import cores
 from attnflow.page import requests as asked
 from attnflow.page.desk import EXAMPLE, Desk
 from attnflow.page.document import SERVED, model_name, view_of
@@ -160,7 +160,7 @@ def serve(
 
 def _threads(limits: Limits) -> int:
     """How many threads one request may use: as many as leave each worker its share of the cores."""
-    return max(1, (os.cpu_count() or 1) // limits.workers)
+    return max(1, cores() // limits.workers)
 
 
 def warm_up(adapters: Sequence[Adapter]) -> None:
