@@ -43,8 +43,8 @@ def _head() -> str:
     return f"""# How fast attention flow is
 
 Written by `attnflow bench -o docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it
-to repeat everything here. attnflow uses all {cores()} cores, the libraries one thread each. All solve
-the same maximum-flow problems in the same run, and their values are compared. Only solving is
+to repeat everything here. attnflow uses all {cores()} cores, the libraries one thread each. All
+solve the same maximum-flow problems in the same run, and their values are compared. Only solving is
 timed: the libraries' graphs are built beforehand. Where a library would take long it solves a
 random sample of the pairs, and its time is scaled to all of them. *Real* is all-MiniLM-L6-v2's
 attention on a text of our own, *random* a Dirichlet distribution. Times are the best of several.

@@ -53,11 +53,11 @@ def _each(layers: Sequence[Any], work: Callable[[int], T]) -> list[T]:
 def _is_sound(rows: Any, tolerance: float) -> bool:
     for number in range(rows.shape[0]):
         row = rows[number]
-        total, negative = 0.0, np.bool_(False)
+        total, negative = 0.0, False
         for key in range(row.shape[0]):
             value = np.float64(row[key])
             total += value
-            negative |= value < 0.0
+            negative |= bool(value < 0.0)
         if negative or not abs(total - 1.0) <= tolerance:
             return False
     return True
