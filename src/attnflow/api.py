@@ -38,6 +38,7 @@ def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about tex
     discard: float = 0.0,
     correction: str | None = "auto",
     normalize: bool = False,
+    words: bool = False,
     target: str | None = None,
     truncate: bool = False,
     batch_size: int = 16,
@@ -61,6 +62,8 @@ def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about tex
         correction: For causal decoders, how to correct for the receptive field: ``"uniform"``,
             ``"visible"``, ``"sink"``, ``None`` for the plain method, or ``"auto"`` for the default.
         normalize: Divide each position's scores by their sum.
+        words: Words for tokens: edges to a word are those to all its tokens, and flow is the
+            maximum flow to the whole word, which the sum over its tokens would exceed.
         target: For encoder–decoder models the target text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
         batch_size: How many texts run through the model together.
@@ -73,7 +76,16 @@ def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about tex
         'plural'
     """
     plan = Plan(
-        method, layer, query, residual, heads, discard, correction, normalize, Effort(threads)
+        method,
+        layer,
+        query,
+        residual,
+        heads,
+        discard,
+        correction,
+        normalize,
+        words,
+        Effort(threads),
     )
     single = not isinstance(text, list | tuple)
     given = {"truncate": truncate} if target is None else {"truncate": truncate, "target": target}

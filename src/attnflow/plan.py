@@ -15,11 +15,12 @@ from attnflow.errors import InputError
 from attnflow.methods import METHODS, Answer, Effort
 from attnflow.question import Question
 from attnflow.records import AttentionRecord, Attribution, FloatArray
+from attnflow.records.words import Groups, merge_words, word_groups
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnflow.models.reading import Adapter, Query, Reading, Wish
+    from attnflow.models.reading import Adapter, Query, Reading, Tokens, Wish
 
 RESIDUAL = {"raw": 0.0}  # the paper's raw attention has no residual; the other methods have 0.5
 CAUSAL_DEFAULT = "uniform"
@@ -38,6 +39,7 @@ class Plan:
     discard: float = 0.0
     correction: str | None = "auto"
     normalize: bool = False
+    words: bool = False
     effort: Effort = Effort()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
@@ -91,15 +93,16 @@ class Plan:
         steps = record.steps
         everywhere = self.query == "all" or self.method in WHOLE_MAPS
         queries = tuple(range(size)) if everywhere else (reading.query,)
-        question = Question(steps, queries, tuple(range(size)))
+        tokens = reading.tokens
+        groups = _words(tokens, adapter) if self.words else None
+        question = Question(steps, queries, tuple(range(size)), groups=groups)
         answer = self.answer(record, question)
         scores = to_numpy(answer.scores)
         if self.normalize:
             scores = _ratio(scores, scores.sum(-1, keepdims=True))
-        tokens = reading.tokens
-        return Attribution(
+        found = Attribution(
             tokens=tokens.names,
-            scores=scores,
+            scores=scores if groups is None else _spread(scores, groups),
             layers=tuple(range(1, len(steps) + 1)),
             queries=queries,
             layer=self.layer_in(len(steps)),
@@ -115,6 +118,7 @@ class Plan:
             segments=tokens.segments,
             grid=tokens.grid,
         )
+        return found if groups is None else merge_words(found, scores)
 
     def correction_for(self, record: AttentionRecord) -> str | None:
         """The correction that this record gets; ``None`` is the plain method."""
@@ -158,6 +162,18 @@ class Plan:
             "normalize": self.normalize,
             **({} if target is None else {"target": target}),
         }
+
+
+def _words(tokens: Tokens, adapter: Adapter) -> Groups:
+    if tokens.word_ids is None:
+        msg = f"{adapter.name} knows no words: its tokenizer gave no offsets in the text"
+        raise InputError(msg)
+    return word_groups(tokens.word_ids)
+
+
+def _spread(scores: FloatArray, groups: Groups) -> FloatArray:
+    """Every token with its word's score."""
+    return np.repeat(scores, [len(group) for group in groups], axis=-1)
 
 
 def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:

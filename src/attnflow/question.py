@@ -16,12 +16,15 @@ class Question:
     """The positions that ask, ``layers`` × ``queries``, and the ``keys`` of ``to_layer`` they mean.
 
     Layers are numbered 1 … depth, 0 is the input; all numbers here are resolved: none is negative.
+    With ``groups`` the keys are those of the groups, one after the other, and each group is one
+    key: a word that was cut into tokens.
     """
 
     layers: tuple[int, ...]
     queries: tuple[int, ...]
     keys: tuple[int, ...]
     to_layer: int = 0
+    groups: tuple[tuple[int, ...], ...] | None = None
 
 
 def ask(

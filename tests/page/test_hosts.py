@@ -97,9 +97,9 @@ def test_a_causal_model_says_what_its_scores_mean(tab, address, models):
     assert tab.locator(".token.asked").text_content() == "cabinet"
 
 
-def test_a_causal_models_words_average_their_tokens(tab, address, models):
+def test_a_causal_models_words(tab, address, models):
     open_at(tab, address, model="tiny/pieces", text="the old cats playing")
-    words = attnflow.explain("the old cats playing", models["tiny/pieces"]).words()
+    words = attnflow.explain("the old cats playing", models["tiny/pieces"], words=True)
     assert words.tokens == ("[CLS]", "the", "old", "cats", "playing", "[SEP]")
     tab.check("#words")
     np.testing.assert_allclose(strip(tab), words.values, atol=1e-6)

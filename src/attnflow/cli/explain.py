@@ -116,13 +116,12 @@ def explained(
 
     given = {"truncate": asked["truncate"]}
     question = {name: value for name, value in asked.items() if name not in given}
-    plans = [Plan(str(method), **question) for method in methods or options.Method]
+    plans = [Plan(str(name), words=words, **question) for name in methods or options.Method]
     with busy("loading the model"):
         loaded = attnflow.load_model(model)
     progress = sys.stderr.isatty() and len(texts) >= MANY
     with nullcontext() if progress else busy("explaining"):
-        results = attribute(texts, loaded, plans, given, progress=progress)
-    return [[item.words() for item in row] for row in results] if words else results
+        return attribute(texts, loaded, plans, given, progress=progress)
 
 
 def show(attributions: Sequence[Attribution], console: Console, top: int) -> None:

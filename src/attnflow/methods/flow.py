@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,8 @@ def flow(graph: LayeredGraph, question: Question, effort: Effort) -> Answer:
         answers = [flow(item, question, effort) for item in _items(graph)]
         scores = np.stack([answer.scores for answer in answers], axis=1)
         return Answer(scores, merge_statistics([answer.statistics for answer in answers]))
+    if question.groups is not None:
+        return _to_groups(graph, question, question.groups, effort)
     from attnflow.kernels.cpu import Sources, max_flows
 
     weights = np.ascontiguousarray(to_numpy(graph.weights)[question.to_layer :])
@@ -34,6 +37,22 @@ def flow(graph: LayeredGraph, question: Question, effort: Effort) -> Answer:
     )
     scores = values.reshape(*edges.shape[:3], len(question.keys))
     return Answer(scores[:, 0] if graph.heads is None else scores, statistics)
+
+
+def _to_groups(
+    graph: LayeredGraph, question: Question, groups: Sequence[Sequence[int]], effort: Effort
+) -> Answer:
+    """The maximum flow to each group of keys: all edges to the group are led to its first key."""
+    bottom = question.to_layer
+    weights = to_numpy(graph.weights).copy()
+    heads = None if graph.heads is None else to_numpy(graph.heads).copy()
+    for last in (weights, heads):
+        if last is not None:
+            led = np.stack([last[bottom][..., list(group)].sum(-1) for group in groups], -1)
+            last[bottom] = 0
+            last[bottom][..., [group[0] for group in groups]] = led
+    firsts = tuple(group[0] for group in groups)
+    return flow(LayeredGraph(weights, heads), replace(question, keys=firsts, groups=None), effort)
 
 
 def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:

@@ -140,21 +140,26 @@ def scores_of(
     study: Study, method: str, layers: Sequence[int], queries: Sequence[int], check: Check = go_on
 ) -> Scores:
     """Scores of chosen layers and positions, packed."""
-    values = study.scores(method, layers, queries, check)
-    return {
+    found: Scores = {
         "method": method,
         "layers": list(layers),
         "queries": list(queries),
-        "values": pack(values),
+        "values": pack(study.scores(method, layers, queries, check)),
     }
+    if study.splits_words:
+        found["words"] = pack(study.scores(method, layers, queries, check, words=True))
+    return found
 
 
 def heads_of(
     study: Study, method: str, layers: Sequence[int], query: int, check: Check = go_on
 ) -> HeadScores:
     """Scores of single heads, packed."""
-    values = study.head_scores(method, layers, query, check)
-    return {"method": method, "layers": list(layers), "query": query, "values": pack(values)}
+    values = pack(study.head_scores(method, layers, query, check))
+    found: HeadScores = {"method": method, "layers": list(layers), "query": query, "values": values}
+    if study.splits_words:
+        found["words"] = pack(study.head_scores(method, layers, query, check, words=True))
+    return found
 
 
 def first_key(

@@ -58,21 +58,26 @@ class Trace(TypedDict):
 
 
 class Scores(TypedDict):
-    """``values`` are ``[layer, query, key]`` for these layers and queries."""
+    """``values`` are ``[layer, query, key]`` for these layers and queries.
+
+    ``words`` are the same with words for keys, where a word has several tokens.
+    """
 
     method: str
     layers: list[int]
     queries: list[int]
     values: Array
+    words: NotRequired[Array]
 
 
 class HeadScores(TypedDict):
-    """``values`` are ``[layer, head, key]`` for one query."""
+    """``values`` are ``[layer, head, key]`` for one query, ``words`` as for `Scores`."""
 
     method: str
     layers: list[int]
     query: int
     values: Array
+    words: NotRequired[Array]
 
 
 class Blanked(TypedDict):

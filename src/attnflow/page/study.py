@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from attnflow.methods import METHODS, Effort
 from attnflow.plan import Plan
 from attnflow.question import Question
 from attnflow.records import AttentionRecord, FloatArray, LayeredGraph, Prediction
+from attnflow.records.words import Groups, word_groups
 
 if TYPE_CHECKING:
     from attnflow.models.reading import Adapter, Query, Reading
@@ -104,16 +105,35 @@ class Study:
         layers: Sequence[int],
         queries: Sequence[int],
         check: Check = go_on,
+        *,
+        words: bool = False,
     ) -> FloatArray:
         """``[layer, query, key]``: what `attnflow.explain` gives, for some layers and positions."""
-        return self._asked(self.choices.plan(method), self.fused, layers, queries, check)
+        plan = replace(self.choices.plan(method), words=words)
+        return self._asked(plan, self.fused, layers, queries, check)
 
     def head_scores(
-        self, method: str, layers: Sequence[int], query: int, check: Check = go_on
+        self,
+        method: str,
+        layers: Sequence[int],
+        query: int,
+        check: Check = go_on,
+        *,
+        words: bool = False,
     ) -> FloatArray:
         """``[layer, head, key]``: single heads on top of the merged layers below (App. A.1)."""
-        plan = self.choices.plan(method, "each")
+        plan = replace(self.choices.plan(method, "each"), words=words)
         return self._asked(plan, self.reading.record, layers, (query,), check)[:, :, 0]
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The tokens of each word."""
+        return word_groups(self.reading.tokens.word_ids or [None] * self.size)
+
+    @property
+    def splits_words(self) -> bool:
+        """Whether a word has several tokens."""
+        return len(self.groups) < self.size
 
     def _asked(
         self,
@@ -126,23 +146,21 @@ class Study:
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
             self._require("query", query)
-        everything = tuple(range(self.size))
-        if plan.method != "flow":
-            answer = plan.answer(record, Question(steps, tuple(queries), everything))
-            return np.asarray(to_numpy(answer.scores))
-        parts = []
+        groups = self.groups if plan.words else tuple((at,) for at in range(self.size))
         sources = len(steps) * len(queries) * (self.heads if plan.heads == "each" else 1)
-        for keys in self._pieces(sources):
+        most = len(groups) if plan.method != "flow" else self._at_once(sources)
+        parts = []
+        for start in range(0, len(groups), most):
             check()
-            answer = plan.answer(record, Question(steps, tuple(queries), keys))
-            parts.append(to_numpy(answer.scores))
+            part = groups[start : start + most]
+            keys = tuple(key for group in part for key in group)
+            asked = Question(steps, tuple(queries), keys, groups=part if plan.words else None)
+            parts.append(to_numpy(plan.answer(record, asked).scores))
         return np.concatenate(parts, axis=-1)
 
-    def _pieces(self, sources: int) -> Iterator[tuple[int, ...]]:
-        """The keys in pieces of work that are short whatever the size."""
-        most = max(1, PIECE // (sources * len(self.reading.record.layers) * self.size**2))
-        for start in range(0, self.size, most):
-            yield tuple(range(start, min(start + most, self.size)))
+    def _at_once(self, sources: int) -> int:
+        """How many sinks make a piece of work that is short whatever the size."""
+        return max(1, PIECE // (sources * len(self.reading.record.layers) * self.size**2))
 
     def step(self, layer: int) -> int:
         """The step of the graph at which a layer ends."""

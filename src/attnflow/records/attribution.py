@@ -152,7 +152,10 @@ class Attribution:
         """The same scores for words: summed over a word's tokens, averaged over its positions.
 
         Under the correction ``"uniform"``, whose scores are ratios to chance, they are averaged
-        over a word's tokens, so that 1 still means "as by chance" for a word of many tokens.
+        over a word's tokens, so that 1 still means "as by chance" for a word of many tokens. A
+        maximum flow to a word is less than the sum of flows to its tokens: for flow, ask
+        ``explain(…, words=True)``, which solves it.
+
         Special tokens stay as they are. Only positions that were computed are averaged: ask with
         ``query="all"`` for the mean over all tokens of a word.
         """

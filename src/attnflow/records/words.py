@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from attnflow.records.attribution import Attribution, Prediction
+from attnflow.records.kinds import FloatArray
+
+Groups = tuple[tuple[int, ...], ...]
 
 
-def merge_words(of: Attribution) -> Attribution:
-    """Sum keys (average them where they are ratios) and average queries over words' tokens."""
+def word_groups(word_ids: Sequence[int | None]) -> Groups:
+    """The tokens of each word, in order; a token that is of no word is alone."""
     groups: list[list[int]] = []
-    names: list[str] = []
     last: int | None = None
-    for token, word in enumerate(of.word_ids or ()):
+    for token, word in enumerate(word_ids):
         if word is None or word != last:
             groups.append([])
-            names.append(of.tokens[token] if word is None else of.word_texts[word])
         groups[-1].append(token)
         last = word
-    special = [(of.word_ids or ())[group[0]] is None for group in groups]
-    texts = [name for name, alone in zip(names, special, strict=True) if not alone]
+    return tuple(map(tuple, groups))
+
+
+def merge_words(of: Attribution, keys: FloatArray | None = None) -> Attribution:
+    """The attribution of words: queries are averaged over a word's tokens.
+
+    ``keys`` are the scores with words for keys; without them the tokens' scores are summed, or
+    averaged where they are ratios to chance.
+    """
+    word_ids = of.word_ids or ()
+    groups = word_groups(word_ids)
+    words = [word_ids[group[0]] for group in groups]
+    names = [
+        of.tokens[group[0]] if word is None else of.word_texts[word]
+        for group, word in zip(groups, words, strict=True)
+    ]
+    texts = [name for name, word in zip(names, words, strict=True) if word is not None]
     count = iter(range(len(texts)))
-    numbers = [None if alone else next(count) for alone in special]
+    numbers = [None if word is None else next(count) for word in words]
     home = {token: number for number, group in enumerate(groups) for token in group}
     queries = sorted({home[query] for query in of.queries})
-    gather = np.mean if of.options.get("correction") == "uniform" else np.sum
-    keys = np.stack([gather(of.scores[..., group], -1) for group in groups], axis=-1)
+    if keys is None:
+        gather = np.mean if of.options.get("correction") == "uniform" else np.sum
+        keys = np.stack([gather(of.scores[..., list(group)], -1) for group in groups], axis=-1)
     rows = [[i for i, q in enumerate(of.queries) if home[q] == word] for word in queries]
     return replace(
         of,

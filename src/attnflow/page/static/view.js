@@ -33,25 +33,18 @@ export class View {
     return Math.min(...[...this.scores.keys()].map((name) => Number(name.split("/")[1])));
   }
 
-  addScores({ method, layers, queries, values }) {
-    const array = unpack(values);
-    const [, count, keys] = array.shape;
+  addScores({ method, layers, queries, values, words }) {
+    const rows = rowsOf(values, words);
     layers.forEach((layer, l) => queries.forEach((query, q) => {
-      const start = (l * count + q) * keys;
-      this.scores.set(`${method}/${layer}/${query}`, array.values.subarray(start, start + keys));
+      this.scores.set(`${method}/${layer}/${query}`, rows[l * queries.length + q]);
     }));
   }
 
-  addHeads({ method, layers, query, values }) {
-    const array = unpack(values);
-    const [, heads, keys] = array.shape;
+  addHeads({ method, layers, query, values, words }) {
+    const rows = rowsOf(values, words);
+    const heads = rows.length / layers.length;
     layers.forEach((layer, l) => {
-      const rows = [];
-      for (let head = 0; head < heads; head += 1) {
-        const start = (l * heads + head) * keys;
-        rows.push(array.values.subarray(start, start + keys));
-      }
-      this.headScores.set(`${method}/${layer}/${query}`, rows);
+      this.headScores.set(`${method}/${layer}/${query}`, rows.slice(l * heads, (l + 1) * heads));
     });
   }
 
@@ -114,11 +107,24 @@ export class View {
   }
 }
 
-// A word's score is the sum over its tokens; of ratios to chance it is their mean.
-export const unitScores = (units, row) => units.map(({ tokens, mean }) => {
-  const sum = tokens.reduce((total, at) => total + row[at], 0);
-  return mean ? sum / tokens.length : sum;
-});
+// The rows of [a, b, key], each with its words' scores where the document has them.
+function rowsOf(values, words) {
+  const [tokens, merged] = [values, words].map((packed) => packed && unpack(packed));
+  const cut = (array, at) => array.values.subarray(at * array.shape[2], (at + 1) * array.shape[2]);
+  return Array.from({ length: tokens.shape[0] * tokens.shape[1] }, (_, at) => (
+    Object.assign(cut(tokens, at), { words: merged && cut(merged, at) })
+  ));
+}
+
+// A flow to a word is none of its tokens' flows, nor their sum: the library computes it. Of an
+// attribution alone, a word's score is the sum over its tokens; of ratios to chance, their mean.
+export const unitScores = (units, row) => {
+  if (row.words && units.length === row.words.length) return Array.from(row.words);
+  return units.map(({ tokens, mean }) => {
+    const sum = tokens.reduce((total, at) => total + row[at], 0);
+    return mean ? sum / tokens.length : sum;
+  });
+};
 
 // What the deepest colour stands for: the highest score of any token but the one that asks, whose
 // residual connection to itself would leave all others pale.
