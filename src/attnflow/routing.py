@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnflow.edges import EDGES, EdgeOptions
+from attnflow.edges.corrections import correct
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.models.positions import find
@@ -29,6 +30,8 @@ class Routes:
         trace: The flow: its value, routes and minimum cut.
         layer: The layer asked about, counted from 1.
         prediction: What the model said.
+        causal: Whether the model is a causal decoder: its flows favour the first tokens, for which
+            `explain` corrects, and routes do not.
     """
 
     text: str
@@ -37,6 +40,7 @@ class Routes:
     trace: FlowTrace
     layer: int
     prediction: Prediction | None = None
+    causal: bool = False
 
 
 def routes(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
@@ -49,6 +53,8 @@ def routes(  # noqa: PLR0913 - one keyword an option, the same words as everywhe
     heads: Heads = "mean",
     residual: float = 0.5,
     discard: float = 0.0,
+    correction: str | None = None,
+    target: str | None = None,
     truncate: bool = False,
 ) -> Routes:
     """Through which tokens of which layers a position's attention came to an input token.
@@ -56,31 +62,34 @@ def routes(  # noqa: PLR0913 - one keyword an option, the same words as everywhe
     Args:
         text: The text.
         model: As for `attnflow.explain`; so are ``layer``, ``query``, ``heads``, ``residual``,
-            ``discard`` and ``truncate``.
+            ``discard``, ``target`` and ``truncate``.
         to: The input token the flow goes to: its text or its position.
         layer: The layer the flow comes from.
         query: The position the flow comes from; ``None`` is where the model decides.
         heads: How heads are merged.
         residual: The share of the identity.
         discard: The ratio of smallest attention weights set to zero.
+        correction: For causal decoders, ``"visible"`` or ``"sink"``: they change the edges. The
+            default of `explain`, ``"uniform"``, divides flows by those of chance and changes none,
+            so that its routes are the plain ones.
+        target: For encoder–decoder models the target text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long.
-
-    The flow is the plain one: corrections for causal decoders rescale values and change no path.
     """
     if heads == "each":
         msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
         raise InputError(msg)
     from attnflow.models.loading import load_model
 
-    plan = Plan("flow", layer, query, residual, heads, discard, None)
+    plan = Plan("flow", layer, query, residual, heads, discard, correction)
     adapter = load_model(model)
     plan.layer_in(adapter.depth)
-    tokens = adapter.tokenize(text, truncate=truncate)
-    (reading,) = adapter.read([tokens], query, plan.wish())
-    names = reading.tokens.names
-    graph = EDGES["attention"](reading.record, EdgeOptions(residual, "mean", discard))
-    number = plan.layer_in(len(reading.record.steps))
-    found = trace_graph(
-        graph, reading.record.steps[number - 1], reading.query, find(to, names, name="to")
-    )
-    return Routes(tokens.text, adapter.name, names, found, number, reading.prediction)
+    given = {"truncate": truncate} if target is None else {"truncate": truncate, "target": target}
+    (reading,) = adapter.read([adapter.tokenize(text, **given)], query, plan.wish())
+    tokens, record = reading.tokens, reading.record
+    edges = correct(record, plan.correction_for(record))
+    graph = EDGES["attention"](edges, EdgeOptions(residual, "mean", discard))
+    number = plan.layer_in(len(record.steps))
+    sink = find(to, tokens.names, name="to")
+    found = trace_graph(graph, record.steps[number - 1], reading.query, sink)
+    about = (number, reading.prediction, record.causal)
+    return Routes(tokens.text, adapter.name, tokens.names, found, *about)
