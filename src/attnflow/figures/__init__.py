@@ -29,7 +29,7 @@ class Kind:
     """How a kind of figure is drawn, and how large one panel of it is, in inches."""
 
     draw: Callable[..., None]
-    size: Callable[[Attribution], tuple[float, float]]
+    size: Callable[..., tuple[float, float]]
     shares_rows: bool = True
 
 
@@ -73,7 +73,7 @@ def draw(
     if ax is None:
         from matplotlib import pyplot
 
-        wide, high = chosen.size(attribution)
+        wide, high = chosen.size(attribution, **options)
         _, ax = pyplot.subplots(
             figsize=(wide + 1.6, high + 0.9), layout="constrained", facecolor=colours.paper
         )

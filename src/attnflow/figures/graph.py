@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 STRONGEST = 2  # edges of each position: what still reads as lines and not as a smear
 STRONGEST_IN_FOCUS = 6
+WIDEST = 5.0  # inches: three panels of a deep model still fit a wide page
 
 
 def draw(
@@ -60,7 +61,7 @@ def _label(ax: Axes, attribution: Attribution, theme: Theme, threshold: float | 
     first = attribution.layers[0] - 1
     below = f"L{first}" if attribution.method == "raw" and first else "input"
     names = [below, *axes.layer_names(attribution)]
-    axes.columns(ax, names, theme.muted, every=axes.thinning(len(names), 10))
+    axes.columns(ax, names, theme.muted, [first, *attribution.layers])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     to = "to the layer below" if attribution.method == "raw" else "to input tokens"
     shown = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
@@ -93,7 +94,7 @@ class Lines:
 def nodes(ax: Axes, layers: int, tokens: int, theme: Theme) -> None:
     """A dot for every position of every layer."""
     x, y = np.meshgrid(np.arange(layers), np.arange(tokens))
-    dot = (Scale(tokens).row * 72 * 0.28) ** 2
+    dot = (min(Scale(tokens).row, WIDEST / layers) * 72 * 0.28) ** 2
     ax.scatter(x.ravel(), y.ravel(), s=dot, color=theme.rule, linewidths=0, zorder=1)
     ax.set_xlim(-0.25, layers - 0.75)
     ax.set_ylim(tokens - 0.5, -0.5)
@@ -130,8 +131,9 @@ def edges(ax: Axes, weights: FloatArray, queries: Sequence[int], lines: Lines) -
     )
 
 
-def size(attribution: Attribution) -> tuple[float, float]:
+def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without tokens and title."""
     tokens = len(attribution.tokens)
     wide = 0.4 if tokens <= 12 else 0.5
-    return max(2.0, wide * min(len(attribution.layers), 16)), max(1.2, Scale(tokens).height)
+    across = min(WIDEST, max(2.0, wide * len(attribution.layers)))
+    return across, max(1.2, Scale(tokens).height)

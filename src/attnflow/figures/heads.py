@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
 from attnflow.figures import axes
-from attnflow.figures.style import Scale, Theme
+from attnflow.figures.style import Theme
 from attnflow.records import Attribution
 
 if TYPE_CHECKING:
@@ -27,15 +27,13 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = Fal
         axes.write_values(ax, rows.T, mesh, theme)
     axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
     names = [f"H{head}" for head in range(len(rows))]
-    axes.columns(ax, names, theme.muted, every=axes.thinning(len(names)))
+    axes.columns(ax, names, theme.muted, range(len(names)))
     axes.colour_scale(ax, mesh, theme)
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
-    source = axes.label(attribution.tokens[attribution.query])
-    axes.note(ax, f"from {source} at layer {attribution.layer}", theme)
+    axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}"), theme)
     axes.bare(ax, theme)
 
 
-def size(attribution: Attribution) -> tuple[float, float]:
+def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without tokens and title."""
-    heads = attribution.scores.shape[1]
-    return max(1.7, 0.28 * min(heads, 16) + 0.5), Scale(len(attribution.tokens)).height
+    return axes.map_size(attribution.scores.shape[1], len(attribution.tokens), values=values)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
 from attnflow.figures import axes
-from attnflow.figures.style import Scale, Theme
+from attnflow.figures.style import Theme
 from attnflow.records import Attribution
 
 if TYPE_CHECKING:
@@ -37,18 +37,14 @@ def draw(
     if values:
         axes.write_values(ax, scores, mesh, theme)
     axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
-    axes.columns(
-        ax, axes.layer_names(attribution), theme.muted, every=axes.thinning(len(attribution.layers))
-    )
+    axes.columns(ax, axes.layer_names(attribution), theme.muted, attribution.layers)
     axes.colour_scale(ax, mesh, theme)
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     scale = ", colours per layer" if relative else ""
-    axes.note(ax, f"from {axes.label(attribution.tokens[attribution.query])}{scale}", theme)
+    axes.note(ax, axes.source(attribution, scale), theme)
     axes.bare(ax, theme)
 
 
-def size(attribution: Attribution) -> tuple[float, float]:
+def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without tokens and title."""
-    return max(1.7, 0.28 * min(len(attribution.layers), 16) + 0.5), Scale(
-        len(attribution.tokens)
-    ).height
+    return axes.map_size(len(attribution.layers), len(attribution.tokens), values=values)

@@ -38,8 +38,8 @@ def draw(
     if picture is None and Path(attribution.text).is_file():
         picture = attribution.text
     high, wide = grid.image
-    low = float(scores.min())
-    span = float(scores.max()) - low or 1.0
+    low, highest = float(scores.min()), float(scores.max())
+    span = highest - low or 1.0
     if picture is not None:
         grey = pixels(picture, grid.image)
         ax.imshow(grey, cmap="gray", vmin=0, vmax=1, extent=(0.0, wide, high, 0.0))
@@ -48,17 +48,16 @@ def draw(
         scores,
         cmap=theme.cmap if picture is None else "viridis",
         vmin=low,
-        vmax=low + span,
+        vmax=highest if highest > low else low + 1.0,
         extent=(left, right, bottom, top),
         interpolation="nearest",
         alpha=None if picture is None else strength * (0.05 + 0.95 * (scores - low) / span),
     )
     ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal", xticks=[], yticks=[])
-    ax.set_anchor("NW")  # beside its scale, which starts at the top
-    axes.colour_scale(ax, mesh, theme)
+    ax.set_anchor("NW")
+    axes.colour_scale(ax, mesh, theme, picture=size(attribution)[0])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
-    source = axes.label(attribution.tokens[attribution.query])
-    axes.note(ax, f"from {source} at layer {attribution.layer}", theme)
+    axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}"), theme)
     axes.bare(ax, theme)
 
 
@@ -81,7 +80,7 @@ def pixels(picture: Any, size: tuple[int, int]) -> FloatArray:
     return np.clip(scaled if scaled.ndim == 2 else scaled[..., :3].mean(-1), 0, 1)
 
 
-def size(attribution: Attribution) -> tuple[float, float]:
+def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without title."""
     high, wide = attribution.grid.image if attribution.grid else (1, 1)
     height = min(4.0, max(1.2, 2.4 * high / wide))

@@ -44,7 +44,9 @@ def compose(
     panels = [_panel(kind, attribution, theme, options) for attribution in attributions]
     if probabilities:
         height = panels[0].height
-        panels.insert(0, Panel(lambda ax: pronouns.bars(ax, probabilities, theme), 1.3, height))
+        wide = pronouns.BARS_WIDTH
+        bars = Panel(lambda ax: pronouns.bars(ax, probabilities, theme, height), wide, height)
+        panels.insert(0, bars)
     if trace is not None:
         tokens = attributions[-1].tokens
         wide, high = graph.size(attributions[-1])
@@ -53,7 +55,7 @@ def compose(
 
 
 def _panel(kind: Kind, attribution: Attribution, theme: Theme, options: dict[str, Any]) -> Panel:
-    wide, high = kind.size(attribution)
+    wide, high = kind.size(attribution, **options)
     labels = attribution.tokens if kind.shares_rows else ()
     return Panel(lambda ax: kind.draw(ax, attribution, theme, **options), wide, high, labels)
 

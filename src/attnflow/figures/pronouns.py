@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -17,6 +17,7 @@ from attnflow.records import Attribution
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BARS_WIDTH, TALLEST = 1.3, 2.2  # inches
 ACROSS = 26  # cells of names that fit below a panel side by side
 
 
@@ -47,18 +48,21 @@ def draw(
     names = axes.layer_names(attribution)[::-1]
     axes.name_ticks(ax.yaxis, names, theme.muted, 8)
     labels = [axes.label(attribution.tokens[place]) for place in places]
-    axes.columns(ax, labels, theme.ink)
+    axes.name_ticks(ax.xaxis, labels, theme.ink, 8)
     if max(map(cell_len, labels)) * len(labels) > ACROSS:
         ax.tick_params(axis="x", labelrotation=35)
         for tick in ax.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
-    axes.note(ax, f"from {axes.label(attribution.tokens[attribution.query])}", theme)
+    axes.note(ax, axes.source(attribution), theme)
     axes.bare(ax, theme)
 
 
-def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme) -> None:
-    """How likely the model found each of a few words, relative to one another."""
+def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme, height: float) -> None:
+    """How likely the model found each of a few words, relative to one another.
+
+    ``height``, in inches, is that of the panels beside it, which may be too tall for bars.
+    """
     names = list(probabilities)
     total = sum(probabilities.values())
     if total <= 0:
@@ -76,7 +80,10 @@ def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme) -> None:
             fontsize=8,
             color=theme.ink,
         )
-    axes.columns(ax, names, theme.ink)
+    axes.name_ticks(ax.xaxis, names, theme.ink, 8)
+    if height > TALLEST:
+        ax.set_box_aspect(TALLEST / BARS_WIDTH)
+        ax.set_anchor("N")
     ax.set_yticks([])
     ax.set_ylim(0, 1.1)
     ax.set_xlim(-0.6, len(names) - 0.4)
@@ -85,6 +92,6 @@ def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme) -> None:
     axes.bare(ax, theme)
 
 
-def size(attribution: Attribution) -> tuple[float, float]:
+def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without title."""
     return 1.5, 0.27 * len(attribution.layers)

@@ -33,8 +33,9 @@ def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, mos
     graph.edges(ax, carried, range(len(tokens)), colour)
     _mark_cut(ax, trace, theme)
     axes.token_rows(ax, tokens, theme, bold=trace.key)
-    names = [f"L{layer}" if layer else "input" for layer in range(trace.to_layer, trace.layer + 1)]
-    axes.columns(ax, names, theme.muted, every=axes.thinning(len(names), 10))
+    layers = range(trace.to_layer, trace.layer + 1)
+    names = [f"L{layer}" if layer else "input" for layer in layers]
+    axes.columns(ax, names, theme.muted, layers)
     axes.heading(ax, f"Routes to {axes.label(tokens[trace.key])}", theme, "flow")
     shown = sum(route.amount for route in trace.routes[:most])
     share = shown / trace.value if trace.value else 0
@@ -52,15 +53,20 @@ def _steps(positions: Sequence[int]) -> list[tuple[int, int]]:
 def _mark_cut(ax: Axes, trace: FlowTrace, theme: Theme) -> None:
     """Edges of the minimum cut: they are full, and no more can pass."""
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
 
     base = trace.to_layer
     lines = [
         [(edge.layer - base, edge.query), (edge.layer - base - 1, edge.key)] for edge in trace.cut
     ]
-    widths = [0.4 + 1.2 * edge.capacity for edge in trace.cut]
+    largest = max((edge.capacity for edge in trace.cut), default=1.0)
     ax.add_collection(
         LineCollection(
-            lines, colors=theme.cut, linewidths=widths, linestyles=(0, (1.2, 1.6)), zorder=4
+            lines,
+            colors=[to_rgba(theme.cut, 0.3 + 0.7 * edge.capacity / largest) for edge in trace.cut],
+            linewidths=[0.4 + 1.2 * edge.capacity for edge in trace.cut],
+            linestyles=(0, (1.2, 1.6)),
+            zorder=4,
         ),
         autolim=False,
     )
