@@ -121,6 +121,19 @@ def test_each_head_has_a_column(run, folder):
     assert "the mean of heads" in shown
 
 
+@pytest.mark.parametrize("background", ["dark", "light", "unknown"])
+@pytest.mark.parametrize("method", METHODS)
+def test_letters_can_be_read_on_every_level(background, method, monkeypatch):
+    from attnflow.cli.terminal import paint
+    from attnflow.figures.axes import contrast
+
+    monkeypatch.setattr(paint, "background", lambda: background)
+    for level in np.linspace(paint.UNSEEN, 1, 50):
+        style = paint.style(level, method)
+        letters, behind = ([part / 255 for part in c.triplet] for c in (style.color, style.bgcolor))
+        assert contrast(tuple(letters), behind) >= 4.5
+
+
 def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
     from rich.console import Console
 
@@ -269,3 +282,24 @@ def test_figure_pronouns_with_a_masked_model(run, masked, tmp_path):
     ran = run(*common, "--candidate", "cat", "--candidate", "dog", "--force")
     assert ran.code == 2
     assert "candidate='dog'" in ran.err
+
+
+def test_patches_are_shown_where_they_lie(run, tmp_path):
+    import transformers
+    from PIL import Image
+
+    import tiny
+
+    tiny.build("vit").save_pretrained(tmp_path / "vit")
+    size = {"height": 32, "width": 32}
+    transformers.ViTImageProcessor(size=size).save_pretrained(tmp_path / "vit")
+    picture = tmp_path / "picture.png"
+    pixels = np.random.default_rng(0).integers(0, 255, (48, 40, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(picture)
+    shown = run("explain", picture, "-m", tmp_path / "vit", "--method", "raw").out
+    grid = re.search(r"raw *\n((?:[· ░▒▓█]{8} *\n){4})", shown)[1].splitlines()
+    scores = attnflow.explain(str(picture), tmp_path / "vit", method="raw").patches()
+    row, column = np.unravel_index(scores.argmax(), scores.shape)
+    assert grid[row][2 * column : 2 * column + 2] == "██"
+    row, column = np.unravel_index(scores.argmin(), scores.shape)
+    assert grid[row][2 * column : 2 * column + 2] == "· "

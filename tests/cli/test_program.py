@@ -84,7 +84,7 @@ def test_same_letter_is_the_same_option_everywhere():
     [
         (["explian"], "Did you mean 'explain'? See attnflow --help"),
         (["explain", "x", "--top", "-1"], "not '-1'"),
-        (["explain", "x", "--bad"], "--bad"),
+        (["explain", "x", "--zzzz"], "No such option: --zzzz. See"),
         (["explain", "x", "--modle", "y"], "No such option: --modle. Did you mean --model? See"),
         (["explain", "x", "--residual", "a"], "not 'a'"),
         (["compare", "the", "keys"], "in quotes"),

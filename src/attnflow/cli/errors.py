@@ -34,7 +34,7 @@ def _said(error: Any, arguments: Sequence[str]) -> str:
         return f"{said}; put a text of several words in quotes"
     wrong = getattr(error, "option_name", None)
     if wrong is not None:
-        near = get_close_matches(wrong, getattr(error, "possibilities", None) or (), n=1, cutoff=0)
+        near = get_close_matches(wrong, getattr(error, "possibilities", None) or (), n=1)
         return f"No such option: {wrong}" + (f". Did you mean {near[0]}?" if near else "")
     names = getattr(getattr(error, "param", None), "opts", ())
     given = [value for name, value in pairwise(arguments) if name in names]

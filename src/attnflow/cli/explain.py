@@ -126,15 +126,18 @@ def explained(
 
 def show(attributions: Sequence[Attribution], console: Console, top: int) -> None:
     """What each method found, token by token, and the highest scores."""
+    from attnflow.cli.terminal.grids import patch_grids
     from attnflow.cli.terminal.header import header
     from attnflow.cli.terminal.maps import head_maps
     from attnflow.cli.terminal.strips import strips
     from attnflow.cli.terminal.tables import top_tables
 
-    each_head = attributions[0].values.ndim == 2
-    console.print(header(attributions[0]))
+    first = attributions[0]
+    each_head = first.values.ndim == 2
+    drawn = head_maps if each_head else strips if first.grid is None else patch_grids
+    console.print(header(first))
     console.print()
-    console.print((head_maps if each_head else strips)(attributions, console))
+    console.print(drawn(attributions, console))
     if top:
         console.print()
         if each_head:

@@ -58,9 +58,14 @@ def style(level: float, method: str) -> Style:
         return Style()
     low, high = LOWEST[background()], COLOURS.get(method, FALLBACK)
     mixed = [round(a + (b - a) * level) for a, b in zip(low, high, strict=True)]
-    bright = 0.299 * mixed[0] + 0.587 * mixed[1] + 0.114 * mixed[2] > 150
-    letters = Color.from_rgb(0, 0, 0) if bright else Color.from_rgb(255, 255, 255)
+    letters = Color.from_rgb(0, 0, 0) if _bright(mixed) else Color.from_rgb(255, 255, 255)
     return Style(color=letters, bgcolor=Color.from_rgb(*mixed), bold=level > 0.8)
+
+
+def _bright(colour: list[int]) -> bool:
+    """Whether black letters have more contrast on it than white ones, as the WCAG measures it."""
+    red, green, blue = (((part / 255 + 0.055) / 1.055) ** 2.4 for part in colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179
 
 
 def ink(method: str) -> Style:
