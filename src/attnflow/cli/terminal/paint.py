@@ -64,7 +64,7 @@ def style(level: float, method: str) -> Style:
 
 def _bright(colour: list[int]) -> bool:
     """Whether black letters have more contrast on it than white ones, as the WCAG measures it."""
-    red, green, blue = (((part / 255 + 0.055) / 1.055) ** 2.4 for part in colour)
+    red, green, blue = (float(((part / 255 + 0.055) / 1.055) ** 2.4) for part in colour)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179
 
 
