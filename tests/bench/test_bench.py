@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import attention as some
-from attnflow.bench import cases, report
+from attnflow.bench import cases, inputs, report
 from attnflow.bench.inputs import random_attention, real_attention
 from attnflow.bench.opponents import AUTHORS, LIBRARIES
 from attnflow.errors import AttnflowError, InputError
@@ -51,3 +51,9 @@ def test_a_page_is_not_overwritten(tmp_path):
     with pytest.raises(InputError, match=r"page\.md exists"):
         report.run(write=page)
     assert page.read_text() == "mine"
+
+
+def test_loading_its_model_draws_nothing(capsys):
+    inputs._minilm.cache_clear()
+    inputs.real_attention(16)
+    assert capsys.readouterr() == ("", "")

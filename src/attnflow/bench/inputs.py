@@ -49,6 +49,9 @@ def _minilm() -> Any:
         raise MissingExtra(msg)
     from transformers import AutoModel, AutoTokenizer
 
+    from attnflow.models.loading import no_bars
+
     folder = next(path.parent for path in sorted(Path(found.origin).parent.rglob("tokenizer.json")))
-    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    with no_bars():
+        model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     return model, AutoTokenizer.from_pretrained(folder)

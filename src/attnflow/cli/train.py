@@ -92,6 +92,7 @@ def train(  # noqa: PLR0913 - one argument an option
     else:
         tuned = SentimentRecipe(seed=seed)
         scores = train_sentiment(data, str(base), out, recipe=tuned, device=device)
+    typer.echo(f"accuracy of the model in {out}")
     for name, facts in scores.items():
         right = "–" if facts["accuracy"] is None else f"{facts['accuracy']:.3f}"
         typer.echo(f"{right}  {name} ({facts['rows']} rows)")
