@@ -91,7 +91,7 @@ def test_a_gguf_file_draws_no_bar():
     from transformers import modeling_gguf_pytorch_utils as gguf
 
     drawn = gguf.tqdm
-    with loading._no_bars(tf):
+    with loading.no_bars():
         assert gguf.tqdm([]).disable
     assert gguf.tqdm is drawn
 
