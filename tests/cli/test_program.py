@@ -92,6 +92,7 @@ def test_same_letter_is_the_same_option_everywhere():
         (["explain", "x", "-m", "no-such-model"], "'no-such-model' is no folder here; the hub"),
         (["figure", "image", "x.png", "-o", "x.svg"], "needs a vision model"),
         (["serve", "--host", "no host"], "choose another --host"),
+        (["serve", "--host", "192.0.2.1"], "choose another --host"),
         (["explain", "x", "--layer", "top"], "'top'"),
         (
             ["explain", "x", "--method", "magic"],

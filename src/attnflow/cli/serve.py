@@ -69,6 +69,7 @@ def serve(
     if timeout <= 0:
         msg = f"--timeout {timeout:g} must be more than 0 seconds"
         raise InputError(msg)
+    import errno
     import socket
 
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
@@ -76,7 +77,8 @@ def serve(
         try:
             probe.bind((host, port))
         except OSError as error:
-            other = "--host" if isinstance(error, socket.gaierror) else "--port"
+            no_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+            other = "--host" if no_host else "--port"
             msg = f"cannot listen on {host} port {port}: {error.strerror}; choose another {other}"
             raise InputError(msg) from error
     from attnflow.page.limits import Limits
