@@ -1,6 +1,8 @@
 """The record of a result: frozen, validated, saved without loss."""
 
 import dataclasses
+import gzip
+import json
 import pickle
 import sys
 
@@ -108,11 +110,11 @@ def test_pickles_and_dicts_lose_nothing():
     assert same(Attribution.from_dict(found.to_dict()), found)
 
 
-@pytest.mark.parametrize("content", ["no json", "{}", '{"format": 99, "scores": []}', "[1]"])
+@pytest.mark.parametrize("content", ["", "no json", "{}", '{"format": 99, "scores": []}', "[1]"])
 def test_other_files_are_no_attributions(tmp_path, content):
     path = tmp_path / "x.json"
     path.write_text(content)
-    with pytest.raises(InputError, match="no "):
+    with pytest.raises(InputError, match=r"x\.json is no saved attribution"):
         Attribution.load(path)
 
 
@@ -167,3 +169,63 @@ def test_a_frame_without_pandas_names_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtra, match="pip install pandas"):
         made().to_frame()
+
+
+def test_rows_are_asked_for_as_explain_is():
+    found = made()
+    assert np.array_equal(found.row(query="cat"), found.scores[1, 3])
+    assert np.array_equal(found.row(query=-1), found.scores[1, 4])
+    with pytest.raises(InputError, match=r"layer=-9 was not computed; this attribution has 1 to 2"):
+        found.row(layer=-9)
+    one = made(queries=(0,), scores=np.ones((2, 1, 5)))
+    with pytest.raises(InputError, match=r"query='cat' was not computed.*has 0; .*query='all'"):
+        one.row(query="cat")
+    with pytest.raises(InputError, match=r"query='Unknown' is split into 1:un 2:##known; give one"):
+        found.row(query="Unknown")
+    with pytest.raises(InputError, match=r"query=9 does not exist; there are 5 tokens"):
+        found.row(query=9)
+
+
+def test_at_is_the_same_attribution_asked_about_something_else():
+    found = made()
+    other = found.at(layer=-2, query="cat")
+    assert (other.layer, other.query) == (1, 3)
+    assert np.array_equal(other.values, found.row(1, 3))
+    assert np.array_equal(other.scores, found.scores)
+    assert other.options == found.options | {"layer": -2, "query": "cat"}
+    assert same(found.at(), found)
+
+
+def test_top_leaves_ties_as_they_stand_in_the_text():
+    row = np.array([0.5, 1 - 2e-16, 1, 1 - 1e-16, 0.25])
+    found = made(scores=np.broadcast_to(row, (2, 5, 5)))
+    assert [token for token, _ in found.top(4)] == ["un", "##known", "cat", "[CLS]"]
+    assert found.top(0) == []
+    with pytest.raises(InputError, match=r"k=-1 must be at least 0"):
+        found.top(-1)
+
+
+def test_a_list_of_attributions_does_not_fill_the_screen():
+    row = np.array([0.5, 0.875, 0, 1, 0.25])
+    found = made(scores=np.broadcast_to(row, (2, 5, 5)))
+    assert repr(found) == (
+        "<Attribution: rollout of a model, 5 tokens; cat 1, un 0.875, [CLS] 0.5, …>"
+    )
+
+
+@pytest.mark.parametrize("ending", [".json", ".json.gz"])
+def test_files_of_many_are_read_with_load_all(tmp_path, ending):
+    path = made().save(tmp_path / f"it{ending}")
+    assert len(Attribution.load_all(path)) == 1
+    lines = "\n".join(json.dumps(made(text=text).to_dict()) for text in "ab") + "\n"
+    path.write_bytes(gzip.compress(lines.encode()) if ending.endswith("gz") else lines.encode())
+    assert [item.text for item in Attribution.load_all(path)] == ["a", "b"]
+    assert same(Attribution.load_all(path)[1], made(text="b"))
+    with pytest.raises(InputError, match=r"holds 2 attributions; .*Attribution\.load_all"):
+        Attribution.load(path)
+
+
+def test_files_laid_out_over_lines_are_read(tmp_path):
+    path = tmp_path / "it.json"
+    path.write_text(json.dumps(made().to_dict(), indent=2))
+    assert same(Attribution.load(path), made())

@@ -8,8 +8,8 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import InputError
-from attnflow.models.positions import find
 from attnflow.models.text import limit
+from attnflow.records.positions import find
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,10 @@ def test_the_default_position_is_where_the_model_decides(encoder, decoder, maske
     assert attnflow.explain("the cat is", masked, method="raw").query == 0
 
 
-@pytest.mark.parametrize(("query", "place"), [(3, 3), (-1, 8), ("cabinet", 5), ("Cabinet", 5)])
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [(3, 3), (-1, 8), ("cabinet", 5), ("Cabinet", 5), ("the:4", 4), ("1:The", 1)],
+)
 def test_a_position_is_an_index_or_a_token(query, place, encoder):
     found = attnflow.explain(tiny.TEXT, encoder, query=query, method="raw")
     assert found.query == place
@@ -57,7 +60,8 @@ def test_a_position_is_an_index_or_a_token(query, place, encoder):
     ("query", "message"),
     [
         ("dog", r"'dog' is none of the tokens.*5:cabinet"),
-        ("the", r"'the' stands at 1, 4.*0:\[CLS\]"),
+        ("the", r"'the' stands at 1, 4; give the position, or 'the:1': 0:\[CLS\]"),
+        ("the:2", r"'the:2' is none of the tokens"),
         (9, r"query=9 does not exist; there are 9 tokens"),
         (-10, r"query=-10 does not exist"),
     ],
@@ -71,6 +75,17 @@ def test_a_long_text_is_listed_in_part():
     tokens = ["[CLS]", *["the"] * 500, "end"]
     with pytest.raises(InputError, match=r"stands at 1, 2.* 62, …, 500; .* 61:the … 501:end$"):
         find("the", tokens)
+
+
+def test_a_word_in_pieces_is_an_error_that_lists_them(encoder):
+    message = r"query='Playing' is split into 2:play 3:##ing; give one of these"
+    with pytest.raises(InputError, match=message):
+        attnflow.explain("the Playing cat", encoder, query="Playing")
+
+
+def test_a_token_that_looks_like_a_label_is_itself():
+    assert find("the:0", ["the", "the:0"]) == 1
+    assert find("4:4", ["a", "4", "4", "b", "4"]) == 4
 
 
 def test_two_masks_are_ambiguous(masked):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnflow.api import explain
+    from attnflow.evaluation.agreement import agreement
     from attnflow.evaluation.blank_out import blank_out
     from attnflow.evaluation.gradients import gradients
     from attnflow.functions import flow, raw, rollout
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "explain": "attnflow.api",
+    "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
     "gradients": "attnflow.evaluation.gradients",
     "explore": "attnflow.page.exploring",
@@ -44,6 +46,7 @@ __all__ = [
     "FlowTrace",
     "Routes",
     "__version__",
+    "agreement",
     "blank_out",
     "explain",
     "explore",

@@ -9,7 +9,6 @@ from attnflow.edges import EDGES, EdgeOptions
 from attnflow.edges.corrections import correct
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
-from attnflow.models.positions import find
 from attnflow.plan import Plan
 from attnflow.records import Prediction
 from attnflow.tracing import FlowTrace, trace_graph
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from attnflow.models.reading import Query
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Routes:
     """One maximum flow through a model on one text.
 
@@ -41,6 +40,11 @@ class Routes:
     layer: int
     prediction: Prediction | None = None
     causal: bool = False
+
+    def __repr__(self) -> str:
+        found = self.trace
+        ends = f"{self.tokens[found.query]} of layer {self.layer} to {self.tokens[found.key]}"
+        return f"<Routes: {found.value:.4g} from {ends} by {len(found.routes)} routes>"
 
 
 def routes(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
@@ -89,7 +93,7 @@ def routes(  # noqa: PLR0913 - one keyword an option, the same words as everywhe
     edges = correct(record, plan.correction_for(record))
     graph = EDGES["attention"](edges, EdgeOptions(residual, "mean", discard))
     number = plan.layer_in(len(record.steps))
-    sink = find(to, tokens.names, name="to")
+    sink = tokens.position(to, name="to")
     found = trace_graph(graph, record.steps[number - 1], reading.query, sink)
     about = (number, reading.prediction, record.causal)
     return Routes(tokens.text, adapter.name, tokens.names, found, *about)

@@ -33,7 +33,7 @@ class Route:
     amount: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FlowTrace:
     """A maximum flow from (layer, query) to the input token ``key``, with its proof.
 
@@ -58,6 +58,12 @@ class FlowTrace:
     cut: tuple[Edge, ...]
     gap: float
     routes: tuple[Route, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"<FlowTrace: {self.value:.4g} from {self.query} of layer {self.layer} to {self.key} "
+            f"of layer {self.to_layer}; {len(self.routes)} routes, {len(self.cut)} edges cut>"
+        )
 
 
 def trace(  # noqa: PLR0913 - one keyword an option, the same words as everywhere

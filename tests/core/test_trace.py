@@ -92,3 +92,10 @@ def test_an_impossible_pair_is_refused(options, message):
     attention = some.make("dense", 3, 5, seed=1, heads=2)
     with pytest.raises(InputError, match=message):
         attnflow.trace(attention, **options)
+
+
+def test_a_trace_is_shown_in_one_line():
+    found = attnflow.trace(some.make("dense", 3, 5, seed=1), query=4, key=1)
+    start = f"<FlowTrace: {found.value:.4g} from 4 of layer 3 to 1 of layer 0; "
+    assert repr(found).startswith(start)
+    assert len(repr(found)) < 100

@@ -1,9 +1,13 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
 
+import attnflow
 from attnflow.errors import InputError
 from attnflow.evaluation.agreement import ranks, spearman
+from attnflow.records import Attribution
 
 
 @pytest.mark.parametrize("levels", [3, 1000], ids=["ties", "distinct"])
@@ -31,3 +35,57 @@ def test_ties_share_their_mean_rank():
 def test_lists_of_different_length_are_refused():
     with pytest.raises(InputError, match="same length"):
         spearman([1, 2], [1, 2, 3])
+
+
+def explained(scores, layers=(1, 2), query=0, **options):
+    """One position's scores, ``[layer, key]``."""
+    scores = np.array(scores, dtype=float)
+    return Attribution(
+        tokens=tuple("abc"),
+        scores=scores[:, None],
+        layers=layers,
+        queries=(query,),
+        layer=layers[-1],
+        query=query,
+        method="flow",
+        options=options,
+    )
+
+
+def test_both_explanations_are_compared_at_the_layer_asked_for():
+    first, second = explained([[1, 2, 3], [3, 2, 1]]), explained([[1, 2, 3], [1, 2, 3]])
+    assert attnflow.agreement(first, second) == -1
+    assert attnflow.agreement(first, second, layer=1) == 1
+    assert attnflow.agreement(first, second, layer=-2) == 1
+    assert attnflow.agreement(first.at(layer=1), second) == 1
+    crossed = explained([[3, 2, 1], [1, 2, 3]])
+    assert attnflow.agreement(first, crossed, layer=1) == -1
+
+
+def test_what_has_one_layer_takes_part_with_it():
+    first, importance = explained([[1, 2, 3], [3, 2, 1]]), explained([[1, 2, 3]], layers=(2,))
+    assert attnflow.agreement(first, importance, layer=1) == 1
+    assert attnflow.agreement(importance, first, layer=1) == 1
+    with pytest.raises(InputError, match="layer=5 was not computed"):
+        attnflow.agreement(importance, importance, layer=5)
+
+
+def test_differences_by_rounding_are_ties():
+    noisy = explained([[1 - 1e-16, 1, 1 - 2e-16]], layers=(2,))
+    assert np.isnan(attnflow.agreement(noisy, explained([[1, 2, 3]], layers=(2,))))
+
+
+def test_explanations_of_different_positions_are_refused():
+    first = explained([[1, 2, 3], [3, 2, 1]], query=1)
+    decided = explained([[1, 2, 3], [3, 2, 1]])
+    assert attnflow.agreement(first, decided) == 1  # a label has no position
+    asked = explained([[1, 2, 3], [3, 2, 1]], query=1).at(query="b")
+    with pytest.raises(InputError, match=r"query=1 and query=0; .*\.at\(query=1\)"):
+        attnflow.agreement(asked, decided)
+
+
+def test_single_heads_are_refused():
+    merged = explained([[1, 2, 3], [3, 2, 1]])
+    single = dataclasses.replace(merged, scores=np.ones((2, 4, 1, 3)))
+    with pytest.raises(InputError, match=r"heads='each' has one a head; .*heads='mean'"):
+        attnflow.agreement(single, single)

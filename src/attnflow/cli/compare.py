@@ -57,12 +57,10 @@ def compare(  # noqa: PLR0913 - one argument an option
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:
     """Spearman's rank correlation of every two methods, layer by layer."""
-    from attnflow.evaluation.agreement import spearman
+    from attnflow.evaluation.agreement import agreement
 
     return {
-        (first.method, second.method): [
-            spearman(first.row(layer), second.row(layer)) for layer in first.layers
-        ]
+        (first.method, second.method): [agreement(first, second, layer) for layer in first.layers]
         for first, second in combinations(attributions, 2)
     }
 

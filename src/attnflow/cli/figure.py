@@ -213,7 +213,7 @@ def _results(
     if kind is not Kind.GRAPH:
         return explained([text], model, method, asked, words=words)[0]
     whole = explained([text], model, method, {**asked, "query": "all"}, words=words)[0]
-    return whole if asked["query"] is None else [_focused(item, asked["query"]) for item in whole]
+    return whole if asked["query"] is None else [item.at(query=asked["query"]) for item in whole]
 
 
 def _trace(text: str, model: str | None, asked: dict[str, Any], to: str) -> FlowTrace:
@@ -223,14 +223,6 @@ def _trace(text: str, model: str | None, asked: dict[str, Any], to: str) -> Flow
     rest = {name: asked[name] for name in ("layer", "query", "truncate")}
     target = options.number_or_text(to)
     return attnflow.routes(text, model, to=target, residual=residual, **rest).trace
-
-
-def _focused(attribution: Attribution, query: int | str) -> Attribution:
-    from dataclasses import replace
-
-    from attnflow.models.positions import find
-
-    return replace(attribution, query=find(query, attribution.tokens))
 
 
 def _probabilities(of: Attribution, pronouns: list[str] | None) -> dict[str, float] | None:

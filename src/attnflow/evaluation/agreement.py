@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from attnflow.errors import InputError
 from attnflow.records import Attribution, FloatArray
+from attnflow.records.levels import level
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
@@ -61,27 +62,52 @@ class Agreement:
 
 
 def agreement(first: Attribution, second: Attribution, layer: int | None = None) -> float:
-    """Spearman's correlation of two explanations of the same tokens; NaN where undefined.
+    """Spearman's rank correlation of two explanations of the same tokens; NaN where undefined.
 
-    ``layer`` is the layer of ``first``; ``None`` is the one it was asked about.
+    Args:
+        first: An explanation, of any method.
+        second: Another, asked about the same position.
+        layer: The layer compared: 1 … L, negatives from the top. What has one layer only, as
+            `attnflow.blank_out` and `attnflow.gradients` have, takes part with that one. ``None``
+            compares the layers that were asked about.
+
+    Example:
+        >>> import attnflow
+        >>> text = "the keys to the cabinet"
+        >>> attnflow.agreement(attnflow.explain(text), attnflow.blank_out(text)) > 0
+        True
     """
+    both = (first, second)
+    _check_comparable(*both)
+    several = any(len(one.layers) > 1 for one in both)
+    rows = [
+        one.values if layer is None or (several and len(one.layers) == 1) else one.row(layer)
+        for one in both
+    ]
+    return spearman(level(rows[0]), level(rows[1]))
+
+
+def _check_comparable(first: Attribution, second: Attribution) -> None:
     if first.tokens != second.tokens:
         msg = (
             f"the explanations are of different tokens: {' '.join(first.tokens)!r} and "
             f"{' '.join(second.tokens)!r}"
         )
         raise InputError(msg)
-    return spearman(level(first.row(layer)), level(second.values))
-
-
-def level(values: FloatArray) -> FloatArray:
-    """Scores with differences below a billionth of the largest taken as none.
-
-    Flow is exactly 1 for every token that a position can send all it has to; what rounding makes
-    of such ties must not decide their ranks.
-    """
-    largest = float(np.abs(values).max(initial=0.0))
-    return values if largest == 0 else np.round(values / largest, 9)
+    # A label has no position: where both ask what the model decided, they ask the same.
+    asked = any(one.options.get("query") not in (None, "all") for one in (first, second))
+    if asked and first.query != second.query:
+        msg = (
+            f"the explanations are of different positions: query={first.query} and "
+            f"query={second.query}; ask both about the same, e.g. with .at(query={first.query})"
+        )
+        raise InputError(msg)
+    if first.scores.ndim == 4 or second.scores.ndim == 4:
+        msg = (
+            "agreement is of one score a token, and heads='each' has one a head; explain with "
+            "heads='mean', or with heads=[3] for a single one"
+        )
+        raise InputError(msg)
 
 
 def summarize(correlations: Iterable[float]) -> Agreement:

@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from attnflow.errors import InputError
 from attnflow.figures import axes
 from attnflow.figures.style import Theme
-from attnflow.models.positions import find
 from attnflow.records import Attribution
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def draw(
     if len(candidates) < 2:
         msg = "candidates must name at least two tokens of the text, e.g. ('author', 'Sara')"
         raise InputError(msg)
-    places = [find(token, attribution.tokens, name="candidate") for token in candidates]
+    places = [attribution.position(token, "candidate") for token in candidates]
     at = attribution.queries.index(attribution.query)
     shown = attribution.scores[::-1, at, :][:, places]
     mesh = axes.cells(ax, shown, theme)

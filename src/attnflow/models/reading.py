@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from attnflow.models.sites import Fusion
 from attnflow.records import AttentionRecord, PatchGrid, Prediction
+from attnflow.records.positions import find, words_of_tokens
 
 Query = int | str | None
 
@@ -38,6 +39,10 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def position(self, token: int | str, name: str = "query") -> int:
+        """Where a token stands; ``name`` is what the value is called in errors."""
+        return find(token, self.names, name, words_of_tokens(self.word_ids, self.word_texts))
 
 
 @dataclass(frozen=True, eq=False)

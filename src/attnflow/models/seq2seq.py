@@ -22,7 +22,6 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models import network
-from attnflow.models.positions import find
 from attnflow.models.reading import Query, Reading, Tokens, Wish
 from attnflow.models.sites import Site
 from attnflow.models.tasks import SEQ2SEQ, Task, predict
@@ -163,7 +162,7 @@ class Seq2SeqModel:
         ]
         first = len(encoder)
         ends = (*range(1, first + 1), *range(first + 2, first + len(decoder) + 1, 2))
-        at = len(tokens) - 1 if query is None or query == "all" else find(query, tokens.names)
+        at = len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
         said = None
         if at >= source:
             logits = output.logits[item, at - source]

@@ -10,7 +10,6 @@ import torch
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models import network
-from attnflow.models.positions import find
 from attnflow.models.reading import Query, Reading, Tokens, Wish
 from attnflow.models.tasks import CAUSAL, CLASSIFIER, MASKED, TAGGER, Task, predict, predict_label
 from attnflow.models.tokens import name_token, tokenize
@@ -86,12 +85,12 @@ class TextModel:
 
     def _position(self, query: Query, tokens: Tokens, *, causal: bool) -> int:
         if query is not None and query != "all":
-            return find(query, tokens.names)
+            return tokens.position(query)
         if self.task is MASKED:
             ids = tokens.inputs["input_ids"]
             masks = [i for i, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
             if len(masks) > 1:
-                return find(self.tokenizer.mask_token, tokens.names)  # an error that lists them
+                return tokens.position(self.tokenizer.mask_token)  # an error that lists them
             if masks:
                 return masks[0]
         return len(tokens) - 1 if causal or self.task is CAUSAL else 0

@@ -11,7 +11,6 @@ import torch
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models import network
-from attnflow.models.positions import find
 from attnflow.models.reading import Query, Reading, Tokens, Wish
 from attnflow.models.tasks import IMAGES, Task, predict_label
 from attnflow.models.text import describe
@@ -66,7 +65,7 @@ class VisionModel:
         readings = []
         for item, patches in enumerate(batch):
             tokens = self._with_extra(patches, size - len(patches))
-            at = 0 if query is None or query == "all" else find(query, tokens.names)
+            at = 0 if query is None or query == "all" else tokens.position(query)
             record = network.square_record(capture, item, size)
             readings.append(Reading(tokens, record, at, self._prediction(output, item)))
         return readings

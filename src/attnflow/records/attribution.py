@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.errors import InputError, MissingExtra
+from attnflow.errors import InputError
 from attnflow.records.kinds import FloatArray
+from attnflow.records.levels import level
+from attnflow.records.positions import find, words_of_tokens
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +55,7 @@ class PatchGrid:
     box: tuple[float, float, float, float]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attribution:
     """How much each input token contributed, by one method, to positions of one or more layers.
 
@@ -116,26 +118,60 @@ class Attribution:
         if not np.isfinite(self.scores).all():
             msg = "scores must be finite; these hold NaN or infinity"
             raise InputError(msg)
-        _require("layer", self.layer, self.layers)
-        _require("query", self.query, self.queries)
+        _require("layer", self.layer, self.layer, self.layers)
+        _require("query", self.query, self.query, self.queries)
         for name in ("word_ids", "segments"):
             labels = getattr(self, name)
             if labels is not None and len(labels) != len(self.tokens):
                 msg = f"{name} has {len(labels)} entries; there are {len(self.tokens)} tokens"
                 raise InputError(msg)
 
-    def row(self, layer: int | None = None, query: int | None = None) -> FloatArray:
+    def __repr__(self) -> str:
+        best = ", ".join(f"{token} {score:.3g}" for token, score in self.top(3))
+        of = f" of {self.model}" if self.model else ""
+        return f"<Attribution: {self.method}{of}, {len(self.tokens)} tokens; {best}, …>"
+
+    def row(self, layer: int | None = None, query: int | str | None = None) -> FloatArray:
         """The scores of all tokens, ``[key]`` (or ``[head, key]``), for a layer and a position.
 
-        ``None`` is what was asked about; negative layers count from the top.
+        ``None`` is what was asked about. A layer is 1 … L, negatives from the top; a position is
+        an index, negatives from the end, or a token's text.
         """
-        layer = self.layer if layer is None else layer
-        if layer < 0:
-            layer += max(self.layers) + 1
-        query = self.query if query is None else query
-        _require("layer", layer, self.layers)
-        _require("query", query, self.queries)
-        return self.scores[self.layers.index(layer), ..., self.queries.index(query), :]
+        at, of = self._layer(layer), self._query(query)
+        return self.scores[self.layers.index(at), ..., self.queries.index(of), :]
+
+    def at(self, layer: int | None = None, query: int | str | None = None) -> Attribution:
+        """The same scores, asked about another layer or position of those that were computed.
+
+        ``layer`` and ``query`` are as for `row`; ``None`` keeps what was asked about. What the
+        model said stays what it was.
+        """
+        given = {"layer": layer, "query": query}
+        asked = {name: value for name, value in given.items() if value is not None}
+        return replace(
+            self,
+            layer=self._layer(layer),
+            query=self._query(query),
+            options={**self.options, **asked},
+        )
+
+    def position(self, token: int | str, name: str = "query") -> int:
+        """Where a token stands: given by its text, as it is shown (``the:4``), or by its index.
+
+        ``name`` is what the value is called in errors.
+        """
+        return find(token, self.tokens, name, words_of_tokens(self.word_ids, self.word_texts))
+
+    def _layer(self, given: int | None) -> int:
+        if given is None:
+            return self.layer
+        number = given + max(self.layers) + 1 if given < 0 else given
+        return _require("layer", given, number, self.layers)
+
+    def _query(self, given: int | str | None) -> int:
+        if given is None:
+            return self.query
+        return _require("query", given, self.position(given), self.queries)
 
     @property
     def values(self) -> FloatArray:
@@ -143,9 +179,15 @@ class Attribution:
         return self.row()
 
     def top(self, k: int = 5) -> Sequence[tuple[str, float]]:
-        """The k highest-scored tokens with their scores, highest first; heads are averaged."""
+        """The k highest-scored tokens with their scores, highest first; heads are averaged.
+
+        Tokens whose scores differ by rounding alone come as they stand in the text.
+        """
+        if k < 0:
+            msg = f"k={k} must be at least 0; top({len(self.tokens)}) ends with the lowest scores"
+            raise InputError(msg)
         values = self.values if self.values.ndim == 1 else self.values.mean(0)
-        order = np.argsort(-values, kind="stable")[:k]
+        order = np.argsort(-level(values), kind="stable")[:k]
         return [(self.tokens[i], float(values[i])) for i in order]
 
     def words(self) -> Attribution:
@@ -166,32 +208,20 @@ class Attribution:
 
         return merge_words(self)
 
-    def patches(self, layer: int | None = None, query: int | None = None) -> FloatArray:
+    def patches(self, layer: int | None = None, query: int | str | None = None) -> FloatArray:
         """The scores of an image's patches as they lie on it, ``[row, column]``."""
-        if self.grid is None or self.segments is None:
-            msg = "this attribution is of no image; patches are for vision models"
-            raise InputError(msg)
-        keep = np.array([segment == "patch" for segment in self.segments])
-        row = self.row(layer, query)[..., keep]
-        return row.reshape(*row.shape[:-1], self.grid.rows, self.grid.columns)
+        from attnflow.records.images import patches
 
-    def over_image(self, layer: int | None = None, query: int | None = None) -> FloatArray:
+        return patches(self, self.row(layer, query))
+
+    def over_image(self, layer: int | None = None, query: int | str | None = None) -> FloatArray:
         """The scores of the patches for every pixel of the image, ``[height, width]``.
 
         Pixels that the model did not see (cut away by its preprocessing) are 0.
         """
-        patches = self.patches(layer, query)
-        grid = self.grid
-        if grid is None:  # patches() has refused already; this is for the type checker
-            raise AssertionError
-        left, top, right, bottom = grid.box
-        y = (np.arange(grid.image[0]) + 0.5 - top) / (bottom - top) * grid.rows
-        x = (np.arange(grid.image[1]) + 0.5 - left) / (right - left) * grid.columns
-        inside = np.outer((y >= 0) & (y < grid.rows), (x >= 0) & (x < grid.columns))
-        rows = np.clip(y.astype(int), 0, grid.rows - 1)
-        columns = np.clip(x.astype(int), 0, grid.columns - 1)
-        spread: FloatArray = patches[..., rows[:, None], columns] * inside
-        return spread
+        from attnflow.records.images import over_image
+
+        return over_image(self, self.row(layer, query))
 
     def figure(self, kind: str = "heatmap", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw this on ``ax`` or on a new figure, and return the axes: see `attnflow.figures.draw`.
@@ -233,32 +263,30 @@ class Attribution:
 
         return load(Path(path))
 
+    @classmethod
+    def load_all(cls, path: str | Path) -> list[Attribution]:
+        """Read a file of one or many, such as ``attnflow explain … --save FILE`` writes."""
+        from attnflow.records.files import load_all
+
+        return load_all(Path(path))
+
     def to_frame(self) -> pd.DataFrame:
         """One row a score: layer, (head,) query, query_token, key, token, score. Needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError:
-            msg = "to_frame needs pandas: pip install pandas"
-            raise MissingExtra(msg) from None
-        axes: dict[str, Sequence[int]] = {"layer": self.layers}
-        if self.scores.ndim == 4:
-            axes["head"] = range(self.scores.shape[1])
-        axes |= {"query": self.queries, "key": range(len(self.tokens))}
-        index = pd.MultiIndex.from_product(axes.values(), names=axes)
-        frame = pd.DataFrame({"score": self.scores.ravel()}, index=index).reset_index()
-        names = np.array(self.tokens, dtype=object)
-        frame.insert(frame.columns.get_loc("query") + 1, "query_token", names[frame["query"]])
-        frame.insert(frame.columns.get_loc("key") + 1, "token", names[frame["key"]])
-        return frame
+        from attnflow.records.frames import to_frame
+
+        return to_frame(self)
 
     def __reduce__(self) -> tuple[Any, ...]:  # options are read-only views, which pickle refuses
         return (Attribution.from_dict, (self.to_dict(),))
 
 
-def _require(name: str, value: int, allowed: tuple[int, ...]) -> None:
-    if value not in allowed:
-        msg = f"{name}={value} was not computed; this attribution has {_shown(allowed)}"
+def _require(name: str, given: int | str, number: int, allowed: tuple[int, ...]) -> int:
+    """The number, if it was computed; an error names it as it was given."""
+    if number not in allowed:
+        more = "; explain with query='all' for all of them" if name == "query" else ""
+        msg = f"{name}={given!r} was not computed; this attribution has {_shown(allowed)}{more}"
         raise InputError(msg)
+    return number
 
 
 def _shown(numbers: tuple[int, ...]) -> str:

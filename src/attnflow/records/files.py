@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from attnflow.records.attribution import Attribution, PatchGrid, Prediction
 from attnflow.writing import check_target
 
 FORMAT = 1
+BLANKS = re.compile(r"\s*")
 
 
 def to_dict(attribution: Attribution) -> dict[str, Any]:
@@ -62,13 +64,35 @@ def save(attribution: Attribution, path: Path, *, overwrite: bool) -> Path:
 
 def load(path: Path) -> Attribution:
     """Read what `save` wrote."""
+    found = load_all(path)
+    if len(found) > 1:
+        msg = f"{path} holds {len(found)} attributions; read them with Attribution.load_all"
+        raise InputError(msg)
+    return found[0]
+
+
+def load_all(path: Path) -> list[Attribution]:
+    """Read one or many: `save` writes one, the command line several, each on a line."""
     content = path.read_bytes()
-    text = gzip.decompress(content) if path.suffix == ".gz" else content
     try:
-        return from_dict(json.loads(text))
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+        found = [from_dict(item) for item in _each(text.strip())]
+    except (ValueError, TypeError) as error:
         msg = f"{path} is no saved attribution: {error}"
         raise InputError(msg) from error
+    return found
+
+
+def _each(text: str) -> Iterator[Any]:
+    """The JSON values of a text, whether each has a line or several."""
+    decoder, at = json.JSONDecoder(), 0
+    while True:
+        item, end = decoder.raw_decode(text, at)
+        yield item
+        between = BLANKS.match(text, end)
+        at = between.end() if between else end
+        if at == len(text):
+            return
 
 
 def _plain(value: Any) -> Any:
