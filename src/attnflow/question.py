@@ -37,7 +37,7 @@ def ask(
     keys: Selection = None,
 ) -> Question:
     """Resolve selections (``None`` is all, negatives count from the end) into a `Question`."""
-    target = _resolve("to_layer", to_layer, 0, depth - 1, depth + 1)
+    target = resolve("to_layer", to_layer, 0, depth - 1, depth + 1)
     asked = _select("layers", layers, target + 1, depth, depth + 1)
     return Question(
         asked,
@@ -57,15 +57,15 @@ def _select(name: str, chosen: Selection, low: int, high: int, count: int) -> tu
     if not values:
         msg = f"{name} is empty; give at least one number from {low} to {high}, or None for all"
         raise InputError(msg)
-    return tuple(_resolve(name, value, low, high, count) for value in values)
+    return tuple(resolve(name, value, low, high, count) for value in values)
 
 
-def _resolve(name: str, value: int, low: int, high: int, count: int) -> int:
+def resolve(name: str, value: int, low: int, high: int, count: int) -> int:
     """One number, negative ones counted from ``count``, checked against the allowed range."""
     try:
         number = operator.index(value)
     except TypeError:
-        msg = f"{name} must be whole numbers, not {value!r}"
+        msg = f"{name}={value!r} is no whole number"
         raise InputError(msg) from None
     resolved = number + count if number < 0 else number
     if not low <= resolved <= high:

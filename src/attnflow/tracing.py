@@ -11,7 +11,7 @@ from attnflow.edges import EDGES, EdgeOptions
 from attnflow.edges.checks import Attention, check_probabilities, split_layers
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
-from attnflow.question import ask
+from attnflow.question import resolve
 from attnflow.records import AttentionRecord, FloatArray, LayeredGraph
 
 
@@ -99,17 +99,18 @@ def trace(  # noqa: PLR0913 - one keyword an option, the same words as everywher
         0.0
     """
     layers = split_layers(attention, batched=False)
-    question = ask(
-        len(layers), layers[0].shape[-1], to_layer=to_layer, layers=layer, queries=query, keys=key
-    )
+    depth, size = len(layers), layers[0].shape[-1]
+    target = resolve("to_layer", to_layer, 0, depth - 1, depth + 1)
+    at = resolve("layer", layer, target + 1, depth, depth + 1)
+    of = resolve("query", query, 0, size - 1, size)
+    to = resolve("key", key, 0, size - 1, size)
     if head is not None and layers[0].ndim == 2:
         msg = f"head={head} needs attention with a head axis; here the heads are already fused"
         raise InputError(msg)
     check_probabilities(layers)
     options = EdgeOptions(residual, heads if head is None else "each", discard)
     graph = EDGES["attention"](AttentionRecord(layers), options)
-    (at,), (of,), (to,) = question.layers, question.queries, question.keys
-    return trace_graph(graph, at, of, to, question.to_layer, head)
+    return trace_graph(graph, at, of, to, target, head)
 
 
 def trace_graph(

@@ -1,5 +1,7 @@
 """Bad input is refused before any work, with the argument, the place and the rule."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,10 @@ def spoiled(value, place=(1, 0, 2, 3)):
         ([np.eye(3), np.eye(4)], r"attention\[1\] has shape \(4, 4\)"),
         (np.ones((2, 2, 2), int), "int64; it must be an array of"),
         ([[[1.0]]], "list; it must be an array of"),
+        (None, "attention is None; .*output_attentions=True"),
+        (SimpleNamespace(attentions=()), r"SimpleNamespace; pass its \.attentions"),
+        (SimpleNamespace(encoder_attentions=()), r"pass its \.encoder_attentions"),
+        (3, "attention is int; give an array"),
     ],
 )
 def test_bad_attention_is_refused(method, attention, message):
@@ -54,7 +60,7 @@ def test_bad_attention_is_refused(method, attention, message):
         ({"to_layer": 3}, "to_layer=3 does not exist here; allowed: 0 to 2"),
         ({"layers": 4}, "layers=4 does not exist here; allowed: 1 to 3"),
         ({"layers": 0}, "layers=0"),
-        ({"layers": [1, 1.5]}, "layers must be whole numbers, not 1.5"),
+        ({"layers": [1, 1.5]}, "layers=1.5 is no whole number"),
         ({"layers": []}, "layers is empty"),
         ({"queries": 5}, "queries=5 does not exist here; allowed: 0 to 4"),
         ({"keys": [-6]}, "keys=-6"),

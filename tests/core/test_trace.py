@@ -81,10 +81,11 @@ def test_a_long_text_has_routes_that_add_up():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"key": 9}, "keys=9"),
-        ({"key": 0, "query": -7}, "queries=-7"),
-        ({"key": 0, "layer": 0}, "layers=0"),
-        ({"key": 0, "layer": 2, "to_layer": 2}, "layers=2"),
+        ({"key": 9}, "^key=9"),
+        ({"key": 0, "query": -7}, "^query=-7"),
+        ({"key": 0, "layer": 0}, "^layer=0"),
+        ({"key": 0, "layer": 2, "to_layer": 2}, "^layer=2"),
+        ({"key": [0, 1]}, r"^key=\[0, 1\] is no whole number"),
         ({"key": 0, "head": 3}, "head=3"),
     ],
 )

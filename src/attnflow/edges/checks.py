@@ -20,11 +20,15 @@ Attention = Array | Sequence[Array]
 
 ROW_SUM_TOLERANCE = 1e-3
 HALF_ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits: a row of 512 sums to 1 only that closely
+FOR_BATCHES = (
+    "if this is a batch, take one item, [layer[0] for layer in attention], or give flow, rollout "
+    "or raw its mask= or lengths="
+)
 
 
 def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:
     """One array a layer: ``[head, query, key]`` or ``[query, key]``, after any batch axis."""
-    layers = tuple(attention)
+    layers = tuple(_opened(attention))
     if not layers:
         msg = "attention is empty; it needs at least one layer"
         raise InputError(msg)
@@ -38,7 +42,7 @@ def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:
                 f"[{', '.join(fused)}] with heads fused"
             )
             if not batched and layer.ndim == len(axes) + 1:
-                msg += "; for a batch, give mask= or lengths="
+                msg += f"; {FOR_BATCHES}"
             raise InputError(msg)
         if layer.shape[-1] != layer.shape[-2]:
             msg = f"attention[{number}] has shape {tuple(layer.shape)}; query and key must be equal"
@@ -53,6 +57,24 @@ def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:
             )
             raise InputError(msg)
     return layers
+
+
+def _opened(attention: Attention) -> Attention:
+    """The attention, if it can be gone through; what holds it is named."""
+    held = [name for name in ("attentions", "encoder_attentions") if hasattr(attention, name)]
+    kind = type(attention).__name__
+    if held:
+        msg = f"attention is {kind}; pass its .{held[0]}"
+    elif attention is None:
+        msg = (
+            "attention is None; models give it when they are loaded with "
+            "attn_implementation='eager' and called with output_attentions=True"
+        )
+    elif not hasattr(attention, "__iter__"):
+        msg = f"attention is {kind}; give an array, or one for each layer"
+    else:
+        return attention
+    raise InputError(msg)
 
 
 def check_probabilities(layers: Sequence[Array]) -> None:
