@@ -1,6 +1,7 @@
 """`explain` on texts: positions, predictions, batches, limits, corrections, options."""
 
 import numpy as np
+import pandas
 import pytest
 import torch
 import transformers as tf
@@ -210,9 +211,30 @@ def test_roberta_counts_positions_from_after_the_padding():
         attnflow.explain(text + " cat", (model, tokenizer), method="raw")
 
 
-def test_an_empty_text_without_special_tokens_is_refused(decoder):
-    with pytest.raises(InputError, match="no tokens"):
-        attnflow.explain("", decoder)
+@pytest.mark.parametrize("text", ["", " \n", ["the cat", ""]])
+def test_an_empty_text_is_refused(text, encoder, decoder):
+    for model in (encoder, decoder):
+        with pytest.raises(InputError, match="no text; give one in quotes"):
+            attnflow.explain(text, model)
+
+
+def texts_as(kind):
+    if kind == "Series":
+        return pandas.Series(TEXTS[:3], index=[7, 8, 9])
+    return {"array": np.array, "generator": iter, "tuple": tuple}[kind](TEXTS[:3])
+
+
+@pytest.mark.parametrize("kind", ["Series", "array", "generator", "tuple"])
+def test_whatever_holds_texts_is_many(kind, encoder):
+    found = attnflow.explain(texts_as(kind), encoder, method="raw")
+    assert [one.text for one in found] == TEXTS[:3]
+
+
+@pytest.mark.parametrize("kind", ["Series", "array", "generator", "tuple"])
+@pytest.mark.parametrize("function", [attnflow.blank_out, attnflow.gradients])
+def test_importance_takes_what_explain_takes(kind, function, classifier):
+    found = function(texts_as(kind), classifier)
+    assert [one.text for one in found] == TEXTS[:3]
 
 
 def test_no_texts_give_no_results(encoder):
@@ -306,6 +328,9 @@ def test_normalized_scores_sum_to_one(encoder):
     ("options", "message"),
     [
         ({"method": "magic"}, "magic.*raw, rollout, flow"),
+        ({"method": ["raw", "flow"]}, r"method=\['raw', 'flow'\] is unknown; allowed: one of raw"),
+        ({"heads": 0}, r"heads=0 must be a list"),
+        ({"target": "x"}, r"target='x' is for encoder–decoders, and BertModel is none"),
         ({"layer": 4}, "layer=4.*1 to 3"),
         ({"layer": 0}, "layer=0.*1 to 3"),
         ({"layer": -4}, "layer=-4"),
@@ -321,8 +346,9 @@ def test_wrong_options_are_refused(options, message, encoder):
 
 
 def test_text_must_be_text(encoder):
-    with pytest.raises(InputError, match="reads text; this is int"):
-        attnflow.explain([3], encoder)
+    for given, kind in (([3], "int"), (3, "int"), ({"a": "b"}, "dict"), (np.ones(2), "float64")):
+        with pytest.raises(InputError, match=f"reads text; this is {kind}: give a text, or a list"):
+            attnflow.explain(given, encoder)
 
 
 @pytest.mark.parametrize("trainable", [True, False])

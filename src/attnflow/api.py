@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
+from attnflow.inputs import each_target, listed
 from attnflow.methods import Effort
 from attnflow.plan import Plan
 from attnflow.progress import progress_bar
@@ -39,7 +40,7 @@ def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about tex
     correction: str | None = "auto",
     normalize: bool = False,
     words: bool = False,
-    target: str | None = None,
+    target: str | Sequence[str] | None = None,
     truncate: bool = False,
     batch_size: int = 16,
     threads: int | None = None,
@@ -48,8 +49,8 @@ def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about tex
     """Which input tokens a model's output came from.
 
     Args:
-        text: A text, or a list of texts. For vision models an image (a path, a PIL image or an
-            array), or a list of images.
+        text: A text, or many: a list, a Series, a generator. For vision models an image (a path,
+            a PIL image or an array), or a list of images.
         model: A hub name, a folder, ``(model, tokenizer)``, what `load_model` returned, or ``None``
             for the model shipped with attnflow.
         method: ``"flow"``, ``"rollout"`` or ``"raw"``.
@@ -64,7 +65,8 @@ def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about tex
         normalize: Divide each position's scores by their sum.
         words: Words for tokens: edges to a word are those to all its tokens, and flow is the
             maximum flow to the whole word, which the sum over its tokens would exceed.
-        target: For encoder–decoder models the target text; ``None`` is the model's own answer.
+        target: For encoder–decoder models the target text, or a list of one a text; ``None`` is
+            the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
         batch_size: How many texts run through the model together.
         threads: How many threads flow uses; None is one a core.
@@ -87,9 +89,8 @@ def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about tex
         words,
         Effort(threads),
     )
-    single = not isinstance(text, list | tuple)
-    given = {"truncate": truncate} if target is None else {"truncate": truncate, "target": target}
-    texts = [text] if single else text
+    texts, single = listed(text)
+    given = {"truncate": truncate, "target": target}
     results = attribute(texts, model, [plan], given, batch_size=batch_size, progress=progress)
     ordered = [only for (only,) in results]
     return ordered[0] if single else ordered
@@ -106,7 +107,8 @@ def attribute(
 ) -> list[list[Attribution]]:
     """For each text its attributions, one a plan: the model reads a text once for all of them.
 
-    The plans ask about the same heads of the same position; ``given`` is for tokenizing.
+    The plans ask about the same heads of the same position; ``given`` is for tokenizing, and its
+    ``target`` may be a list with one a text.
     """
     if batch_size < 1:
         msg = f"batch_size={batch_size} must be at least 1"
@@ -117,7 +119,11 @@ def attribute(
     for plan in plans:
         plan.layer_in(adapter.depth)
     query, wish = plans[0].query, plans[0].wish()
-    tokens = [adapter.tokenize(item, **given) for item in texts]
+    targets = each_target(given.get("target"), len(texts))
+    tokens = [
+        adapter.tokenize(item, **{**given, "target": target})
+        for item, target in zip(texts, targets, strict=True)
+    ]
     results: dict[int, list[Attribution]] = {}
     with _bar(adapter, len(tokens), shown=progress) as advance:
         for places in _batches(tokens, batch_size if adapter.batchable else 1):

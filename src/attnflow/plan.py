@@ -43,8 +43,8 @@ class Plan:
     effort: Effort = Effort()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            msg = f"method={self.method!r} is unknown; allowed: {', '.join(METHODS)}"
+        if self.method not in tuple(METHODS):  # which takes lists, too, that a dict can't look up
+            msg = f"method={self.method!r} is unknown; allowed: one of {', '.join(METHODS)}"
             raise InputError(msg)
         if self.correction not in (None, "auto", *CORRECTIONS):
             msg = (

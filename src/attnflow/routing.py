@@ -87,8 +87,8 @@ def routes(  # noqa: PLR0913 - one keyword an option, the same words as everywhe
     plan = Plan("flow", layer, query, residual, heads, discard, correction)
     adapter = load_model(model)
     plan.layer_in(adapter.depth)
-    given = {"truncate": truncate} if target is None else {"truncate": truncate, "target": target}
-    (reading,) = adapter.read([adapter.tokenize(text, **given)], query, plan.wish())
+    asked = adapter.tokenize(text, truncate=truncate, target=target)
+    (reading,) = adapter.read([asked], query, plan.wish())
     tokens, record = reading.tokens, reading.record
     edges = correct(record, plan.correction_for(record))
     graph = EDGES["attention"](edges, EdgeOptions(residual, "mean", discard))

@@ -121,6 +121,27 @@ def test_objects_must_be_a_model_and_a_tokenizer():
         load_model(("bert", "tokenizer"))
 
 
+def test_a_list_is_as_good_as_a_tuple():
+    pair = (tiny.build("bert"), tiny.word_piece())
+    assert load_model(list(pair)).description == load_model(pair).description
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (tiny.build("bert"), r"model=BertModel comes without its tokenizer.*\(model, tokenizer\)"),
+        ({"model": "a", "tokenizer": "b"}, r"model=dict is no model; give \(model, tokenizer\)"),
+        (tiny.word_piece(), "is no model; give"),
+        (3, "model=int is no model"),
+    ],
+)
+def test_what_is_no_model_is_refused(source, message):
+    with pytest.raises(ModelError, match=message):
+        load_model(source)
+    with pytest.raises(ModelError, match=message):
+        attnflow.explain("the cat", source)
+
+
 def test_a_compiled_model_is_read_through_its_original():
     model = tiny.build("bert")
     compiled = torch.compile(model)

@@ -1,5 +1,7 @@
 """Encoder–decoder graphs, against the explicit graph solved by networkx."""
 
+import copy
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -128,6 +130,29 @@ def test_batches_of_pairs_equal_single_pairs(tokenizer):
         alone = attnflow.explain(text, model, target="the cat is", method="rollout")
         assert found.tokens == alone.tokens
         np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-5)
+
+
+def test_each_text_may_have_a_target_of_its_own(tokenizer):
+    model = (tiny.build("t5"), tokenizer)
+    texts, targets = ["the cat", tiny.TEXT], ["a key", "the cat is"]
+    together = attnflow.explain(texts, model, target=targets, method="rollout")
+    assert [found.options["target"] for found in together] == targets
+    for text, target, found in zip(texts, targets, together, strict=True):
+        alone = attnflow.explain(text, model, target=target, method="rollout")
+        np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-5)
+    with pytest.raises(InputError, match="there are 2 targets and 3 texts"):
+        attnflow.explain([*texts, "a"], model, target=targets)
+    with pytest.raises(InputError, match="target=3 is int; give the answer as text"):
+        attnflow.explain(texts, model, target=3)
+
+
+def test_a_tokenizer_may_give_more_than_the_model_takes(tokenizer):
+    more = copy.deepcopy(tokenizer)
+    more.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    assert "token_type_ids" in more(tiny.TEXT)
+    model = tiny.build("t5")
+    found = attnflow.explain(tiny.TEXT, (model, more), method="raw")
+    assert found.tokens == attnflow.explain(tiny.TEXT, (model, tokenizer), method="raw").tokens
 
 
 def test_discard_is_refused(tokenizer):

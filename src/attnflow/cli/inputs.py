@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnflow.errors import InputError
-
-_EXAMPLE = 'give one in quotes, such as "the keys to the cabinet"'
+from attnflow.inputs import NO_TEXT
 
 
 def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
@@ -22,8 +21,7 @@ def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
         return _lines(sys.stdin.buffer.read(), "standard input")
     texts = list(given or ())
     if not texts or not all(text.strip() for text in texts):
-        msg = f"no text; {_EXAMPLE}"
-        raise InputError(msg)
+        raise InputError(NO_TEXT)
     return texts
 
 
@@ -52,6 +50,6 @@ def _lines(content: bytes, where: str) -> list[str]:
         raise InputError(msg) from None
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        msg = f"{where} holds no text; put one a line there, or {_EXAMPLE}"
+        msg = f"{where} holds {NO_TEXT}, or put one a line there"
         raise InputError(msg)
     return lines

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, get_args
 
 from attnflow.errors import InputError
@@ -35,10 +36,21 @@ class EdgeOptions:
         if not 0 <= self.discard < 1:
             msg = f"discard={self.discard} must be a ratio: at least 0 (off) and below 1"
             raise InputError(msg)
-        if isinstance(self.heads, str) and self.heads not in get_args(HeadRule):
-            rules = ", ".join(map(repr, get_args(HeadRule)))
-            msg = f"heads={self.heads!r} is unknown; allowed: {rules}, head numbers or head weights"
+        if isinstance(self.heads, Real):
+            msg = f"heads={self.heads} must be a list: heads=[{self.heads}] picks this head"
             raise InputError(msg)
-        if not isinstance(self.heads, str) and len(self.heads) == 0:
+        rules = get_args(HeadRule)
+        known = self.heads in rules if isinstance(self.heads, str) else _are_numbers(self.heads)
+        if not known:
+            named = ", ".join(map(repr, rules))
+            msg = f"heads={self.heads!r} is unknown; allowed: {named}, head numbers or head weights"
+            raise InputError(msg)
+        if len(self.heads) == 0:
             msg = "heads=[] picks no head; give head numbers, weights, or a rule such as 'mean'"
             raise InputError(msg)
+
+
+def _are_numbers(heads: object) -> bool:
+    if not (isinstance(heads, Sized) and isinstance(heads, Iterable)):
+        return False
+    return all(isinstance(head, Real) for head in heads)

@@ -19,6 +19,7 @@ from attnflow.evaluation.targets import (
     take_aims,
     text_model,
 )
+from attnflow.inputs import listed
 from attnflow.models.loading import load_model
 from attnflow.models.reading import Tokens
 from attnflow.models.tasks import CAUSAL, MASKED
@@ -80,7 +81,8 @@ def blank_out(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about t
         raise InputError(msg)
     loaded = text_model(load_model(model))
     token = _token(loaded, replacement)
-    inputs = [loaded.tokenize(one) for one in ([text] if isinstance(text, str) else text)]
+    texts, single = listed(text)
+    inputs = [loaded.tokenize(one) for one in texts]
     aims = take_aims(loaded, inputs, target)
     rows = [row for i, aim in enumerate(aims) for row in _blanked(loaded, i, inputs[i], aim, token)]
     found = _measure(loaded, rows, batch_size, progress=progress)
@@ -92,7 +94,7 @@ def blank_out(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about t
         scores = change if signed else np.abs(change)
         facts = {"probability": before}
         results.append(attribution(loaded, tokens, aim, scores, "blank-out", options, facts))
-    return results[0] if isinstance(text, str) else results
+    return results[0] if single else results
 
 
 @dataclass(frozen=True, eq=False)

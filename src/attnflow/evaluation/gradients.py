@@ -22,6 +22,7 @@ from attnflow.evaluation.targets import (
     take_aims,
     text_model,
 )
+from attnflow.inputs import listed
 from attnflow.models.loading import load_model
 from attnflow.models.reading import Tokens
 from attnflow.models.text import TextModel
@@ -85,7 +86,8 @@ def gradients(  # type: ignore[misc] # the overloads are about text alone
         msg = f"steps={steps} must be at least 1"
         raise InputError(msg)
     loaded = text_model(load_model(model))
-    inputs = [loaded.tokenize(one) for one in ([text] if isinstance(text, str) else text)]
+    texts, single = listed(text)
+    inputs = [loaded.tokenize(one) for one in texts]
     aims = take_aims(loaded, inputs, target)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
     results: dict[int, Attribution] = {}
@@ -100,7 +102,7 @@ def gradients(  # type: ignore[misc] # the overloads are about text alone
                 )
             show(len(results))
     ordered = [results[place] for place in range(len(inputs))]
-    return ordered[0] if isinstance(text, str) else ordered
+    return ordered[0] if single else ordered
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
+from attnflow.inputs import each_target
 from attnflow.models.network import quiet
 from attnflow.models.reading import Adapter, Tokens
 from attnflow.models.tasks import CAUSAL, CLASSIFIER, MASKED
@@ -54,7 +55,7 @@ def take_aims(
 ) -> list[Aim]:
     """Resolve what is asked: a label or token by name or number; ``None`` is the model's answer."""
     positions = [default_position(model, tokens) for tokens in inputs]
-    wanted = list(_each(inputs, targets))
+    wanted = each_target(targets, len(inputs))
     aims: dict[int, Aim] = {}
     for places in alike(inputs, 64):
         with torch.no_grad():
@@ -129,16 +130,6 @@ def attribution(  # noqa: PLR0913 - the parts of a record
         word_ids=tokens.word_ids,
         word_texts=tokens.word_texts,
     )
-
-
-def _each(texts: Sequence[Tokens], target: Target | Sequence[Target]) -> Iterable[Target]:
-    """One target a text: the same for all, or a list."""
-    if target is None or isinstance(target, str | int):
-        return [target] * len(texts)
-    if len(target) != len(texts):
-        msg = f"there are {len(target)} targets and {len(texts)} texts; give one, or one a text"
-        raise InputError(msg)
-    return target
 
 
 def resolve(model: TextModel, target: str | int, size: int) -> int:

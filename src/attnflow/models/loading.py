@@ -7,7 +7,7 @@ import importlib
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from attnflow.models.reading import Adapter
 from attnflow.models.tasks import BARE, CAUSAL, SEQ2SEQ, Task, task_of
 
 log = logging.getLogger("attnflow")
-Source = str | Path | tuple[Any, Any] | Adapter | None
+Source = str | Path | tuple[Any, Any] | list[Any] | Adapter | None
 _one_at_a_time = threading.Lock()
 
 
@@ -31,10 +31,10 @@ def load_model(source: Source = None, *, device: str | None = None) -> Adapter:
 
     The checkpoint's own head is loaded where it has one: see ``.description``.
     """
-    if isinstance(source, tuple):
+    if isinstance(source, tuple | list):
         return adapt(*_pair(source))
     if source is not None and not isinstance(source, str | Path):
-        return source
+        return _adapter(source)
     if source is None:
         from attnflow.models import verbs
 
@@ -62,7 +62,21 @@ def adapt(network: Any, processor: Any, name: str) -> Adapter:
     return TextModel(network, processor, name, task)
 
 
-def _pair(pair: tuple[Any, Any]) -> tuple[Any, Any, str]:
+def _adapter(source: Any) -> Adapter:
+    """What `load_model` returned before; anything else is an error that says what it lacks."""
+    if hasattr(source, "tokenize") and hasattr(source, "read"):
+        adapter: Adapter = source
+        return adapter
+    bare = hasattr(source, "config")
+    what = "comes without its tokenizer or image processor" if bare else "is no model"
+    msg = (
+        f"model={type(source).__name__} {what}; give (model, tokenizer), a hub name, a folder, or "
+        "what load_model returned"
+    )
+    raise ModelError(msg)
+
+
+def _pair(pair: Sequence[Any]) -> tuple[Any, Any, str]:
     if len(pair) != 2 or not hasattr(pair[0], "config") or not callable(pair[1]):
         msg = (
             "model=(model, tokenizer) needs a transformers model and its tokenizer or image "
@@ -70,7 +84,7 @@ def _pair(pair: tuple[Any, Any]) -> tuple[Any, Any, str]:
         )
         raise ModelError(msg)
     name = getattr(pair[0].config, "_name_or_path", "") or type(pair[0]).__name__
-    return (*pair, name)
+    return pair[0], pair[1], name
 
 
 def _load(source: str, device: str | None, *, name: str) -> Adapter:

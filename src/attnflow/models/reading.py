@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from attnflow.errors import InputError
 from attnflow.models.sites import Fusion
 from attnflow.records import AttentionRecord, PatchGrid, Prediction
 from attnflow.records.positions import find, words_of_tokens
@@ -64,6 +65,13 @@ class Wish:
     gradients: bool = False
 
 
+def refuse_target(name: str, target: str | None) -> None:
+    """For models that write no answer."""
+    if target is not None:
+        msg = f"target={target!r} is for encoder–decoders, and {name} is none; leave target out"
+        raise InputError(msg)
+
+
 class Adapter(Protocol):
     """A model that can be read. Texts, images and pairs of texts differ only behind this."""
 
@@ -83,8 +91,11 @@ class Adapter(Protocol):
     def batchable(self) -> bool:
         """Whether inputs of different lengths can run together."""
 
-    def tokenize(self, item: Any, *, truncate: bool = False) -> Tokens:
-        """One input as tokens; too long a one is an error unless it may be cut."""
+    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
+        """One input as tokens; too long a one is an error unless it may be cut.
+
+        ``target`` is the answer that an encoder–decoder is asked about.
+        """
 
     def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[Reading]:
         """Run the model once on a batch."""

@@ -26,10 +26,11 @@ from attnflow.models.reading import Query, Reading, Tokens, Wish
 from attnflow.models.sites import Site
 from attnflow.models.tasks import SEQ2SEQ, Task, predict
 from attnflow.models.text import describe, limit
-from attnflow.models.tokens import name_token, tokenize
+from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.records import AttentionRecord
 
 ANSWER = 32  # the most tokens of the model's own answer
+SOURCE = {name: name for name in ("input_ids", "attention_mask")}  # what every encoder takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +70,13 @@ class Seq2SeqModel:
 
     def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
         """Source and target as one list of tokens."""
-        if not isinstance(item, str):
-            msg = f"{self.name} reads text; this is {type(item).__name__}"
-            raise InputError(msg)
+        check_text(self.name, item)
         most = limit(self.network, self.tokenizer)
         source = tokenize(self.tokenizer, item, most, truncate=truncate)
         target = self._answer(source) if target is None else target
+        if not isinstance(target, str):
+            msg = f"target={target!r} is {type(target).__name__}; give the answer as text"
+            raise InputError(msg)
         wanted = tokenize(self.tokenizer, target, most, truncate=truncate, as_target=True)
         start = self._start()
         ids = list(wanted.inputs["input_ids"])
@@ -101,14 +103,10 @@ class Seq2SeqModel:
 
     def _answer(self, source: Tokens) -> str:
         """The model's own answer, most likely token by most likely token."""
-        inputs = {k: torch.tensor([v]) for k, v in source.inputs.items()}
-        device = network.device_of(self.network)
+        inputs = self._batch([source], SOURCE)
         with network.quiet(self.network), torch.no_grad():
             ids = self.network.generate(
-                **{k: v.to(device) for k, v in inputs.items()},
-                max_new_tokens=ANSWER,
-                do_sample=False,
-                num_beams=1,
+                **inputs, max_new_tokens=ANSWER, do_sample=False, num_beams=1
             )
         return str(self.tokenizer.decode(ids[0], skip_special_tokens=True))
 
@@ -117,7 +115,7 @@ class Seq2SeqModel:
         if wish.values or wish.gradients:
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
             raise InputError(msg)
-        source = self._batch(batch, {"input_ids": "input_ids", "attention_mask": "attention_mask"})
+        source = self._batch(batch, SOURCE)
         target = self._batch(batch, {"decoder_input_ids": "input_ids"})
         encoded, encoder = network.run(self.network.get_encoder(), source, wish)
         inputs = {

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import ModelError
 from attnflow.models import network
-from attnflow.models.reading import Query, Reading, Tokens, Wish
+from attnflow.models.reading import Query, Reading, Tokens, Wish, refuse_target
 from attnflow.models.tasks import CAUSAL, CLASSIFIER, MASKED, TAGGER, Task, predict, predict_label
-from attnflow.models.tokens import name_token, tokenize
+from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.records import Prediction
 
 UNLIMITED = 1_000_000  # tokenizers that know no limit say 1e30
@@ -45,11 +45,10 @@ class TextModel:
         """
         return self.task is not CLASSIFIER or self.network.config.pad_token_id is not None
 
-    def tokenize(self, item: Any, *, truncate: bool = False) -> Tokens:
+    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
         """One text as tokens."""
-        if not isinstance(item, str):
-            msg = f"{self.name} reads text; this is {type(item).__name__}"
-            raise InputError(msg)
+        refuse_target(self.name, target)
+        check_text(self.name, item)
         return tokenize(
             self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
         )

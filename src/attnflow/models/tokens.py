@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from attnflow.errors import InputError
+from attnflow.inputs import NO_TEXT
 from attnflow.models.reading import Tokens
 from attnflow.models.words import Span, assign_words
 
 BLANKS = {"\n": "⏎", "\t": "⇥"}
 BROKEN = "\ufffd"
+
+
+def check_text(model: str, item: Any) -> None:
+    """Refuse what is no text, or none to speak of."""
+    if not isinstance(item, str):
+        msg = f"{model} reads text; this is {type(item).__name__}: give a text, or a list of texts"
+        raise InputError(msg)
+    if not item.strip():
+        raise InputError(NO_TEXT)
 
 
 def tokenize(

@@ -11,7 +11,7 @@ import torch
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models import network
-from attnflow.models.reading import Query, Reading, Tokens, Wish
+from attnflow.models.reading import Query, Reading, Tokens, Wish, refuse_target
 from attnflow.models.tasks import IMAGES, Task, predict_label
 from attnflow.models.text import describe
 from attnflow.records import PatchGrid, Prediction
@@ -37,8 +37,9 @@ class VisionModel:
         """The number of layers."""
         return int(self.network.config.num_hidden_layers)
 
-    def tokenize(self, item: Any, *, truncate: bool = False) -> Tokens:
+    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
         """One image as patches, named by row and column."""
+        refuse_target(self.name, target)
         image = _open(item)
         pixels = self.processor(images=image, return_tensors="pt")["pixel_values"][0]
         patch = self.network.config.patch_size

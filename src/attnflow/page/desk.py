@@ -90,8 +90,7 @@ class Desk:
         return str(name)
 
     def _check_tokens(self, adapter: Adapter, item: Any, target: str | None) -> None:
-        given: dict[str, Any] = {} if target is None else {"target": target}
-        count = len(adapter.tokenize(item, **given))
+        count = len(adapter.tokenize(item, target=target))
         if count > self.limits.tokens:
             msg = f"the input has {count} tokens; at most {self.limits.tokens} are explained here"
             raise Refusal(413, "too-large", msg)

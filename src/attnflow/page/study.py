@@ -201,6 +201,6 @@ def study(
     """Run the model once and keep what is needed to answer everything the page can ask."""
     from attnflow.models.reading import Wish
 
-    given = {"truncate": truncate} if target is None else {"truncate": truncate, "target": target}
-    (reading,) = adapter.read([adapter.tokenize(item, **given)], query, Wish())
+    tokens = adapter.tokenize(item, truncate=truncate, target=target)
+    (reading,) = adapter.read([tokens], query, Wish())
     return Study(adapter, reading, choices)

@@ -1,0 +1,34 @@
+"""Inputs as they are given: one or many, and what goes with each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from attnflow.errors import InputError
+
+NO_TEXT = 'no text; give one in quotes, such as "the keys to the cabinet"'
+
+
+def listed(given: Any) -> tuple[list[Any], bool]:
+    """The inputs as a list, and whether one was given: a text, a path, an image.
+
+    Many are whatever can be gone through and has one axis: a list, a pandas Series, a NumPy array
+    of strings, a generator. Arrays of more axes are images.
+    """
+    whole = isinstance(given, str | bytes | PathLike | Mapping) or not isinstance(given, Iterable)
+    if whole or getattr(given, "ndim", 1) != 1:
+        return [given], True
+    return list(given), False
+
+
+def each_target(target: Any, count: int) -> Sequence[Any]:
+    """One target an input: the same for all, or a list."""
+    if target is None or isinstance(target, str | int):
+        return [target] * count
+    targets, _ = listed(target)
+    if len(targets) != count:
+        msg = f"there are {len(targets)} targets and {count} texts; give one, or one a text"
+        raise InputError(msg)
+    return targets
