@@ -29,6 +29,6 @@ def attribution(tokens, method="flow", *, layers=3, heads=None, query=0, **field
 
 def svg_texts(figure, folder):
     """All texts of a figure's SVG, in order."""
-    tree = ET.parse(save(figure, folder / "figure.svg", force=True))
+    tree = ET.parse(save(figure, folder / "figure.svg", overwrite=True))
     found = tree.iter("{http://www.w3.org/2000/svg}text")
     return ["".join(element.itertext()) for element in found]

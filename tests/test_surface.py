@@ -1,5 +1,8 @@
 """What people try first: things that are shown, and plausible mistakes that are named."""
 
+import importlib
+import inspect
+
 import pytest
 import torch
 
@@ -30,3 +33,13 @@ def test_what_a_model_returns_leads_to_its_attention(function, output):
     with pytest.raises(InputError, match=r"take one item, \[layer\[0\] for layer in attention\]"):
         function(output.attentions)
     function([layer[0] for layer in output.attentions])
+
+
+@pytest.mark.parametrize("name", ["explain", "blank_out", "gradients"])
+def test_type_checkers_know_every_keyword(name):
+    function = getattr(attnflow, name)
+    options = importlib.import_module(function.__module__).Options
+    parameters = inspect.signature(function).parameters.values()
+    keywords = {one.name: one.annotation for one in parameters if one.kind is one.KEYWORD_ONLY}
+    known = {name: kind.__forward_arg__ for name, kind in options.__annotations__.items()}
+    assert known == keywords

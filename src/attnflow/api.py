@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, overload
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
@@ -15,19 +19,46 @@ from attnflow.progress import progress_bar
 from attnflow.records import Attribution
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from attnflow.models.loading import Source
     from attnflow.models.reading import Adapter, Query, Tokens
 
+    One = str | PathLike[str] | Image | npt.NDArray[np.uint8]  # a text or an image
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `explain`, for type checkers and editors."""
+
+    method: str
+    layer: int
+    query: Query
+    heads: Heads
+    residual: float | None
+    discard: float
+    correction: str | None
+    normalize: bool
+    words: bool
+    target: str | Sequence[str] | None
+    truncate: bool
+    batch_size: int
+    threads: int | None
+    progress: bool
+
 
 @overload
-def explain(text: str, model: Source = None, **options: Any) -> Attribution: ...
+def explain(  # type: ignore[overload-overlap] # texts and images can be gone through, too
+    text: One, model: Source = None, **options: Unpack[Options]
+) -> Attribution: ...
 
 
 @overload
-def explain(text: Sequence[Any], model: Source = None, **options: Any) -> list[Attribution]: ...
+def explain(
+    text: Iterable[Any], model: Source = None, **options: Unpack[Options]
+) -> list[Attribution]: ...
 
 
-def explain(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about text alone
+def explain(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
     text: Any,
     model: Source = None,
     *,

@@ -89,9 +89,7 @@ def test_save_writes_all_scores_and_never_overwrites(run, folder, tmp_path):
     file = tmp_path / "scores.json"
     arguments = ("explain", TEXT, "-m", folder, "--save", file)
     assert run(*arguments).code == 0
-    loaded = [
-        attnflow.Attribution.from_dict(json.loads(line)) for line in file.read_text().splitlines()
-    ]
+    loaded = attnflow.Attribution.load_all(file)
     assert [item.method for item in loaded] == list(METHODS)
     assert loaded[2].layers == (1, 2, 3)
     before = file.read_bytes()

@@ -48,10 +48,10 @@ def test_nothing_is_overwritten_unless_forced(tmp_path):
     file = tmp_path / "map.svg"
     file.write_text("mine")
     made = figure("heatmap", attribution(TOKENS))
-    with pytest.raises(InputError, match="exists"):
+    with pytest.raises(InputError, match=r"exists; .*overwrite=True"):
         save(made, file)
     assert file.read_text() == "mine"
-    save(made, file, force=True)
+    save(made, file, overwrite=True)
     assert file.read_text() != "mine"
 
 

@@ -233,6 +233,22 @@ def test_unknown_names_list_the_known_ones():
         figure("heatmap", attribution(SHORT), theme="blue")
 
 
+@pytest.mark.parametrize(
+    ("kind", "option", "allowed"),
+    [
+        ("heatmap", "threshold", "values, relative, theme"),
+        ("graph", "trace", "threshold, focus, theme"),
+    ],
+)
+def test_unknown_options_name_those_of_the_kind(kind, option, allowed):
+    with pytest.raises(InputError, match=f"{option}= is no option of kind '{kind}'; .*{allowed}"):
+        attribution(SHORT).figure(kind, **{option: 1})
+    with pytest.raises(InputError, match=f"valeus= is no option of kind '{kind}'; allowed"):
+        figure(kind, attribution(SHORT), valeus=True)
+    with pytest.raises(InputError, match="allowed: threshold, focus, trace, theme"):
+        figure("graph", attribution(SHORT), probabilities={})
+
+
 def test_attribution_draws_itself_on_given_and_on_new_axes():
     from matplotlib import pyplot
 

@@ -18,11 +18,11 @@ PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph",
 
 
 def run(
-    *, write: Path | None = None, force: bool = False, say: Callable[[str], None] = print
+    *, write: Path | None = None, overwrite: bool = False, say: Callable[[str], None] = print
 ) -> str:
     """Measure everything (some minutes) and return the page; ``write`` also saves it to a file."""
     if write is not None:
-        check_target(write, overwrite=force, allow="force=True")
+        check_target(write, overwrite=overwrite)
     parts = [_head()]
     for title, measure in (
         ("Against maximum-flow libraries", cases.libraries),

@@ -37,5 +37,9 @@ def bench(*, output: Output = None, force: options.Force = False) -> None:
 
     console = Console(stderr=True)
     with console.status("measuring") as status:
-        page = run(write=output, force=force, say=lambda what: status.update(f"measuring: {what}"))
+        page = run(
+            write=output,
+            overwrite=force,
+            say=lambda what: status.update(f"measuring: {what}"),
+        )
     show_page(page)

@@ -29,7 +29,7 @@ Save = Annotated[
     typer.Option(
         "--save",
         metavar="FILE",
-        help="Save all scores as JSON, one line for each text and method.",
+        help="Save all scores as lines of JSON, for Attribution.load_all.",
         rich_help_panel="Output",
     ),
 ]

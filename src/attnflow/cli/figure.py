@@ -141,7 +141,7 @@ def figure(  # noqa: PLR0913 - one argument an option
     from attnflow.figures.files import check_file
 
     chosen = read_text(text, file)
-    check_file(output, force=force)
+    check_file(output, overwrite=force)
     if kind is Kind.IMAGE and model is None:
         msg = "figure image needs a vision model, and the shipped one reads text: give --model NAME"
         raise InputError(msg)
@@ -161,7 +161,7 @@ def figure(  # noqa: PLR0913 - one argument an option
     if kind is Kind.PRONOUNS:
         look["probabilities"] = _probabilities(results[0], pronoun)
     made = compose(str(kind), *results, theme=str(theme), **look)
-    save(made, output, force=force, dpi=dpi)
+    save(made, output, overwrite=force, dpi=dpi)
     typer.echo(f"saved {output}", err=True)
 
 

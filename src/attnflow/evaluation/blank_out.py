@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -33,16 +33,28 @@ if TYPE_CHECKING:
 REPLACEMENTS = ("unk", "mask", "pad", "delete")
 
 
-@overload
-def blank_out(text: str, model: Source = None, **options: object) -> Attribution: ...
+class Options(TypedDict, total=False):
+    """The keywords of `blank_out`, for type checkers and editors."""
+
+    replacement: str
+    target: Target | Sequence[Target]
+    signed: bool
+    batch_size: int
+    progress: bool
 
 
 @overload
-def blank_out(text: list[str], model: Source = None, **options: object) -> list[Attribution]: ...
+def blank_out(text: str, model: Source = None, **options: Unpack[Options]) -> Attribution: ...
 
 
-def blank_out(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about text alone
-    text: str | list[str],
+@overload
+def blank_out(
+    text: Iterable[Any], model: Source = None, **options: Unpack[Options]
+) -> list[Attribution]: ...
+
+
+def blank_out(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
+    text: str | Iterable[str],
     model: Source = None,
     *,
     replacement: str = "unk",
@@ -54,7 +66,7 @@ def blank_out(  # type: ignore[misc] # noqa: PLR0913 - the overloads are about t
     """How much the probability of the model's answer changes when each token is blanked out.
 
     Args:
-        text: A text, or a list of texts.
+        text: A text, or many: a list, a Series, a generator.
         model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
         replacement: ``"unk"`` (the paper's), ``"mask"``, ``"pad"`` (a token that none attends to)
             or ``"delete"`` (the tokens after it move up).

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -42,16 +42,27 @@ CANCELS = (
 )
 
 
-@overload
-def gradients(text: str, model: Source = None, **options: object) -> Attribution: ...
+class Options(TypedDict, total=False):
+    """The keywords of `gradients`, for type checkers and editors."""
+
+    kind: str
+    target: Target | Sequence[Target]
+    steps: int
+    progress: bool
 
 
 @overload
-def gradients(text: list[str], model: Source = None, **options: object) -> list[Attribution]: ...
+def gradients(text: str, model: Source = None, **options: Unpack[Options]) -> Attribution: ...
 
 
-def gradients(  # type: ignore[misc] # the overloads are about text alone
-    text: str | list[str],
+@overload
+def gradients(
+    text: Iterable[Any], model: Source = None, **options: Unpack[Options]
+) -> list[Attribution]: ...
+
+
+def gradients(
+    text: str | Iterable[str],
     model: Source = None,
     *,
     kind: str = "norm",
@@ -62,7 +73,7 @@ def gradients(  # type: ignore[misc] # the overloads are about text alone
     """How sensitive the probability of the model's answer is to each token's embedding.
 
     Args:
-        text: A text, or a list of texts.
+        text: A text, or many: a list, a Series, a generator.
         model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
         kind: ``"norm"``: the gradient's L2 norm; ``"sum"``: the size of its sum over the embedding
             (the paper's; zero up to rounding where layer norms read the embeddings, as in GPT-2

@@ -9,8 +9,9 @@ A new kind of figure is a file with ``draw`` and ``size``, and a line in `KINDS`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
@@ -41,14 +42,23 @@ KINDS = {
     "image": Kind(image.draw, image.size, shares_rows=False),
 }
 
+PANELS = {"pronouns": ("probabilities",), "graph": ("trace",)}  # options that add a panel
+
 __all__ = ["KINDS", "THEMES", "Kind", "draw", "figure", "save"]
 
 
-def kind_named(name: str) -> Kind:
-    """The kind of figure of that name."""
+def kind_named(name: str, options: Iterable[str] = (), more: Sequence[str] = ()) -> Kind:
+    """The kind of figure of that name, if it has these options; ``more`` are others it may have."""
     if name not in KINDS:
         msg = f"kind={name!r} is unknown; choose one of: {', '.join(KINDS)}"
         raise InputError(msg)
+    parameters = signature(KINDS[name].draw).parameters.values()
+    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    known += [*more, "theme"]
+    for option in options:
+        if option not in known:
+            msg = f"{option}= is no option of kind {name!r}; allowed: {', '.join(known)}"
+            raise InputError(msg)
     return KINDS[name]
 
 
@@ -69,7 +79,7 @@ def draw(
         theme: ``"light"`` or ``"dark"``.
         options: Those of the kind, e.g. ``values=True`` for a heat map.
     """
-    chosen, colours = kind_named(kind), theme_named(theme)
+    chosen, colours = kind_named(kind, options), theme_named(theme)
     if ax is None:
         from matplotlib import pyplot
 
@@ -95,4 +105,5 @@ def figure(
     """
     from attnflow.figures.panels import compose
 
-    return compose(kind_named(kind), attributions, theme_named(theme), options)
+    chosen = kind_named(kind, options, PANELS.get(kind, ()))
+    return compose(chosen, attributions, theme_named(theme), options)

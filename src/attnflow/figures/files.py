@@ -22,17 +22,17 @@ _TEXT_STAYS_TEXT: dict[Any, Any] = {
 _WITHOUT_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
-def check_file(file: str | Path, *, force: bool = False) -> Path:
+def check_file(file: str | Path, *, overwrite: bool = False) -> Path:
     """The file's path, if a figure may be written there."""
     path = Path(file)
     if path.suffix.lower().lstrip(".") not in FORMATS:
         endings = ", ".join(f".{name}" for name in FORMATS)
         msg = f"can't tell the format of {path.name!r}; let it end in one of: {endings}"
         raise InputError(msg)
-    return check_target(path, overwrite=force, allow="force=True")
+    return check_target(path, overwrite=overwrite)
 
 
-def save(figure: Figure, file: str | Path, *, force: bool = False, dpi: int = 200) -> Path:
+def save(figure: Figure, file: str | Path, *, overwrite: bool = False, dpi: int = 200) -> Path:
     """Write a figure as SVG, PDF or PNG, by the file's ending.
 
     In SVG and PDF text stays text: it can be searched, copied and edited. The same figure gives the
@@ -41,7 +41,7 @@ def save(figure: Figure, file: str | Path, *, force: bool = False, dpi: int = 20
     """
     from matplotlib import rc_context
 
-    path = check_file(file, force=force)
+    path = check_file(file, overwrite=overwrite)
     kind = path.suffix.lower().lstrip(".")
     with warnings.catch_warnings(), rc_context(_TEXT_STAYS_TEXT):
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
