@@ -4,6 +4,7 @@ import doctest
 import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,24 @@ def test_the_readmes_python_runs(capsys):
     printed = capsys.readouterr().out
     assert printed.startswith("plural [('keys', ")
     assert "Route(positions=(0, " in printed
+
+
+def test_the_python_pages_python_runs(capsys):
+    """All of it in one go: later blocks use what earlier ones made."""
+    text = (ROOT / "docs" / "python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) >= 5
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, "python.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert printed.startswith("plural [('keys', ")
+    assert abs(names["integrated"].statistics["completeness_gap"]) < 1e-3
+    assert tuple(names["scores"].shape) == (1, 3, 1, 6)
+    value, capacity = names["pair"].value, sum(edge.capacity for edge in names["pair"].cut)
+    assert value == pytest.approx(capacity, abs=1e-9)
+    alone = attnflow.explain(names["text"], names["model"]).row()
+    assert value == pytest.approx(alone[2], abs=1e-6)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -10,7 +10,7 @@ from typing import Any
 from attnflow.errors import InputError
 from attnflow.progress import progress_bar
 
-PIECE = 100
+PIECE = 50
 """Sentences made together: what an interruption loses at most."""
 
 
@@ -55,6 +55,10 @@ def _read(path: Path, conditions: Mapping[str, Any]) -> Any:
         )
         raise InputError(msg)
     return known["result"]
+
+
+def _said(conditions: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in conditions.items() if value is not None)
 
 
 def _write(path: Path, conditions: Mapping[str, Any], result: Any) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -70,14 +73,40 @@ class Run(ABC):
 
 
 def fit(run: Run, checkpoint: Path, report: Callable[[int, float], None]) -> None:
-    """Train to the end, from the checkpoint where there is one, and saving on the way."""
+    """Train to the end, from the checkpoint where there is one, and saving on the way.
+
+    Ctrl-C is heard between two steps, and nothing that was learnt is lost; pressed again, at once.
+    """
     if checkpoint.exists():
         run.resume(checkpoint)
     saved = time.monotonic()
-    while run.step < run.steps:
-        loss = run.advance()
-        if run.step % 10 == 0 or run.step == run.steps:  # reading the loss waits for a GPU
-            report(run.step, float(loss))
-        if time.monotonic() - saved >= SAVE_EVERY or run.step == run.steps:
-            run.save(checkpoint)
-            saved = time.monotonic()
+    with _interrupts() as interrupted:
+        while run.step < run.steps:
+            loss = run.advance()
+            last, stop = run.step == run.steps, interrupted()
+            if run.step % 10 == 1 or last:  # reading the loss waits for a GPU
+                report(run.step, float(loss))
+            if last or stop or time.monotonic() - saved >= SAVE_EVERY:
+                run.save(checkpoint)
+                saved = time.monotonic()
+            if stop:
+                raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed."""
+    pressed: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+        yield lambda: False
+        return
+
+    def note(number: int, _: object) -> None:
+        pressed.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -93,13 +93,16 @@ def train_sentiment(
 
 def _fit(run: Run, out: Path, device: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    columns = (*Progress.get_default_columns(), TextColumn("loss {task.fields[loss]:.3f}"))
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(f"training on {device}", total=run.steps, loss=float("nan"))
+    checkpoint, console = out / CHECKPOINT, Console(stderr=True, highlight=False)
+    if checkpoint.exists():
+        console.print(f"continuing from {checkpoint}", markup=False)
+    columns = (*Progress.get_default_columns(), TextColumn("{task.fields[loss]}"))
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(f"training on {device}", total=run.steps, loss="")
         fit(
             run,
-            out / CHECKPOINT,
-            lambda step, loss: progress.update(task, completed=step, loss=loss),
+            checkpoint,
+            lambda step, loss: progress.update(task, completed=step, loss=f"loss {loss:.3f}"),
         )
 
 
