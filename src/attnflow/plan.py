@@ -126,8 +126,8 @@ class Plan:
             return CAUSAL_DEFAULT if record.causal else None
         if self.correction and not record.causal and record.layers[0].shape[-1] > 1:
             msg = (
-                f"correction={self.correction!r} is for causal decoders, and this model is none. "
-                "Pass correction=None"
+                f"correction={self.correction!r} is for causal decoders, and this model is none; "
+                "leave it out"
             )
             raise InputError(msg)
         return self.correction

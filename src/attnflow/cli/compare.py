@@ -21,10 +21,12 @@ def compare(  # noqa: PLR0913 - one argument an option
     *,
     file: options.File = None,
     model: options.Model = None,
+    target: options.Target = None,
     truncate: options.Truncate = False,
     method: options.Methods = None,
     query: options.Query = None,
     residual: options.Residual = None,
+    correction: options.Correction = "auto",
     words: options.Words = False,
     as_json: options.Json = False,
 ) -> None:
@@ -35,7 +37,13 @@ def compare(  # noqa: PLR0913 - one argument an option
     from attnflow.cli.explain import explained
 
     chosen = read_text(text, file)
-    asked = {"query": options.query_of(query), "residual": residual, "truncate": truncate}
+    asked = {
+        "query": options.query_of(query),
+        "residual": residual,
+        "correction": options.correction_of(correction),
+        "target": target,
+        "truncate": truncate,
+    }
     results = explained([chosen], model, method, asked, words=words)[0]
     table = agreements(results)
     if as_json:

@@ -55,12 +55,14 @@ def explain(  # noqa: PLR0913 - one argument an option
     *,
     file: options.File = None,
     model: options.Model = None,
+    target: options.Target = None,
     truncate: options.Truncate = False,
     method: options.Methods = None,
     layer: options.Layer = -1,
     query: options.Query = None,
     heads: options.Heads = "mean",
     residual: options.Residual = None,
+    correction: options.Correction = "auto",
     words: options.Words = False,
     top: Top = 5,
     as_json: options.Json = False,
@@ -81,13 +83,16 @@ def explain(  # noqa: PLR0913 - one argument an option
         "query": options.query_of(query),
         "heads": options.heads_of(heads),
         "residual": residual,
+        "correction": options.correction_of(correction),
+        "target": target,
         "truncate": truncate,
     }
     results = explained(chosen, model, method, asked, words=words)
     if save is not None:
         _save([item for one in results for item in one], save)
     if html is not None:
-        _save_page(chosen, model, asked, html)
+        first = str(method[0]) if method else "flow"
+        _save_page(chosen, model, {**asked, "method": first, "words": words}, html)
     if as_json:
         for one in results:
             typer.echo(json.dumps(as_data(one), ensure_ascii=False))
@@ -114,7 +119,7 @@ def explained(
     from attnflow.api import attribute
     from attnflow.plan import Plan
 
-    given = {"truncate": asked["truncate"]}
+    given = {"truncate": asked["truncate"], "target": asked["target"]}
     question = {name: value for name, value in asked.items() if name not in given}
     plans = [Plan(str(name), words=words, **question) for name in methods or options.Method]
     with busy("loading the model"):
@@ -184,7 +189,7 @@ def _save_page(texts: Sequence[str], model: str | None, asked: dict[str, Any], f
     import attnflow
 
     first, *second = texts
-    options = {name: asked[name] for name in ("query", "residual", "truncate")}
+    options = {name: value for name, value in asked.items() if name != "heads"}
     view = attnflow.explore(first, model, compare=second[0] if second else None, **options)
     view.save(file, overwrite=True)  # which was checked before any work
     typer.echo(f"saved the interactive view to {file}", err=True)

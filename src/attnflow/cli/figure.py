@@ -113,11 +113,13 @@ def figure(  # noqa: PLR0913 - one argument an option
     output: Output,
     file: options.File = None,
     model: options.Model = None,
+    target: options.Target = None,
     truncate: options.Truncate = False,
     method: options.Methods = None,
     layer: options.Layer = -1,
     query: options.Query = None,
     residual: options.Residual = None,
+    correction: options.Correction = "auto",
     to: To = None,
     candidate: Candidates = None,
     pronoun: Pronouns = None,
@@ -152,6 +154,8 @@ def figure(  # noqa: PLR0913 - one argument an option
         "layer": layer,
         "query": options.query_of(query),
         "residual": residual,
+        "correction": options.correction_of(correction),
+        "target": target,
         "truncate": truncate,
         "heads": "each" if kind is Kind.HEADS else "mean",
     }
@@ -220,9 +224,11 @@ def _trace(text: str, model: str | None, asked: dict[str, Any], to: str) -> Flow
     import attnflow
 
     residual = 0.5 if asked["residual"] is None else asked["residual"]
-    rest = {name: asked[name] for name in ("layer", "query", "truncate")}
-    target = options.number_or_text(to)
-    return attnflow.routes(text, model, to=target, residual=residual, **rest).trace
+    rest = {name: asked[name] for name in ("layer", "query", "target", "truncate")}
+    correction = None if asked["correction"] == "auto" else asked["correction"]
+    place = options.number_or_text(to)
+    found = attnflow.routes(text, model, to=place, residual=residual, correction=correction, **rest)
+    return found.trace
 
 
 def _probabilities(of: Attribution, pronouns: list[str] | None) -> dict[str, float] | None:

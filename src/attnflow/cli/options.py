@@ -124,6 +124,26 @@ def _residual(default: str) -> Any:
 
 Residual = Annotated[float | None, _residual("0.5; 0 for raw")]
 FlowResidual = Annotated[float | None, _residual("0.5")]
+Correction = Annotated[
+    str,
+    typer.Option(
+        "--correction",
+        metavar="NAME",
+        help="For causal decoders: uniform, visible, sink, or none.",
+        rich_help_panel=_QUESTION,
+        show_default="uniform where it is needed",
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="TEXT",
+        help="For encoder–decoders: the text that was made of the input.",
+        rich_help_panel=_INPUT,
+        show_default="the model's own answer",
+    ),
+]
 Truncate = Annotated[
     bool,
     typer.Option(
@@ -155,6 +175,11 @@ def heads_of(given: str) -> Any:
     except ValueError:
         msg = f"--heads {given!r} is unknown; give mean, max, min, each, or numbers such as 0,3"
         raise InputError(msg) from None
+
+
+def correction_of(given: str) -> str | None:
+    """``none`` is the plain method."""
+    return None if given == "none" else given
 
 
 def query_of(given: str | None) -> int | str | None:

@@ -38,11 +38,13 @@ def routes(  # noqa: PLR0913 - one argument an option
     to: To,
     file: options.File = None,
     model: options.Model = None,
+    target: options.Target = None,
     truncate: options.Truncate = False,
     layer: options.Layer = -1,
     query: options.Query = None,
     heads: options.MergedHeads = "mean",
     residual: options.FlowResidual = None,
+    correction: options.Correction = "none",
     top: Top = 10,
     as_json: options.Json = False,
 ) -> None:
@@ -63,6 +65,8 @@ def routes(  # noqa: PLR0913 - one argument an option
         query=options.query_of(query),
         heads=options.heads_of(heads),
         residual=0.5 if residual is None else residual,
+        correction=options.correction_of(correction),
+        target=target,
         truncate=truncate,
     )
     if as_json:

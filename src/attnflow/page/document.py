@@ -61,13 +61,14 @@ SERVED = Extent(all_queries=32, flow=64, pairs=1, heads=0, blanks=0)
 ALONE = Extent(all_queries=40, flow=1024, pairs=400, heads=20_000, blanks=128)
 
 
-def document(views: Sequence[View], method: str = "flow") -> Document:
-    """One view, or two to compare, and the method shown first."""
+def document(views: Sequence[View], method: str = "flow", *, words: bool = False) -> Document:
+    """One view, or two to compare, and how they are shown at first."""
     return {
         "format": FORMAT,
         "library": attnflow.__version__,
         "views": list(views),
         "method": method,
+        "words": words,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,9 @@ def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywh
     *,
     compare: Any = None,
     method: str = "flow",
+    layer: int = -1,
     query: Query = None,
+    words: bool = False,
     residual: float | None = None,
     discard: float = 0.0,
     correction: str | None = "auto",
@@ -69,7 +71,9 @@ def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywh
             ``correction``, ``target`` and ``truncate``.
         compare: A second text to show beside the first.
         method: The method that is shown first.
+        layer: The layer that is shown first.
         query: The position asked about at first.
+        words: Show words at first instead of tokens.
         residual: The share of the identity.
         discard: The ratio of smallest attention weights set to zero.
         correction: For causal decoders, how to correct for the receptive field.
@@ -85,7 +89,7 @@ def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywh
         msg = f"method={method!r} is unknown; allowed: {', '.join(METHODS)}"
         raise InputError(msg)
     choices = Choices(residual, discard, correction)
-    choices.plan(method)  # checks the options before a model is loaded
+    plan = replace(choices.plan(method), layer=layer)  # checks options before a model is loaded
     from attnflow.models.loading import load_model
 
     adapter = load_model(model)
@@ -93,8 +97,10 @@ def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywh
     for item in [text] if compare is None else [text, compare]:
         found = study(item, adapter, query=query, target=target, truncate=truncate, choices=choices)
         image = picture(item) if found.reading.tokens.grid is not None else None
-        views.append(view_of(found, ALONE, image=image))
-    return Exploration(document(views, method))
+        view = view_of(found, ALONE, image=image)
+        view["layer"] = plan.layer_in(found.depth)
+        views.append(view)
+    return Exploration(document(views, method, words=words))
 
 
 def exploration_of(attribution: Attribution) -> Exploration:

@@ -152,12 +152,13 @@ class View(Named):
 
 
 class Document(TypedDict):
-    """One view, or two side by side."""
+    """One view, or two side by side; which method is shown first, and whether in words."""
 
     format: str
     library: str
     views: list[View]
     method: NotRequired[str]
+    words: NotRequired[bool]
 
 
 def pack(values: Any, dtype: str = "f4") -> Array:

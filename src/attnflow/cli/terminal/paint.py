@@ -33,11 +33,11 @@ def plain(console: Console) -> bool:
 def ordinary(attribution: Attribution) -> list[int]:
     """Tokens but the one asked about and special ones, which outshine all others.
 
-    All tokens where none would be left.
+    All tokens where fewer than two would be left.
     """
     special = attribution.word_ids or [0] * len(attribution.tokens)
     places = [at for at, word in enumerate(special) if word is not None and at != attribution.query]
-    return places or list(range(len(attribution.tokens)))
+    return places if len(places) > 1 else list(range(len(attribution.tokens)))
 
 
 def levels(values: FloatArray, places: list[int]) -> FloatArray:

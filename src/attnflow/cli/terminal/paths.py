@@ -36,7 +36,8 @@ def show_routes(found: Routes, console: Console, top: int) -> None:
     line.append(tokens[trace.key], "bold")
     console.print(line)
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
-    console.print(Text(f"{proof} · {model_name(found.model)}", style="dim"))
+    plain = "not corrected for the receptive field · " if found.causal else ""
+    console.print(Text(f"{proof} · {plain}{model_name(found.model)}", style="dim"))
     console.print()
     if not trace.routes:
         console.print("no route: nothing flows between them")

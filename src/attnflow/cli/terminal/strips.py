@@ -26,7 +26,8 @@ def strips(attributions: Sequence[Attribution], console: Console) -> Group:
         table.add_column(no_wrap=True)
         table.add_row(Text(item.method, paint.ink(item.method)), tokens)
         tables += [Text(""), table] if tables and "\n" in tokens.plain else [table]
-    return Group(*tables)
+    legend = "shades run from the lowest to the highest score of ordinary tokens"
+    return Group(*tables, Text(legend, style="dim"))
 
 
 def strip(attribution: Attribution, console: Console, width: int) -> Text:

@@ -97,7 +97,7 @@ function nextTheme() {
 function openEmbedded() {
   content = JSON.parse(embedded.textContent);
   const { state } = fromHash(window.location.hash);
-  explorer.load(content.views.map((data) => new View(data)), content.method, state);
+  explorer.load(content.views.map((data) => new View(data)), content.method, { words: content.words, ...state });
 }
 
 function readForm() {
