@@ -43,3 +43,8 @@ def test_type_checkers_know_every_keyword(name):
     keywords = {one.name: one.annotation for one in parameters if one.kind is one.KEYWORD_ONLY}
     known = {name: kind.__forward_arg__ for name, kind in options.__annotations__.items()}
     assert known == keywords
+
+
+def test_the_explorer_shows_one_method_first():
+    with pytest.raises(InputError, match=r"method=\['raw'\] is unknown; allowed: one of raw"):
+        attnflow.explore(TEXT, method=["raw"])

@@ -13,7 +13,7 @@ from attnflow.edges.attention import fuse_heads
 from attnflow.edges.corrections import CORRECTIONS, correct, uniform_record
 from attnflow.errors import InputError
 from attnflow.methods import METHODS, Answer, Effort
-from attnflow.question import Question
+from attnflow.question import Question, resolve
 from attnflow.records import AttentionRecord, Attribution, FloatArray
 from attnflow.records.words import Groups, merge_words, word_groups
 
@@ -76,13 +76,7 @@ class Plan:
 
     def layer_in(self, depth: int) -> int:
         """The layer asked about, counted from 1."""
-        layer = self.layer + depth + 1 if self.layer < 0 else self.layer
-        if not 1 <= layer <= depth:
-            msg = (
-                f"layer={self.layer} does not exist; this model has 1 to {depth}, or -1 to {-depth}"
-            )
-            raise InputError(msg)
-        return layer
+        return resolve("layer", self.layer, 1, depth, depth + 1)
 
     def attribute(self, reading: Reading, adapter: Adapter) -> Attribution:
         """The scores of one input."""

@@ -57,6 +57,8 @@ def test_bad_attention_is_refused(method, attention, message):
         ({"heads": []}, "picks no head"),
         ({"heads": 0}, r"heads=0 must be a list: heads=\[0\] picks this head"),
         ({"heads": ["a"]}, r"heads=\['a'\] is unknown; allowed: 'mean'"),
+        ({"heads": np.array([0, 1])}, r"heads=array\(\[0, 1\]\) is unknown; .*a list of numbers"),
+        ({"heads": [np.int64(2)]}, "head 2 does not exist"),
         ({"heads": None}, "heads=None is unknown; allowed: 'mean'"),
         ({"heads": [0.5]}, "must be 2 weights"),
         ({"heads": [-0.5, 1.5]}, "none negative"),

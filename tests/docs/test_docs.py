@@ -66,7 +66,9 @@ def test_public_names_are_documented(name):
     assert getattr(attnflow, name).__doc__
 
 
-@pytest.mark.parametrize("module", ["attnflow.functions", "attnflow.tracing"])
+@pytest.mark.parametrize(
+    "module", ["attnflow.functions", "attnflow.tracing", "attnflow.evaluation.agreement"]
+)
 def test_examples_in_docstrings_run(module):
     found = doctest.testmod(importlib.import_module(module))
     assert found.attempted > 0

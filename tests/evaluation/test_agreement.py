@@ -80,7 +80,7 @@ def test_explanations_of_different_positions_are_refused():
     decided = explained([[1, 2, 3], [3, 2, 1]])
     assert attnflow.agreement(first, decided) == 1  # a label has no position
     asked = explained([[1, 2, 3], [3, 2, 1]], query=1).at(query="b")
-    with pytest.raises(InputError, match=r"query=1 and query=0; .*\.at\(query=1\)"):
+    with pytest.raises(InputError, match=r"query=1 and query=0; .*\.at\(query="):
         attnflow.agreement(asked, decided)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def _head_weights(count: int, heads: Heads) -> dict[int, float]:
     """The weight of every head that takes part: picked heads weigh the same, weights sum to 1."""
     if isinstance(heads, str):
         return dict.fromkeys(range(count), 1 / count)
-    if all(isinstance(head, int) for head in heads):
+    if all(isinstance(head, Integral) for head in heads):
         return _picked(count, [int(head) for head in heads])
     total = float(sum(heads))
     if len(heads) != count or min(heads) < 0 or total <= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Literal, get_args
@@ -30,11 +30,11 @@ class EdgeOptions:
     discard: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.residual < 1:
-            msg = f"residual={self.residual} must be at least 0 (off) and below 1"
+        if not (isinstance(self.residual, Real) and 0 <= self.residual < 1):
+            msg = f"residual={self.residual!r} must be at least 0 (off) and below 1"
             raise InputError(msg)
-        if not 0 <= self.discard < 1:
-            msg = f"discard={self.discard} must be a ratio: at least 0 (off) and below 1"
+        if not (isinstance(self.discard, Real) and 0 <= self.discard < 1):
+            msg = f"discard={self.discard!r} must be a ratio: at least 0 (off) and below 1"
             raise InputError(msg)
         if isinstance(self.heads, Real):
             msg = f"heads={self.heads} must be a list: heads=[{self.heads}] picks this head"
@@ -43,7 +43,7 @@ class EdgeOptions:
         known = self.heads in rules if isinstance(self.heads, str) else _are_numbers(self.heads)
         if not known:
             named = ", ".join(map(repr, rules))
-            msg = f"heads={self.heads!r} is unknown; allowed: {named}, head numbers or head weights"
+            msg = f"heads={self.heads!r} is unknown; allowed: {named}, a list of numbers or weights"
             raise InputError(msg)
         if len(self.heads) == 0:
             msg = "heads=[] picks no head; give head numbers, weights, or a rule such as 'mean'"
@@ -51,6 +51,4 @@ class EdgeOptions:
 
 
 def _are_numbers(heads: object) -> bool:
-    if not (isinstance(heads, Sized) and isinstance(heads, Iterable)):
-        return False
-    return all(isinstance(head, Real) for head in heads)
+    return isinstance(heads, Sequence) and all(isinstance(head, Real) for head in heads)

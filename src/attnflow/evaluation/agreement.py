@@ -99,7 +99,7 @@ def _check_comparable(first: Attribution, second: Attribution) -> None:
     if asked and first.query != second.query:
         msg = (
             f"the explanations are of different positions: query={first.query} and "
-            f"query={second.query}; ask both about the same, e.g. with .at(query={first.query})"
+            f"query={second.query}; ask both about the same one, by query= or with .at(query=…)"
         )
         raise InputError(msg)
     if first.scores.ndim == 4 or second.scores.ndim == 4:

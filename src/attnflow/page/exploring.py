@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnflow.errors import InputError
-from attnflow.methods import METHODS
 from attnflow.page.document import ALONE, attribution_view, document, view_of
 from attnflow.page.images import picture
 from attnflow.page.render import framed, render, save
@@ -85,9 +83,6 @@ def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywh
         >>> view = attnflow.explore("the keys to the cabinet")  # doctest: +SKIP
         >>> view.save("keys.html")  # doctest: +SKIP
     """
-    if method not in METHODS:
-        msg = f"method={method!r} is unknown; allowed: {', '.join(METHODS)}"
-        raise InputError(msg)
     choices = Choices(residual, discard, correction)
     plan = replace(choices.plan(method), layer=layer)  # checks options before a model is loaded
     from attnflow.models.loading import load_model

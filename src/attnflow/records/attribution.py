@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -165,7 +166,8 @@ class Attribution:
     def _layer(self, given: int | None) -> int:
         if given is None:
             return self.layer
-        number = given + max(self.layers) + 1 if given < 0 else given
+        below = isinstance(given, Integral) and given < 0
+        number = given + max(self.layers) + 1 if below else given
         return _require("layer", given, number, self.layers)
 
     def _query(self, given: int | str | None) -> int:
