@@ -15,6 +15,8 @@ from attnflow.records import Array
 
 HALF_PRECISIONS = ("float16", "bfloat16")
 PRECISIONS = (*HALF_PRECISIONS, "float32", "float64")
+ROW_SUM_TOLERANCE = 1e-3
+HALF_ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits: a row of 512 sums to 1 only that closely
 
 
 def is_tensor(array: object) -> bool:
@@ -31,6 +33,11 @@ def namespace(array: Array) -> Any:
 def precision(array: Array) -> str:
     """The name of the element type, e.g. ``"float32"``."""
     return str(array.dtype).removeprefix("torch.")
+
+
+def row_tolerance(kind: str) -> float:
+    """How far from 1 the rows of attention of this precision may sum."""
+    return HALF_ROW_SUM_TOLERANCE if kind in HALF_PRECISIONS else ROW_SUM_TOLERANCE
 
 
 def double(array: Array) -> Array:

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attnflow.arrays import (
-    HALF_PRECISIONS,
     check_float,
     contiguous,
     double,
     namespace,
     on_cpu,
     precision,
+    row_tolerance,
 )
 from attnflow.errors import InputError
 from attnflow.records import Array
 
 Attention = Array | Sequence[Array]
-
-ROW_SUM_TOLERANCE = 1e-3
-HALF_ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits: a row of 512 sums to 1 only that closely
 FOR_BATCHES = (
     "if this is a batch, take one item, [layer[0] for layer in attention], or give flow, rollout "
     "or raw its mask= or lengths="
@@ -79,8 +76,7 @@ def _opened(attention: Attention) -> Attention:
 
 def check_probabilities(layers: Sequence[Array]) -> None:
     """Refuse NaN, infinities, negative weights and rows that do not sum to 1, naming the place."""
-    half = precision(layers[0]) in HALF_PRECISIONS
-    tolerance = HALF_ROW_SUM_TOLERANCE if half else ROW_SUM_TOLERANCE
+    tolerance = row_tolerance(precision(layers[0]))
     if on_cpu(layers[0]):
         from attnflow.kernels.rows import are_sound  # numba takes its time
 

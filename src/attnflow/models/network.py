@@ -10,14 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnflow.arrays import row_tolerance
 from attnflow.errors import CaptureError
 from attnflow.models.capture import Capture
 from attnflow.models.reading import Wish
 from attnflow.models.sites import Site, Wanted
 from attnflow.records import AttentionRecord
-
-ROW_SUM_TOLERANCE = 1e-3
-HALF_ROW_SUM_TOLERANCE = 2e-2  # bfloat16 has 8 bits
 
 
 @contextmanager
@@ -85,12 +83,12 @@ def cut(site: Site, item: int, queries: int, keys: int) -> Tensor:
     attention = site.probabilities[item, ..., :queries, :keys]
     sums = site.sums[item, ..., :queries]
     low, high = float(sums.min()), float(sums.max())
-    half = site.precision in (torch.float16, torch.bfloat16)
-    tolerance = HALF_ROW_SUM_TOLERANCE if half else ROW_SUM_TOLERANCE
+    kind = str(site.precision).removeprefix("torch.")
+    tolerance = row_tolerance(kind)
     if not high <= 1 + tolerance or not (site.sink or low >= 1 - tolerance):
         msg = (
             f"what was captured is no attention: its rows sum to {low:g} … {high:g}, not to 1 "
-            f"(within {tolerance:g} for {str(site.precision).removeprefix('torch.')})"
+            f"(within {tolerance:g} for {kind})"
         )
         raise CaptureError(msg)
     return attention.cpu()
