@@ -77,7 +77,7 @@ def test_a_part_of_a_batch_is_cut_from_the_whole():
         ({"lengths": [6.0, 3, 6, 1]}, "whole numbers"),
         ({"mask": np.ones(6)}, "mask has 1 axes"),
         ({"mask": np.ones((4, 6)), "lengths": LENGTHS}, "give one of them"),
-        ({}, "give mask= or lengths="),
+        ({}, "mask= or lengths="),
     ],
 )
 def test_a_wrong_mask_is_refused(options, message):
