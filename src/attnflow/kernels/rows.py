@@ -16,8 +16,8 @@ from attnflow.kernels.threads import cores
 from attnflow.records import FloatArray
 
 T = TypeVar("T")
-WORTH_THREADS = 1 << 19
-"""Weights below which threads cost more than they bring."""
+WORTH_THREADS = 1 << 23
+"""Weights below which threads cost more than they bring, beside those of the matrix products."""
 
 
 def are_sound(layers: Sequence[Any], tolerance: float) -> list[bool]:
