@@ -197,7 +197,7 @@ class Attribution:
 
         Under the correction ``"uniform"``, whose scores are ratios to chance, they are averaged
         over a word's tokens, so that 1 still means "as by chance" for a word of many tokens. A
-        maximum flow to a word is less than the sum of flows to its tokens: for flow, ask
+        maximum flow to a word is at most the sum of flows to its tokens: for flow, ask
         ``explain(…, words=True)``, which solves it.
 
         Special tokens stay as they are. Only positions that were computed are averaged: ask with
