@@ -62,6 +62,16 @@ def test_a_words_ratio_to_chance_is_that_of_the_whole_word(method, decoder):
     assert (found.values[1:] > 0).all()
 
 
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+def test_a_word_asks_with_all_its_tokens(method, encoder):
+    everywhere = attnflow.explain(TEXT, encoder, method=method, words=True, query="all")
+    at = WORDS.index("cats")
+    for piece in ("cat", 4):
+        found = attnflow.explain(TEXT, encoder, method=method, words=True, query=piece)
+        assert found.query == at
+        np.testing.assert_allclose(found.values, everywhere.row(query=at), atol=1e-12)
+
+
 def test_normalized_words_sum_to_one(encoder):
     found = attnflow.explain(TEXT, encoder, words=True, normalize=True)
     assert found.values.sum() == pytest.approx(1)

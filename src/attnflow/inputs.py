@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from os import PathLike
 from typing import Any
 
@@ -25,7 +26,7 @@ def listed(given: Any) -> tuple[list[Any], bool]:
 
 def each_target(target: Any, count: int) -> Sequence[Any]:
     """One target an input: the same for all, or a list."""
-    if target is None or isinstance(target, str | int):
+    if target is None or isinstance(target, str | Integral):
         return [target] * count
     targets, _ = listed(target)
     if len(targets) != count:

@@ -86,9 +86,10 @@ class Plan:
             raise InputError(msg)
         steps = record.steps
         everywhere = self.query == "all" or self.method in WHOLE_MAPS
-        queries = tuple(range(size)) if everywhere else (reading.query,)
         tokens = reading.tokens
         groups = _words(tokens, adapter) if self.words else None
+        asking = next((g for g in groups or () if reading.query in g), (reading.query,))
+        queries = tuple(range(size)) if everywhere else asking
         question = Question(steps, queries, tuple(range(size)), groups=groups)
         answer = self.answer(record, question)
         scores = to_numpy(answer.scores)

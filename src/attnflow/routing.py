@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from attnflow.edges import EDGES, EdgeOptions
 from attnflow.edges.corrections import correct
@@ -29,8 +30,8 @@ class Routes:
         trace: The flow: its value, routes and minimum cut.
         layer: The layer asked about, counted from 1.
         prediction: What the model said.
-        causal: Whether the model is a causal decoder: its flows favour the first tokens, for which
-            `explain` corrects, and routes do not.
+        causal: Whether the model is a causal decoder, whose flows favour the first tokens.
+        options: How the edges were made: heads, residual, discard, correction.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Routes:
     layer: int
     prediction: Prediction | None = None
     causal: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         found = self.trace
@@ -95,5 +97,6 @@ def routes(  # noqa: PLR0913 - one keyword an option, the same words as everywhe
     number = plan.layer_in(len(record.steps))
     sink = tokens.position(to, name="to")
     found = trace_graph(graph, record.steps[number - 1], reading.query, sink)
-    about = (number, reading.prediction, record.causal)
+    options = {"heads": heads, "residual": residual, "discard": discard, "correction": correction}
+    about = (number, reading.prediction, record.causal, options)
     return Routes(tokens.text, adapter.name, tokens.names, found, *about)

@@ -50,6 +50,11 @@ def test_routes_of_a_causal_model(run, causal):
     said = json.loads(
         run("routes", TEXT, "-m", causal, "-t", "keys", "--correction", "sink", "--json").out
     )
+    assert said["options"]["correction"] == "sink"
+    shown = run("routes", TEXT, "-m", causal, "--to", "keys", "--correction", "sink").out
+    assert "corrected (sink)" in shown
+    refused = run("routes", TEXT, "-m", causal, "--to", "keys", "--correction", "magic")
+    assert (refused.code, "uniform, visible, sink, or none" in refused.err) == (2, True)
     assert said["flow"] == pytest.approx(
         attnflow.explain(TEXT, causal, correction="sink").values[1], abs=1e-9
     )

@@ -54,7 +54,7 @@ def server():
 def test_files_are_fetched_once_and_kept(server, tmp_path, monkeypatch, name):
     url, asked = server
     monkeypatch.setenv("ATTNFLOW_CACHE", str(tmp_path))
-    home = Home(f"{url}/{name}", {"numpred.val": RIGHT})
+    home = Home(f"{url}/{name}", {"numpred.val": RIGHT}, "--data")
     for _ in range(2):
         folder = data_folder(None, home, "agreement")
         assert [p.name for p in folder.iterdir()] == ["numpred.val"]
@@ -74,11 +74,13 @@ def test_files_are_fetched_once_and_kept(server, tmp_path, monkeypatch, name):
 def test_what_is_not_as_it_was_is_refused(server, tmp_path, monkeypatch, path, files, message):
     monkeypatch.setenv("ATTNFLOW_CACHE", str(tmp_path))
     with pytest.raises(InputError, match=message):
-        data_folder(None, Home(f"{server[0]}/{path}", files), "agreement")
+        data_folder(None, Home(f"{server[0]}/{path}", files, "--data"), "agreement")
     assert not list(tmp_path.rglob("numpred.val*"))
 
 
 def test_a_folder_that_was_given_is_never_written_to(tmp_path):
     with pytest.raises(InputError, match=r"has no numpred\.val"):
-        data_folder(tmp_path, Home("http://127.0.0.1:9/", {"numpred.val": RIGHT}), "agreement")
+        data_folder(
+            tmp_path, Home("http://127.0.0.1:9/", {"numpred.val": RIGHT}, "--data"), "agreement"
+        )
     assert not list(tmp_path.iterdir())

@@ -91,6 +91,21 @@ def test_another_models_tables(folder, results, tmp_path):
         run(["errors"], Request(tmp_path / "other", folder, model=str(copy)), progress=False)
 
 
+def test_a_broken_result_is_named(folder, tmp_path):
+    (tmp_path / "flips.json").write_text('{"conditions"')
+    with pytest.raises(InputError, match=r"flips\.json is no result of an earlier run"):
+        run(["flips"], Request(tmp_path, folder), progress=False)
+    with pytest.raises(InputError, match="is a file; give a folder"):
+        run(["flips"], Request(tmp_path / "flips.json", folder), progress=False)
+
+
+def test_a_page_without_a_place_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("attnflow.reproduce.run.run", None)  # would fail if it were called
+    (tmp_path / "page.md").write_text("no marks")
+    assert command(["reproduce", "flips", "--report", str(tmp_path / "page.md")]) == 2
+    assert "has no lines" in capsys.readouterr().err
+
+
 def test_every_target_says_what_it_depends_on():
     assert list(DEPENDS) == list(TARGETS)
 

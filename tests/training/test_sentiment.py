@@ -79,6 +79,24 @@ def test_a_resumed_run_equals_an_uninterrupted_one(data, base, tmp_path, monkeyp
     check_resuming(lambda: SentimentRun(base, rows, recipe, "cpu"), tmp_path, monkeypatch)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["sentiment", "--base", "/nowhere"], "is no folder here"),
+        (["sentiment", "--base", "x", "--steps", "5"], "--steps is not for sentiment"),
+        (["verbs", "--corpora", "nowhere", "--base", "x"], "--base is not for verbs"),
+        (["verbs", "--corpora", "nowhere"], "nowhere has no brown.zip"),
+        (["verbs", "--corpora", "nowhere", "--device", "foo"], "device='foo' can't be used"),
+    ],
+)
+def test_bad_requests_are_one_line(options, message, data, tmp_path, capsys):
+    command_line = ["train", *options, "--data", str(data), "-o", str(tmp_path / "model")]
+    assert command(command_line) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert message in " ".join(said.err.split())
+
+
 def test_missing_data_is_named(base, tmp_path):
     with pytest.raises(InputError, match=r"train\.tsv is missing: give GLUE's SST-2 folder"):
         train_sentiment(tmp_path, base, tmp_path / "model")

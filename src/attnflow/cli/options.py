@@ -124,16 +124,20 @@ def _residual(default: str) -> Any:
 
 Residual = Annotated[float | None, _residual("0.5; 0 for raw")]
 FlowResidual = Annotated[float | None, _residual("0.5")]
-Correction = Annotated[
-    str,
-    typer.Option(
+
+
+def _correction(default: str) -> Any:
+    return typer.Option(
         "--correction",
         metavar="NAME",
         help="For causal decoders: uniform, visible, sink, or none.",
         rich_help_panel=_QUESTION,
-        show_default="uniform where it is needed",
-    ),
-]
+        show_default=default,
+    )
+
+
+Correction = Annotated[str, _correction("uniform where it is needed")]
+RouteCorrection = Annotated[str, _correction("none")]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -179,6 +183,10 @@ def heads_of(given: str) -> Any:
 
 def correction_of(given: str) -> str | None:
     """``none`` is the plain method."""
+    known = ("auto", "uniform", "visible", "sink")
+    if given not in (*known, "none"):
+        msg = f"--correction {given!r} is unknown; give {', '.join(known[1:])}, or none"
+        raise InputError(msg)
     return None if given == "none" else given
 
 

@@ -100,10 +100,12 @@ def reproduce(  # noqa: PLR0913 - one argument an option
     Example: attnflow reproduce table1
     """
     from attnflow.cli.terminal.pages import show_page
-    from attnflow.reproduce.report import insert, page
+    from attnflow.reproduce.report import around, insert, page
     from attnflow.reproduce.request import Request
     from attnflow.reproduce.run import run
 
+    if report is not None:
+        around(report)  # which says so now if there is no place for results
     request = Request(out, data, model, sentiment_data, sentiment_model, language_model, count)
     results = run(targets or (), request)
     if report is None:

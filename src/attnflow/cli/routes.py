@@ -44,7 +44,7 @@ def routes(  # noqa: PLR0913 - one argument an option
     query: options.Query = None,
     heads: options.MergedHeads = "mean",
     residual: options.FlowResidual = None,
-    correction: options.Correction = "none",
+    correction: options.RouteCorrection = "none",
     top: Top = 10,
     as_json: options.Json = False,
 ) -> None:
@@ -90,6 +90,7 @@ def as_data(found: Routes) -> dict[str, Any]:
         "prediction": asdict(found.prediction) if found.prediction else None,
         "tokens": list(found.tokens),
         "layer": found.layer,
+        "options": dict(found.options),
         "query": trace.query,
         "to": trace.key,
         "flow": trace.value,

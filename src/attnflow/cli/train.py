@@ -82,6 +82,11 @@ def train(  # noqa: PLR0913 - one argument an option
     if needed[1] is None:
         msg = f"training {model} needs {needed[0]}; see attnflow train --help"
         raise InputError(msg)
+    others = {"--base": base} if model is Which.VERBS else {"--corpora": corpora, "--steps": steps}
+    for name, value in others.items():
+        if value is not None:
+            msg = f"{name} is not for {model}; leave it out"
+            raise InputError(msg)
     from attnflow.training.recipe import Recipe
     from attnflow.training.run import train_sentiment, train_verbs
     from attnflow.training.sentiment import SentimentRecipe

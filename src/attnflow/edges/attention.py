@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from numbers import Integral
 
@@ -60,8 +61,8 @@ def _head_weights(count: int, heads: Heads) -> dict[int, float]:
     if all(isinstance(head, Integral) for head in heads):
         return _picked(count, [int(head) for head in heads])
     total = float(sum(heads))
-    if len(heads) != count or min(heads) < 0 or total <= 0:
-        msg = f"heads={list(heads)} must be {count} weights, none negative, not all zero"
+    if len(heads) != count or min(heads) < 0 or not 0 < total < math.inf:  # nor is NaN
+        msg = f"heads={list(heads)} must be {count} finite weights, none negative, not all zero"
         raise InputError(msg)
     return {head: float(weight) / total for head, weight in enumerate(heads)}
 

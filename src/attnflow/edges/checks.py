@@ -22,12 +22,17 @@ FOR_BATCHES = (
     "or raw its mask= or lengths="
 )
 
+EAGER = (
+    "models give it when they are loaded with attn_implementation='eager' and called with "
+    "output_attentions=True"
+)
+
 
 def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:
     """One array a layer: ``[head, query, key]`` or ``[query, key]``, after any batch axis."""
     layers = tuple(_opened(attention))
     if not layers:
-        msg = "attention is empty; it needs at least one layer"
+        msg = f"attention is empty; it needs at least one layer, and {EAGER}"
         raise InputError(msg)
     axes = ("batch", "head", "query", "key") if batched else ("head", "query", "key")
     fused = tuple(axis for axis in axes if axis != "head")
@@ -63,10 +68,7 @@ def _opened(attention: Attention) -> Attention:
     if held:
         msg = f"attention is {kind}; pass its .{held[0]}"
     elif attention is None:
-        msg = (
-            "attention is None; models give it when they are loaded with "
-            "attn_implementation='eager' and called with output_attentions=True"
-        )
+        msg = f"attention is None; {EAGER}"
     elif not hasattr(attention, "__iter__"):
         msg = f"attention is {kind}; give an array, or one for each layer"
     else:

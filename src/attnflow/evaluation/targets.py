@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -134,11 +135,11 @@ def attribution(  # noqa: PLR0913 - the parts of a record
 
 def resolve(model: TextModel, target: str | int, size: int) -> int:
     """The number of a label or a token, by its name or number."""
-    if isinstance(target, int):
+    if isinstance(target, Integral) and not isinstance(target, bool):
         if not 0 <= target < size:
             msg = f"target={target} does not exist; allowed: 0 to {size - 1}"
             raise InputError(msg)
-        return target
+        return int(target)
     if model.task is CLASSIFIER:
         labels = {str(name): index for index, name in model.network.config.id2label.items()}
         if target not in labels:

@@ -104,7 +104,7 @@ def _load_once(source: str, device: str | None, name: str) -> Adapter:
         with no_bars():
             network, processor = _fetch(transformers, where, options)
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise ModelError(_why(source, where, error)) from error
+        raise ModelError(why_not_loaded(source, where, error)) from error
     if device is not None:
         network.to(device)
     adapter = adapt(network.eval(), processor, name)
@@ -112,7 +112,7 @@ def _load_once(source: str, device: str | None, name: str) -> Adapter:
     return adapter
 
 
-def _why(source: str, where: str, error: Exception) -> str:
+def why_not_loaded(source: str, where: str, error: Exception) -> str:
     """What failed and what to do; of what transformers says, no more than its first sentence."""
     if exists(Path(where)):
         return f"{source!r} could not be loaded: {error}"

@@ -16,19 +16,22 @@ from attnflow.errors import InputError
 
 @dataclass(frozen=True)
 class Home:
-    """Where an archive is, and the SHA-256 of each file wanted out of it."""
+    """Where an archive is, the SHA-256 of each file wanted out of it, and the option instead."""
 
     url: str
     files: dict[str, str]
+    option: str
 
 
 AGREEMENT = Home(
     "http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz",
     {"numpred.val": "430643ef15cacdcc2ff88afe44a87b9aeaa094c683653a54c2a936428d300245"},
+    "--data",
 )
 SENTIMENT = Home(
     "https://dl.fbaipublicfiles.com/glue/data/SST-2.zip",
     {"dev.tsv": "54a9c12c77e402fc14d6a66a506f24d999f596b0176eb777c972cccc2f9cc4b0"},
+    "--sentiment-data",
 )
 
 
@@ -56,7 +59,9 @@ def fetch(home: Home, folder: Path) -> None:
         with urllib.request.urlopen(home.url, timeout=60) as response:
             archive = response.read()
     except OSError as error:
-        msg = f"{home.url} could not be fetched ({error}); give the data's folder with --data"
+        msg = (
+            f"{home.url} could not be fetched ({error}); give the data's folder with {home.option}"
+        )
         raise InputError(msg) from error
     found = {}
     for name, content in _members(archive, home.url):

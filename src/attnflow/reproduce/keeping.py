@@ -47,18 +47,24 @@ def in_pieces(
 def _read(path: Path, conditions: Mapping[str, Any]) -> Any:
     if not path.is_file():
         return None
-    known = json.loads(path.read_text(encoding="utf-8"))
-    if known["conditions"] != conditions:
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        before, result = known["conditions"], known["result"]
+    except (ValueError, TypeError, KeyError) as error:
+        msg = f"{path} is no result of an earlier run ({error}): remove it to make it anew"
+        raise InputError(msg) from None
+    if before != conditions:
         msg = (
-            f"{path} was made with {known['conditions']}, not {dict(conditions)}: choose another "
+            f"{path} was made with {_said(before)}, not {_said(conditions)}: choose another "
             "folder with --output, or remove the file to make it anew"
         )
         raise InputError(msg)
-    return known["result"]
+    return result
 
 
 def _said(conditions: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in conditions.items() if value is not None)
+    given = (f"{name}={value}" for name, value in conditions.items() if value is not None)
+    return ", ".join(given) or "what is shipped"
 
 
 def _write(path: Path, conditions: Mapping[str, Any], result: Any) -> None:

@@ -47,14 +47,20 @@ START, END = "<!-- results: made by attnflow reproduce -->", "<!-- end of result
 
 def insert(results: Mapping[str, Any], folder: Path, file: Path) -> None:
     """Write the page between its two marks in a file; what people wrote around them stays."""
+    before, after = around(file)
+    made = page(results, Path(os.path.relpath(folder, file.parent)).as_posix())
+    file.write_text(f"{before}{START}\n{made}{END}{after}", encoding="utf-8")
+
+
+def around(file: Path) -> tuple[str, str]:
+    """What stands before and after the two marks; of a new file, nothing."""
     text = file.read_text(encoding="utf-8") if file.exists() else f"{START}\n{END}\n"
     before, start, rest = text.partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:
         msg = f"{file} has no lines {START!r} and {END!r} to write results between"
         raise InputError(msg)
-    made = page(results, Path(os.path.relpath(folder, file.parent)).as_posix())
-    file.write_text(f"{before}{START}\n{made}{END}{after}", encoding="utf-8")
+    return before, after
 
 
 def cell(value: Mapping[str, float] | Sequence[float]) -> str:

@@ -37,7 +37,11 @@ def run(targets: Iterable[str], request: Request, *, progress: bool = True) -> d
     if request.count < 1:
         msg = f"count={request.count} must be at least 1"
         raise InputError(msg)
-    request.out.mkdir(parents=True, exist_ok=True)
+    try:
+        request.out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        msg = f"{request.out} is a file; give a folder with --output"
+        raise InputError(msg) from None
     work = Work(request, progress=progress)
     for name in wanted:
         if _file(name, request).exists():

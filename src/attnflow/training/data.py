@@ -21,6 +21,7 @@ from attnflow.training.lexicon import QUANTITIES, Lexicon, build_lexicon
 LABELS = {"VBZ": 0, "VBP": 1}
 HELD_ATTRACTORS = {1: 1_000, 2: 500, 3: 300, 4: 150, 5: 60}
 """How many rows with that many attractors are held out as well."""
+CORPORA = ("brown.zip", "masc_tagged.zip", "ud_english_ewt.conllu.gz")
 CONTINUED = 4
 """Held-out prefixes of this many words or more may not begin a training row either."""
 
@@ -112,10 +113,15 @@ def _shuffled(rows: list[Row]) -> list[Row]:
 
 def load(sva: Path, tagged: Path, development: int = 0) -> TrainingData:
     """Everything for training: ``sva`` is the agreement data, ``tagged`` holds the corpora."""
+    for name in CORPORA:
+        if not (tagged / name).is_file():
+            msg = f"{tagged} has no {name}; give the folder that holds {', '.join(CORPORA)}"
+            raise InputError(msg)
     natural, attractors, held = split(sva, development=development)
     frequent = _words(p for p, _ in itertools.chain(natural, attractors))
-    sentences = [*corpora.brown(tagged / "brown.zip"), *corpora.masc(tagged / "masc_tagged.zip")]
-    parsed = list(corpora.universal_dependencies(tagged / "ud_english_ewt.conllu.gz"))
+    of_brown, of_masc, of_trees = (tagged / name for name in CORPORA)
+    sentences = [*corpora.brown(of_brown), *corpora.masc(of_masc)]
+    parsed = list(corpora.universal_dependencies(of_trees))
     trees: list[Tagged] = [[(c[1], c[4]) for c in sentence] for sentence in parsed]
     lexicon = build_lexicon([*sentences, *trees], frequent)
     vocabulary = tuple(sorted({*frequent, *lexicon.number}))

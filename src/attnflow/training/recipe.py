@@ -13,7 +13,7 @@ MIXTURE = MappingProxyType(
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a run does; two runs of one recipe on one device give the same weights.
+    """What a run does; two runs of one recipe on a CPU give the same weights.
 
     Attributes:
         seed: Of the weights, the batches and the dropout.

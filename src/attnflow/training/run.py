@@ -11,8 +11,8 @@ import torch
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from attnflow.errors import InputError
-from attnflow.models.loading import no_bars
+from attnflow.errors import InputError, ModelError
+from attnflow.models.loading import no_bars, why_not_loaded
 from attnflow.models.verbs.tokenizer import build_tokenizer
 from attnflow.training.batches import Batches
 from attnflow.training.data import load
@@ -41,7 +41,7 @@ def train_verbs(
     Returns:
         Accuracy on everything held out.
     """
-    recipe, device = recipe or Recipe(), device or _best_device()
+    recipe, device = recipe or Recipe(), _device(device)
     _refuse_finished(out)
     with Console(stderr=True).status("reading data"):
         found = load(data, corpora)
@@ -76,13 +76,16 @@ def train_sentiment(
     Returns:
         Accuracy on the development rows.
     """
-    recipe, device = recipe or SentimentRecipe(), device or _best_device()
+    recipe, device = recipe or SentimentRecipe(), _device(device)
     _refuse_finished(out)
     packed = data / "train.tsv.gz"
     rows = read_sentiment(packed if packed.exists() else data / "train.tsv")
     held = read_sentiment(data / "dev.tsv")
-    with no_bars():
-        run = SentimentRun(base, rows, recipe, device)
+    try:
+        with no_bars():
+            run = SentimentRun(base, rows, recipe, device)
+    except (OSError, ValueError) as error:
+        raise ModelError(why_not_loaded(str(base), str(base), error)) from error
     _fit(run, out, device)
     right = is_right(run.model.eval(), run.tokenizer, held)
     scores: Scores = {"dev.tsv": {"accuracy": sum(right) / len(held), "rows": len(held)}}
@@ -133,5 +136,13 @@ def _refuse_finished(out: Path) -> None:
         raise InputError(msg)
 
 
-def _best_device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def _device(given: str | None) -> str:
+    """The device to train on, checked: the GPU where there is one."""
+    if given is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=given)
+    except (RuntimeError, AssertionError):
+        msg = f"device={given!r} can't be used here; give cpu, or cuda where there is one"
+        raise InputError(msg) from None
+    return given

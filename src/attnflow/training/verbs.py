@@ -46,9 +46,9 @@ class VerbsRun(Run):
 
     def rate(self) -> float:
         """The learning rate of the present step."""
-        warm = self.recipe.steps / 20
+        warm = max(1.0, self.recipe.steps / 20)
         if self.step < warm:
-            return self.recipe.learning_rate * (self.step + 1) / warm
+            return self.recipe.learning_rate * min(1.0, (self.step + 1) / warm)
         done = (self.step - warm) / (self.recipe.steps - warm)
         return self.recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
 

@@ -36,8 +36,8 @@ def show_routes(found: Routes, console: Console, top: int) -> None:
     line.append(tokens[trace.key], "bold")
     console.print(line)
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
-    plain = "not corrected for the receptive field · " if found.causal else ""
-    console.print(Text(f"{proof} · {plain}{model_name(found.model)}", style="dim"))
+    about = [proof, *_correction(found), model_name(found.model)]
+    console.print(Text(" · ".join(about), style="dim", overflow="ellipsis", no_wrap=True))
     console.print()
     if not trace.routes:
         console.print("no route: nothing flows between them")
@@ -50,6 +50,15 @@ def show_routes(found: Routes, console: Console, top: int) -> None:
         console.print(Text(f"{more} (--top N shows more)", style="dim"))
     console.print()
     _show_cut(trace, tokens, console)
+
+
+def _correction(found: Routes) -> list[str]:
+    """What was done about the receptive field of a causal decoder."""
+    if not found.causal:
+        return []
+    name = found.options.get("correction")
+    plain = name in (None, "uniform")
+    return ["not corrected for the receptive field" if plain else f"corrected ({name})"]
 
 
 def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Table:

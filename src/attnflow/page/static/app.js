@@ -26,7 +26,8 @@ function extras() {
   return { model, text, target, other: store.state.compare === "text" ? other : "" };
 }
 
-const linkHash = () => toHash(store.state, extras());
+const firstShown = () => (content ? { method: content.method, words: Boolean(content.words) } : {});
+const linkHash = () => toHash(store.state, extras(), firstShown());
 
 function remember() {
   // A sandboxed frame (a notebook) has no address to keep the view in.
@@ -97,7 +98,7 @@ function nextTheme() {
 function openEmbedded() {
   content = JSON.parse(embedded.textContent);
   const { state } = fromHash(window.location.hash);
-  explorer.load(content.views.map((data) => new View(data)), content.method, { words: content.words, ...state });
+  explorer.load(content.views.map((data) => new View(data)), content.method, { ...firstShown(), ...state });
 }
 
 function readForm() {

@@ -25,11 +25,13 @@ export class Store {
   }
 }
 
-export function toHash(state, extra = {}) {
+// `first` is what a document shows at first, where that is not the usual.
+export function toHash(state, extra = {}, first = {}) {
+  const usual = { ...INITIAL, ...first };
   const parts = new URLSearchParams();
   Object.entries(extra).forEach(([name, value]) => { if (value) parts.set(name, value); });
   Object.entries(state).forEach(([name, value]) => {
-    if (value === null || String(value) === String(INITIAL[name])) return;
+    if (value === null || String(value) === String(usual[name])) return;
     if (name in INITIAL) parts.set(name, FLAGS.includes(name) ? Number(value) : String(value));
   });
   return parts.toString();
