@@ -129,8 +129,9 @@ class Attribution:
 
     def __repr__(self) -> str:
         best = ", ".join(f"{token} {score:.3g}" for token, score in self.top(3))
+        best += ", …" if len(self.tokens) > 3 else ""
         of = f" of {self.model}" if self.model else ""
-        return f"<Attribution: {self.method}{of}, {len(self.tokens)} tokens; {best}, …>"
+        return f"<Attribution: {self.method}{of}, {len(self.tokens)} tokens; {best}>"
 
     def row(self, layer: int | None = None, query: int | str | None = None) -> FloatArray:
         """The scores of all tokens, ``[key]`` (or ``[head, key]``), for a layer and a position.

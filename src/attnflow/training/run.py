@@ -102,11 +102,16 @@ def _fit(run: Run, out: Path, device: str) -> None:
     columns = (*Progress.get_default_columns(), TextColumn("{task.fields[loss]}"))
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"training on {device}", total=run.steps, loss="")
-        fit(
-            run,
-            checkpoint,
-            lambda step, loss: progress.update(task, completed=step, loss=f"loss {loss:.3f}"),
-        )
+        try:
+            fit(
+                run,
+                checkpoint,
+                lambda step, loss: progress.update(task, completed=step, loss=f"loss {loss:.3f}"),
+            )
+        except KeyboardInterrupt:
+            progress.update(task, completed=run.step)
+            console.print("what was learnt is kept: the same command goes on from here")
+            raise
 
 
 def _save(model: Any, tokenizer: Any, out: Path, facts: dict[str, Any]) -> None:
