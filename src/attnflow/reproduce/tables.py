@@ -8,11 +8,12 @@ from itertools import chain
 
 import numpy as np
 
-from attnflow.api import explain
+from attnflow.api import attribute
 from attnflow.evaluation.agreement import agreement, summarize
 from attnflow.evaluation.blank_out import blank_out
 from attnflow.evaluation.gradients import gradients
 from attnflow.models.reading import Adapter
+from attnflow.plan import Plan
 from attnflow.records import Attribution
 
 METHODS = ("raw", "rollout", "flow")
@@ -28,11 +29,11 @@ Importance = Callable[[Sequence[str], Sequence[int], Adapter], Importances]
 
 
 def explanations(texts: Sequence[str], model: Adapter, *, query: str | None = None) -> Explained:
-    """Every method's scores of every text, for all layers."""
-    return {
-        method: explain(list(texts), model, method=method, query=query, batch_size=64)
-        for method in METHODS
-    }
+    """Every method's scores of every text, for all layers; the model reads each text once."""
+    plans = [Plan(method, query=query) for method in METHODS]
+    given = {"truncate": False, "target": None}
+    found = attribute(list(texts), model, plans, given, batch_size=64)
+    return {method: [row[at] for row in found] for at, method in enumerate(METHODS)}
 
 
 def blanked(texts: Sequence[str], labels: Sequence[int], model: Adapter) -> Importances:
