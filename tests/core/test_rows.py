@@ -74,6 +74,16 @@ def test_threads_change_nothing(monkeypatch):
     np.testing.assert_array_equal(alone[1], together[1])
 
 
+@pytest.mark.parametrize("here", [True, False])
+def test_negative_weights_are_refused_where_rows_sum_to_one(here, monkeypatch):
+    monkeypatch.setattr(checks, "on_cpu", lambda _: here)
+    layers = WEIGHTS.copy()
+    layers[2, 1, 6, 4] += layers[2, 1, 6, 5] + 1e-3
+    layers[2, 1, 6, 5] = -1e-3
+    with pytest.raises(InputError, match="no weight may be negative"):
+        checks.check_probabilities(layers)
+
+
 @pytest.mark.parametrize("value", [-1e-3, float("nan"), float("inf"), 0.9])
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
 @pytest.mark.parametrize("here", [True, False])

@@ -43,16 +43,15 @@ def _to_groups(
     graph: LayeredGraph, question: Question, groups: Sequence[Sequence[int]], effort: Effort
 ) -> Answer:
     """The maximum flow to each group of keys: all edges to the group are led to its first key."""
-    bottom = question.to_layer
+    bottom, firsts = question.to_layer, [group[0] for group in groups]
     weights = to_numpy(graph.weights).copy()
     heads = None if graph.heads is None else to_numpy(graph.heads).copy()
-    for last in (weights, heads):
-        if last is not None:
-            led = np.stack([last[bottom][..., list(group)].sum(-1) for group in groups], -1)
-            last[bottom] = 0
-            last[bottom][..., [group[0] for group in groups]] = led
-    firsts = tuple(group[0] for group in groups)
-    return flow(LayeredGraph(weights, heads), replace(question, keys=firsts, groups=None), effort)
+    for edges in (weights, heads):
+        if edges is not None:
+            led = [edges[bottom][..., list(group)].sum(-1) for group in groups]
+            edges[bottom][..., firsts] = np.stack(led, -1)
+    asked = replace(question, keys=tuple(firsts), groups=None)
+    return flow(LayeredGraph(weights, heads), asked, effort)
 
 
 def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:
