@@ -15,7 +15,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 import attnflow
-from attnflow.models.capture import Capture, Wanted
+from attnflow.models.capture.mode import Capture, Wanted
 
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536}
 SHAPES = {

@@ -12,8 +12,8 @@ import numpy as np
 import attnflow
 from attnflow import Attribution
 from attnflow.evaluation.agreement import level, spearman
-from attnflow.training.data import held_out_rows
-from attnflow.training.sentiment import read_sentiment
+from attnflow.paper.training.data import held_out_rows
+from attnflow.paper.training.sentiment import read_sentiment
 
 
 def mean_agreement(

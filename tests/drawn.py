@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ET
 import numpy as np
 
 import attnflow
-from attnflow.figures import save
 from attnflow.records import Attribution
+from attnflow.views.figures import save
 
 
 def attribution(tokens, method="flow", *, layers=3, heads=None, query=0, **fields):

@@ -6,7 +6,7 @@ import signal
 import pytest
 import torch
 
-from attnflow.training import loop
+from attnflow.paper.training import loop
 
 
 def _press_ctrl_c(*_):

@@ -92,11 +92,11 @@ def test_each_correction_is_its_formula(method, decoder):
 
 def test_a_position_that_saw_only_the_sink_is_left_with_itself():
     from attnflow.edges.corrections import correct
-    from attnflow.records import AttentionRecord
+    from attnflow.records import Activations
 
     only_first = np.zeros((3, 3))
     only_first[:, 0] = 1
-    found = correct(AttentionRecord((only_first,), causal=True), "sink")
+    found = correct(Activations((only_first,), causal=True), "sink")
     assert found.layers[0].tolist() == np.eye(3).tolist()
 
 

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from attnflow.errors import InputError
-from attnflow.writing import check_target
+from attnflow.io.files import check_target
 
 
 def test_what_may_be_written(tmp_path, monkeypatch):

@@ -9,35 +9,35 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnflow.api import explain
+    from attnflow.api.arrays import flow, raw, rollout
+    from attnflow.api.explain import explain
+    from attnflow.api.explore import Exploration, explore
+    from attnflow.api.routes import Routes, routes
+    from attnflow.api.trace import FlowTrace, trace
     from attnflow.evaluation.agreement import agreement
     from attnflow.evaluation.blank_out import blank_out
     from attnflow.evaluation.gradients import gradients
-    from attnflow.functions import flow, raw, rollout
     from attnflow.models.loading import load_model
-    from attnflow.page.exploring import Exploration, explore
     from attnflow.records import Attribution
-    from attnflow.routing import Routes, routes
-    from attnflow.tracing import FlowTrace, trace
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "explain": "attnflow.api",
+    "explain": "attnflow.api.explain",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
     "gradients": "attnflow.evaluation.gradients",
-    "explore": "attnflow.page.exploring",
-    "Exploration": "attnflow.page.exploring",
+    "explore": "attnflow.api.explore",
+    "Exploration": "attnflow.api.explore",
     "load_model": "attnflow.models.loading",
     "Attribution": "attnflow.records",
-    "raw": "attnflow.functions",
-    "rollout": "attnflow.functions",
-    "flow": "attnflow.functions",
-    "routes": "attnflow.routing",
-    "Routes": "attnflow.routing",
-    "trace": "attnflow.tracing",
-    "FlowTrace": "attnflow.tracing",
+    "raw": "attnflow.api.arrays",
+    "rollout": "attnflow.api.arrays",
+    "flow": "attnflow.api.arrays",
+    "routes": "attnflow.api.routes",
+    "Routes": "attnflow.api.routes",
+    "trace": "attnflow.api.trace",
+    "FlowTrace": "attnflow.api.trace",
 }
 
 __all__ = [

@@ -122,8 +122,8 @@ def test_each_head_has_a_column(run, folder):
 @pytest.mark.parametrize("background", ["dark", "light", "unknown"])
 @pytest.mark.parametrize("method", METHODS)
 def test_letters_can_be_read_on_every_level(background, method, monkeypatch):
-    from attnflow.cli.terminal import paint
-    from attnflow.figures.axes import contrast
+    from attnflow.views.figures.axes import contrast
+    from attnflow.views.terminal import paint
 
     monkeypatch.setattr(paint, "background", lambda: background)
     for level in np.linspace(paint.UNSEEN, 1, 50):
@@ -135,8 +135,8 @@ def test_letters_can_be_read_on_every_level(background, method, monkeypatch):
 def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
     from rich.console import Console
 
-    from attnflow.cli.terminal.tables import top_tables
     from attnflow.records import Attribution
+    from attnflow.views.terminal.tables import top_tables
 
     full = [1 - 1e-15, 1.0, 0.2, 1.0, 1.0]
     given = Attribution(tuple("abcde"), np.array([[full]]), (1,), (0,), 1, 0, "flow")
@@ -167,7 +167,7 @@ def test_strips_of_several_lines_stand_apart(run, folder):
 
 
 def test_names_of_layers_where_columns_are_narrow():
-    from attnflow.cli.terminal.maps import _axis
+    from attnflow.views.terminal.maps import _axis
 
     names = [f"L{layer}" for layer in range(1, 31)]
     assert _axis(names, 1) == "L1  L5   L10  L15  L20  L25  L30"
@@ -213,8 +213,8 @@ def test_routes_prints_the_paths_and_the_cut(run, folder):
 
 
 def test_routes_merges_layers_a_path_stays_on():
-    from attnflow.cli.terminal.paths import _path
-    from attnflow.tracing import Route
+    from attnflow.api.trace import Route
+    from attnflow.views.terminal.paths import _path
 
     parts = _path(Route((0, 1, 1, 2, 2), 0.5), ["[CLS]", "the", "keys"], 0)
     assert [part.plain for part in parts] == ["keys input–1 → ", "the L2–3 → ", "[CLS] L4"]
@@ -230,7 +230,7 @@ def test_lines_break_between_things(run):
     """What rich breaks at blanks would tear names and numbers apart."""
     from rich.text import Text
 
-    from attnflow.cli.terminal.wrapping import wrapped
+    from attnflow.views.terminal.wrapping import wrapped
 
     parts = [Text(part) for part in ("钥匙 → 橱柜 0.5, ", "a → b 0.25, ", "and 3 more")]
     assert wrapped(parts, 18).plain.split("\n") == [

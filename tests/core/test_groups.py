@@ -6,20 +6,20 @@ import pytest
 
 import attention as some
 import oracle
+from attnflow.aggregation import METHODS, Execution
 from attnflow.edges import EdgeOptions, attention_edges
-from attnflow.methods import METHODS, Effort
-from attnflow.question import Question
-from attnflow.records import AttentionRecord
+from attnflow.records import Activations
+from attnflow.records.selection import Selection
 
 GROUPS = ((0,), (1, 2, 4), (3,), (5, 6))
 EVERYTHING = tuple(range(7))
 
 
 def ask(method, attention, *, to_layer=0, heads="mean"):
-    graph = attention_edges(AttentionRecord(tuple(attention)), EdgeOptions(heads=heads))
+    graph = attention_edges(Activations(tuple(attention)), EdgeOptions(heads=heads))
     layers = tuple(range(to_layer + 1, len(attention) + 1))
-    question = Question(layers, EVERYTHING, EVERYTHING, to_layer, GROUPS)
-    return METHODS[method](graph, question, Effort()).scores
+    question = Selection(layers, EVERYTHING, EVERYTHING, to_layer, GROUPS)
+    return METHODS[method](graph, question, Execution()).scores
 
 
 def flow_to(weights, layer, query, group, to_layer=0):
@@ -55,7 +55,7 @@ def test_single_heads_flow_to_groups_too():
 @pytest.mark.parametrize("method", ["raw", "rollout"])
 def test_other_methods_add_up(method):
     attention = some.make("dense", 3, 7, seed=4)
-    graph = attention_edges(AttentionRecord(tuple(attention)), EdgeOptions())
-    whole = METHODS[method](graph, Question((1, 2, 3), EVERYTHING, EVERYTHING), Effort()).scores
+    graph = attention_edges(Activations(tuple(attention)), EdgeOptions())
+    whole = METHODS[method](graph, Selection((1, 2, 3), EVERYTHING, EVERYTHING), Execution()).scores
     expected = np.stack([whole[..., list(group)].sum(-1) for group in GROUPS], -1)
     np.testing.assert_allclose(ask(method, attention), expected, rtol=0, atol=1e-15)

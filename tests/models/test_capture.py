@@ -9,9 +9,9 @@ from torch import nn
 
 import tiny
 from attnflow.errors import CaptureError
-from attnflow.models import network
-from attnflow.models.capture import Capture, Site, Wanted
-from attnflow.models.reading import Wish
+from attnflow.models.adapter import Wish
+from attnflow.models.capture import run as network
+from attnflow.models.capture.mode import Capture, Site, Wanted
 
 
 def modes():
@@ -159,7 +159,9 @@ def test_rows_in_blocks_are_the_rows_at_once(monkeypatch):
     with torch.no_grad():
         with Capture(whole) as at_once:
             model(**inputs)
-        monkeypatch.setattr("attnflow.models.capture.BLOCK", 2 * 4 * 7 * 2)  # two rows at a time
+        monkeypatch.setattr(
+            "attnflow.models.capture.mode.BLOCK", 2 * 4 * 7 * 2
+        )  # two rows at a time
         with Capture(whole) as in_blocks:
             model(**inputs)
     for one, other in zip(at_once.sites, in_blocks.sites, strict=True):

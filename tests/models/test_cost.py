@@ -11,7 +11,7 @@ import transformers as tf
 
 import attnflow
 import tiny
-from attnflow.models.capture import Capture, Wanted
+from attnflow.models.capture.mode import Capture, Wanted
 
 
 def minilm(attention="sdpa"):

@@ -6,7 +6,7 @@ import torch
 
 import attnflow
 import tiny
-from attnflow.models.capture import Capture, Wanted
+from attnflow.models.capture.mode import Capture, Wanted
 
 ONE_SEQUENCE = [*tiny.ENCODERS, *tiny.DECODERS]
 

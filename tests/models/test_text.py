@@ -6,9 +6,9 @@ import transformers as tf
 
 import tiny
 from attnflow.errors import ModelError
-from attnflow.models.capture import Capture, Wanted
+from attnflow.models.adapter import Wish
+from attnflow.models.capture.mode import Capture, Wanted
 from attnflow.models.loading import load_model
-from attnflow.models.reading import Wish
 
 TEXTS = [tiny.TEXT, "the cat"]
 

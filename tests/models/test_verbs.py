@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import attnflow
-from attnflow.models import verbs
-from attnflow.models.verbs.tokenizer import SPECIAL, build_tokenizer
+from attnflow.paper import verbs
+from attnflow.paper.verbs.tokenizer import SPECIAL, build_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from attnflow.api.arrays import flow, rollout
 from attnflow.bench.inputs import random_attention, real_attention
 from attnflow.bench.opponents import AUTHORS, LIBRARIES, Opponent, Pair
 from attnflow.edges import EdgeOptions, attention_edges
 from attnflow.errors import AttnflowError
-from attnflow.functions import flow, rollout
-from attnflow.records import AttentionRecord, FloatArray
+from attnflow.records import Activations, FloatArray
 
 Say = Callable[[str], None]
 AGREE = 1e-6  # whole-number capacities are rounded
@@ -49,7 +49,7 @@ def best(run: Callable[[], Any], *, repeats: int = 5) -> float:
 
 def edges(attention: FloatArray) -> FloatArray:
     """The capacities that flow uses for this attention."""
-    weights: FloatArray = attention_edges(AttentionRecord(tuple(attention)), EdgeOptions()).weights
+    weights: FloatArray = attention_edges(Activations(tuple(attention)), EdgeOptions()).weights
     return weights
 
 

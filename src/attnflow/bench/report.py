@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from attnflow.bench import cases
-from attnflow.kernels.threads import cores
-from attnflow.writing import check_target
+from attnflow.io.files import check_target
+from attnflow.solvers.threads import cores
 
 PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")
 

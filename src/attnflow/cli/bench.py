@@ -33,7 +33,7 @@ def bench(*, output: Output = None, force: options.Force = False) -> None:
     from rich.console import Console
 
     from attnflow.bench import run
-    from attnflow.cli.terminal.pages import show_page
+    from attnflow.views.terminal.pages import show_page
 
     console = Console(stderr=True)
     with console.status("measuring") as status:

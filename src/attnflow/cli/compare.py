@@ -51,8 +51,8 @@ def compare(  # noqa: PLR0913 - one argument an option
         return
     from rich.console import Console
 
-    from attnflow.cli.terminal.header import header
-    from attnflow.cli.terminal.maps import agreement_table, layer_maps
+    from attnflow.views.terminal.header import header
+    from attnflow.views.terminal.maps import agreement_table, layer_maps
 
     console = Console(highlight=False)
     console.print(header(results[0], all_layers=True))

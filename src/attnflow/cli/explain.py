@@ -15,7 +15,7 @@ from attnflow.cli import options
 from attnflow.cli.inputs import read_texts
 from attnflow.cli.waiting import busy
 from attnflow.errors import InputError
-from attnflow.writing import check_target
+from attnflow.io.files import check_target
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,8 +116,8 @@ def explained(
 ) -> list[list[Attribution]]:
     """For each text its attributions, one a method."""
     import attnflow
-    from attnflow.api import attribute
-    from attnflow.plan import Plan
+    from attnflow.api.explain import attribute
+    from attnflow.pipeline.config import Plan
 
     given = {"truncate": asked["truncate"], "target": asked["target"]}
     question = {name: value for name, value in asked.items() if name not in given}
@@ -131,11 +131,11 @@ def explained(
 
 def show(attributions: Sequence[Attribution], console: Console, top: int) -> None:
     """What each method found, token by token, and the highest scores."""
-    from attnflow.cli.terminal.grids import patch_grids
-    from attnflow.cli.terminal.header import header
-    from attnflow.cli.terminal.maps import head_maps
-    from attnflow.cli.terminal.strips import strips
-    from attnflow.cli.terminal.tables import top_tables
+    from attnflow.views.terminal.grids import patch_grids
+    from attnflow.views.terminal.header import header
+    from attnflow.views.terminal.maps import head_maps
+    from attnflow.views.terminal.strips import strips
+    from attnflow.views.terminal.tables import top_tables
 
     first = attributions[0]
     each_head = first.values.ndim == 2

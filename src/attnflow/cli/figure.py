@@ -13,8 +13,8 @@ from attnflow.cli.inputs import read_text
 from attnflow.errors import InputError
 
 if TYPE_CHECKING:
+    from attnflow.api.trace import FlowTrace
     from attnflow.records import Attribution
-    from attnflow.tracing import FlowTrace
 
 _LOOK = "Look"
 
@@ -46,7 +46,7 @@ To = Annotated[
         "-t",
         metavar="TOKEN",
         help="For graph: add the routes and the bottleneck of the flow to this token.",
-        rich_help_panel="Question",
+        rich_help_panel="Selection",
     ),
 ]
 Candidates = Annotated[
@@ -55,7 +55,7 @@ Candidates = Annotated[
         "--candidate",
         metavar="TOKEN",
         help="For pronouns: a token of the text to look at; repeat for each.",
-        rich_help_panel="Question",
+        rich_help_panel="Selection",
     ),
 ]
 Pronouns = Annotated[
@@ -64,7 +64,7 @@ Pronouns = Annotated[
         "--pronoun",
         metavar="WORD",
         help="For pronouns: a word whose probability is shown; repeat for each.",
-        rich_help_panel="Question",
+        rich_help_panel="Selection",
         show_default="his, her",
     ),
 ]
@@ -138,9 +138,9 @@ def figure(  # noqa: PLR0913 - one argument an option
 
     Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
     """
-    from attnflow.figures import figure as compose
-    from attnflow.figures import save
-    from attnflow.figures.files import check_file
+    from attnflow.views.figures import figure as compose
+    from attnflow.views.figures import save
+    from attnflow.views.figures.files import check_file
 
     chosen = read_text(text, file)
     check_file(output, overwrite=force)

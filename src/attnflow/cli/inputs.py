@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnflow.errors import InputError
-from attnflow.inputs import NO_TEXT
+from attnflow.io.inputs import NO_TEXT
 
 
 def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:

@@ -27,7 +27,7 @@ class Theme(StrEnum):
 
 
 _INPUT = "Input"
-_QUESTION = "Question"
+_QUESTION = "Selection"
 _OUTPUT = "Output"
 
 Texts = Annotated[

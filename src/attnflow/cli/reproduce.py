@@ -99,10 +99,10 @@ def reproduce(  # noqa: PLR0913 - one argument an option
 
     Example: attnflow reproduce table1
     """
-    from attnflow.cli.terminal.pages import show_page
-    from attnflow.reproduce.report import around, insert, page
-    from attnflow.reproduce.request import Request
-    from attnflow.reproduce.run import run
+    from attnflow.paper.reproduce.report import around, insert, page
+    from attnflow.paper.reproduce.request import Request
+    from attnflow.paper.reproduce.run import run
+    from attnflow.views.terminal.pages import show_page
 
     if report is not None:
         around(report)  # which says so now if there is no place for results

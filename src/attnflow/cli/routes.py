@@ -12,7 +12,7 @@ from attnflow.cli.inputs import read_text
 from attnflow.cli.waiting import busy
 
 if TYPE_CHECKING:
-    from attnflow.routing import Routes
+    from attnflow.api.routes import Routes
 
 To = Annotated[
     str,
@@ -21,7 +21,7 @@ To = Annotated[
         "-t",
         metavar="TOKEN",
         help="The input token the flow goes to, or its number, from 0.",
-        rich_help_panel="Question",
+        rich_help_panel="Selection",
     ),
 ]
 Top = Annotated[
@@ -74,7 +74,7 @@ def routes(  # noqa: PLR0913 - one argument an option
         return
     from rich.console import Console
 
-    from attnflow.cli.terminal.paths import show_routes
+    from attnflow.views.terminal.paths import show_routes
 
     show_routes(found, Console(highlight=False), top)
 

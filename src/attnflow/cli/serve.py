@@ -81,8 +81,8 @@ def serve(
             other = "--host" if no_host else "--port"
             msg = f"cannot listen on {host} port {port}: {error.strerror}; choose another {other}"
             raise InputError(msg) from error
-    from attnflow.page.limits import Limits
-    from attnflow.page.server import serve as run
+    from attnflow.views.explorer.server.app import serve as run
+    from attnflow.views.explorer.server.limits import Limits
 
     typer.echo(f"loading {', '.join(model or ['the shipped model'])} …", err=True)
     limits = Limits(workers=workers, tokens=max_tokens, seconds=timeout)

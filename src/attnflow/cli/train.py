@@ -87,9 +87,9 @@ def train(  # noqa: PLR0913 - one argument an option
         if value is not None:
             msg = f"{name} is not for {model}; leave it out"
             raise InputError(msg)
-    from attnflow.training.recipe import Recipe
-    from attnflow.training.run import train_sentiment, train_verbs
-    from attnflow.training.sentiment import SentimentRecipe
+    from attnflow.paper.training.recipe import Recipe
+    from attnflow.paper.training.run import train_sentiment, train_verbs
+    from attnflow.paper.training.sentiment import SentimentRecipe
 
     if corpora is not None and model is Which.VERBS:
         recipe = Recipe(seed=seed) if steps is None else Recipe(seed=seed, steps=steps)

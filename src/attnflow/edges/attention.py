@@ -8,13 +8,13 @@ from numbers import Integral
 
 import numpy as np
 
-from attnflow.arrays import contiguous, double, empty, is_tensor, namespace, on_cpu
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.errors import InputError
-from attnflow.records import Array, AttentionRecord, FloatArray, LayeredGraph
+from attnflow.records import Activations, Array, FloatArray, LayeredGraph
+from attnflow.records.arrays import contiguous, double, empty, is_tensor, namespace, on_cpu
 
 
-def attention_edges(record: AttentionRecord, options: EdgeOptions) -> LayeredGraph:
+def attention_edges(record: Activations, options: EdgeOptions) -> LayeredGraph:
     """Fuse heads, discard, add the residual, and let every row sum to 1; in float64.
 
     Axes before ``head`` (a batch) are carried along.
@@ -30,7 +30,7 @@ def attention_edges(record: AttentionRecord, options: EdgeOptions) -> LayeredGra
 
 def _in_one_pass(layers: Sequence[Array], options: EdgeOptions) -> FloatArray:
     """The weighted mean of heads and what follows it, compiled."""
-    from attnflow.kernels.rows import fuse_rows  # numba takes its time
+    from attnflow.edges.rows import fuse_rows  # numba takes its time
 
     *batch, count, size, _ = layers[0].shape
     weights = _head_weights(count, options.heads)

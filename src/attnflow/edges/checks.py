@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.arrays import (
+from attnflow.errors import InputError
+from attnflow.records import Array
+from attnflow.records.arrays import (
     check_float,
     contiguous,
     double,
@@ -13,8 +15,6 @@ from attnflow.arrays import (
     precision,
     row_tolerance,
 )
-from attnflow.errors import InputError
-from attnflow.records import Array
 
 Attention = Array | Sequence[Array]
 FOR_BATCHES = (
@@ -80,7 +80,7 @@ def check_probabilities(layers: Sequence[Array]) -> None:
     """Refuse NaN, infinities, negative weights and rows that do not sum to 1, naming the place."""
     tolerance = row_tolerance(precision(layers[0]))
     if on_cpu(layers[0]):
-        from attnflow.kernels.rows import are_sound  # numba takes its time
+        from attnflow.edges.rows import are_sound  # numba takes its time
 
         flat = [contiguous(layer).reshape(-1, layer.shape[-1]) for layer in layers]
         sound = are_sound(flat, tolerance)

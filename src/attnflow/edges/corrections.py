@@ -17,14 +17,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnflow.arrays import to_numpy
-from attnflow.records import AttentionRecord, FloatArray
+from attnflow.records import Activations, FloatArray
+from attnflow.records.arrays import to_numpy
 
 
-def uniform_record(like: AttentionRecord) -> AttentionRecord:
+def uniform_activations(like: Activations) -> Activations:
     """The record of a model of the same size that attends evenly to all it sees."""
     even = np.tril(np.ones(tuple(like.layers[0].shape)))
-    return AttentionRecord((_to_one(even),) * len(like.layers), causal=True, ends=like.ends)
+    return Activations((_to_one(even),) * len(like.layers), causal=True, ends=like.ends)
 
 
 def _visible(layer: FloatArray) -> FloatArray:
@@ -50,7 +50,7 @@ ON_ATTENTION: dict[str, Callable[[FloatArray], FloatArray]] = {
 CORRECTIONS = ("uniform", *ON_ATTENTION)
 
 
-def correct(record: AttentionRecord, correction: str | None) -> AttentionRecord:
+def correct(record: Activations, correction: str | None) -> Activations:
     """The record with its attention corrected, where the correction is one of attention."""
     rule = ON_ATTENTION.get(correction or "")
     if rule is None:

@@ -19,12 +19,12 @@ from attnflow.evaluation.targets import (
     take_aims,
     text_model,
 )
-from attnflow.inputs import listed
+from attnflow.io.inputs import listed
+from attnflow.io.progress import progress_bar
+from attnflow.models.adapter import Tokens
+from attnflow.models.heads import CAUSAL, MASKED
 from attnflow.models.loading import load_model
-from attnflow.models.reading import Tokens
-from attnflow.models.tasks import CAUSAL, MASKED
 from attnflow.models.text import TextModel
-from attnflow.progress import progress_bar
 from attnflow.records import Attribution
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _blanked(
         raise InputError(msg)
     yield Row(item, None, tokens, aim.position, aim.index)
     for place in range(size):
-        if model.task is not MASKED or place != aim.position:
+        if model.head is not MASKED or place != aim.position:
             position = _position(model, aim, place, size, token)
             yield Row(item, place, _without(model, tokens, place, token), position, aim.index)
 
@@ -174,7 +174,7 @@ def _position(model: TextModel, aim: Aim, place: int, size: int, token: int | No
     """Where the answer is read once a token is gone: a causal model reads at the new end."""
     if token is not None:
         return aim.position
-    if model.task is CAUSAL:
+    if model.head is CAUSAL:
         return size - 2
     return aim.position - (place < aim.position)
 

@@ -22,11 +22,11 @@ from attnflow.evaluation.targets import (
     take_aims,
     text_model,
 )
-from attnflow.inputs import listed
+from attnflow.io.inputs import listed
+from attnflow.io.progress import progress_bar
+from attnflow.models.adapter import Tokens
 from attnflow.models.loading import load_model
-from attnflow.models.reading import Tokens
 from attnflow.models.text import TextModel
-from attnflow.progress import progress_bar
 from attnflow.records import Attribution, FloatArray
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ def gradients(
     results: dict[int, Attribution] = {}
     with progress_bar("differentiating", len(inputs), shown=progress) as show:
         for places in alike(inputs, 32 if loaded.batchable and kind != "integrated" else 1):
-            slope = Slope(loaded, [inputs[i] for i in places], [aims[i] for i in places])
+            slope = EmbeddingGradient(
+                loaded, [inputs[i] for i in places], [aims[i] for i in places]
+            )
             scores, facts = KINDS[kind](slope, steps)
             for place, row in zip(places, scores.cpu().numpy(), strict=True):
                 tokens, aim = inputs[place], aims[place]
@@ -117,7 +119,7 @@ def gradients(
 
 
 @dataclass(frozen=True, eq=False)
-class Slope:
+class EmbeddingGradient:
     """Probabilities as functions of their inputs' word embeddings."""
 
     model: TextModel
@@ -145,7 +147,9 @@ class Slope:
         parts = []
         for start in range(0, len(scales), 64):
             part = scales[start : start + 64]
-            many = Slope(self.model, [*self.inputs] * len(part), [*self.aims] * len(part))
+            many = EmbeddingGradient(
+                self.model, [*self.inputs] * len(part), [*self.aims] * len(part)
+            )
             parts.append(many.at(torch.tensor(part)[:, None, None])[2])
         return torch.cat(parts)
 
@@ -162,7 +166,7 @@ def _hooked(module: Any, hook: Callable[..., Any]) -> Iterator[None]:
 Scored = tuple[Tensor, dict[str, Any]]
 
 
-def _sum(slope: Slope, _: int) -> Scored:
+def _sum(slope: EmbeddingGradient, _: int) -> Scored:
     slopes = slope.at()[2]
     sums = slopes.sum(-1).abs()
     if bool((sums <= CANCELLED * slopes.norm(dim=-1).amax(-1, keepdim=True)).all()):
@@ -170,16 +174,16 @@ def _sum(slope: Slope, _: int) -> Scored:
     return sums, {}
 
 
-def _norm(slope: Slope, _: int) -> Scored:
+def _norm(slope: EmbeddingGradient, _: int) -> Scored:
     return slope.at()[2].norm(dim=-1), {}
 
 
-def _input(slope: Slope, _: int) -> Scored:
+def _input(slope: EmbeddingGradient, _: int) -> Scored:
     _chances, words, slopes = slope.at()
     return (words * slopes).sum(-1), {}
 
 
-def _integrated(slope: Slope, steps: int) -> Scored:
+def _integrated(slope: EmbeddingGradient, steps: int) -> Scored:
     """Gauss–Legendre points on the straight way from zero to the embeddings."""
     after, words, _ = slope.at()
     change = float(after[0] - slope.at(0.0)[0][0])

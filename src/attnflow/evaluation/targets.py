@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.inputs import each_target
-from attnflow.models.network import quiet
-from attnflow.models.reading import Adapter, Tokens
-from attnflow.models.tasks import CAUSAL, CLASSIFIER, MASKED
+from attnflow.io.inputs import each_target
+from attnflow.models.adapter import ModelAdapter, Tokens
+from attnflow.models.capture.run import quiet
+from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED
 from attnflow.models.text import TextModel
 from attnflow.models.tokens import name_token
 from attnflow.records import Attribution, FloatArray, Prediction
@@ -40,9 +40,9 @@ class Aim:
     prediction: Prediction | None
 
 
-def text_model(adapter: Adapter) -> TextModel:
+def text_model(adapter: ModelAdapter) -> TextModel:
     """The adapter, where it is of a model whose words can be taken away."""
-    if not isinstance(adapter, TextModel) or adapter.task not in (CLASSIFIER, MASKED, CAUSAL):
+    if not isinstance(adapter, TextModel) or adapter.head not in (CLASSIFIER, MASKED, CAUSAL):
         msg = (
             f"{adapter.name} is no text classifier, masked or causal language model, so there is "
             "no probability to measure importance by"
@@ -80,7 +80,7 @@ def alike(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
 def default_position(model: TextModel, tokens: Tokens) -> int:
     """Where the model's head says something: the mask, the last token, or the start."""
     ids = tokens.inputs["input_ids"]
-    if model.task is MASKED:
+    if model.head is MASKED:
         masks = [i for i, token in enumerate(ids) if token == model.tokenizer.mask_token_id]
         if len(masks) != 1:
             msg = (
@@ -89,14 +89,14 @@ def default_position(model: TextModel, tokens: Tokens) -> int:
             )
             raise InputError(msg)
         return masks[0]
-    return len(ids) - 1 if model.task is CAUSAL else 0
+    return len(ids) - 1 if model.head is CAUSAL else 0
 
 
 def probabilities(model: TextModel, inputs: dict[str, Tensor], positions: Sequence[int]) -> Tensor:
     """For each row the probabilities of all labels, or of all tokens at its position."""
     with quiet(model.network):
         logits: Tensor = model.network(**model._call(inputs)).logits.double()
-    if model.task is not CLASSIFIER:
+    if model.head is not CLASSIFIER:
         logits = logits[torch.arange(len(logits)), list(positions)]
     if logits.shape[-1] == 1:
         msg = f"{model.name} gives one number and no probabilities: a regression has no labels"
@@ -140,7 +140,7 @@ def resolve(model: TextModel, target: str | int, size: int) -> int:
             msg = f"target={target} does not exist; allowed: 0 to {size - 1}"
             raise InputError(msg)
         return int(target)
-    if model.task is CLASSIFIER:
+    if model.head is CLASSIFIER:
         labels = {str(name): index for index, name in model.network.config.id2label.items()}
         if target not in labels:
             msg = f"target={target!r} is no label of {model.name}; allowed: {', '.join(labels)}"
@@ -155,6 +155,6 @@ def resolve(model: TextModel, target: str | int, size: int) -> int:
 
 
 def _name(model: TextModel, index: int) -> str:
-    if model.task is CLASSIFIER:
+    if model.head is CLASSIFIER:
         return str(model.network.config.id2label[index])
     return name_token(model.tokenizer, index)

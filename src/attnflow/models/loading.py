@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import ModelError
-from attnflow.models.reading import Adapter
-from attnflow.models.tasks import BARE, CAUSAL, SEQ2SEQ, Task, task_of
+from attnflow.models.adapter import ModelAdapter
+from attnflow.models.heads import BARE, CAUSAL, SEQ2SEQ, HeadKind, head_of
 
 log = logging.getLogger("attnflow")
-Source = str | Path | tuple[Any, Any] | list[Any] | Adapter | None
+Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
 _one_at_a_time = threading.Lock()
 
 
-def load_model(source: Source = None, *, device: str | None = None) -> Adapter:
+def load_model(source: Source = None, *, device: str | None = None) -> ModelAdapter:
     """Load a model once, to explain many texts with it.
 
     Args:
@@ -36,16 +36,16 @@ def load_model(source: Source = None, *, device: str | None = None) -> Adapter:
     if source is not None and not isinstance(source, str | Path):
         return _adapter(source)
     if source is None:
-        from attnflow.models import verbs
+        from attnflow.paper import verbs
 
         return _load(str(verbs.FOLDER), device, name="attnflow/verbs")
     return _load(str(source), device, name=str(source))
 
 
-def adapt(network: Any, processor: Any, name: str) -> Adapter:
+def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     """Wrap a network and its tokenizer or image processor."""
     network = getattr(network, "_orig_mod", network)  # what torch.compile wrapped
-    task = task_of(type(network).__name__)
+    task = head_of(type(network).__name__)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
 
@@ -62,10 +62,10 @@ def adapt(network: Any, processor: Any, name: str) -> Adapter:
     return TextModel(network, processor, name, task)
 
 
-def _adapter(source: Any) -> Adapter:
+def _adapter(source: Any) -> ModelAdapter:
     """What `load_model` returned before; anything else is an error that says what it lacks."""
     if hasattr(source, "tokenize") and hasattr(source, "read"):
-        adapter: Adapter = source
+        adapter: ModelAdapter = source
         return adapter
     bare = hasattr(source, "config")
     what = "comes without its tokenizer or image processor" if bare else "is no model"
@@ -87,16 +87,16 @@ def _pair(pair: Sequence[Any]) -> tuple[Any, Any, str]:
     return pair[0], pair[1], name
 
 
-def _load(source: str, device: str | None, *, name: str) -> Adapter:
+def _load(source: str, device: str | None, *, name: str) -> ModelAdapter:
     with _one_at_a_time:
         return _load_once(source, device, name)
 
 
 @functools.lru_cache(maxsize=4)
-def _load_once(source: str, device: str | None, name: str) -> Adapter:
+def _load_once(source: str, device: str | None, name: str) -> ModelAdapter:
     import transformers
 
-    from attnflow.models import verbs
+    from attnflow.paper import verbs
 
     verbs.register()
     where, options = _locate(source)
@@ -185,14 +185,14 @@ def exists(path: Path) -> bool:
         return False
 
 
-def _task(config: Any) -> Task:
-    named = task_of((config.architectures or [""])[0])
+def _task(config: Any) -> HeadKind:
+    named = head_of((config.architectures or [""])[0])
     if getattr(config, "is_encoder_decoder", False) and named is BARE:
         return SEQ2SEQ
     return named
 
 
-def _network(transformers: Any, task: Task, where: str, options: dict[str, str]) -> Any:
+def _network(transformers: Any, task: HeadKind, where: str, options: dict[str, str]) -> Any:
     loader = getattr(transformers, task.auto)
     network, report = loader.from_pretrained(where, output_loading_info=True, **options)
     missing = report["missing_keys"]

@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models import network
-from attnflow.models.reading import Query, Reading, Tokens, Wish
-from attnflow.models.sites import Site
-from attnflow.models.tasks import SEQ2SEQ, Task, predict
+from attnflow.models.adapter import ForwardPass, Query, Tokens, Wish
+from attnflow.models.capture import run as network
+from attnflow.models.capture.sites import Site
+from attnflow.models.heads import SEQ2SEQ, HeadKind, predict
 from attnflow.models.text import describe, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
-from attnflow.records import AttentionRecord
+from attnflow.records import Activations
 
 ANSWER = 32  # the most tokens of the model's own answer
 SOURCE = {name: name for name in ("input_ids", "attention_mask")}  # what every encoder takes
@@ -40,11 +40,11 @@ class Seq2SeqModel:
     network: Any
     tokenizer: Any
     name: str
-    task: Task
+    head: HeadKind
     batchable: bool = True
 
     def __post_init__(self) -> None:
-        if self.task is not SEQ2SEQ:
+        if self.head is not SEQ2SEQ:
             msg = (
                 f"{type(self.network).__name__}: of encoder–decoder models, those that generate "
                 "text can be explained (…ForConditionalGeneration)"
@@ -54,7 +54,7 @@ class Seq2SeqModel:
     @property
     def description(self) -> dict[str, Any]:
         """What was loaded."""
-        return describe(self.network, self.task)
+        return describe(self.network, self.head)
 
     @property
     def depth(self) -> int:
@@ -110,7 +110,7 @@ class Seq2SeqModel:
             )
         return str(self.tokenizer.decode(ids[0], skip_special_tokens=True))
 
-    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[Reading]:
+    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
         if wish.values or wish.gradients:
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
@@ -146,7 +146,7 @@ class Seq2SeqModel:
 
     def _reading(
         self, sites: Sequence[Sequence[Site]], output: Any, item: int, tokens: Tokens, query: Query
-    ) -> Reading:
+    ) -> ForwardPass:
         segments = tokens.segments or ()
         source, target = segments.count("source"), segments.count("target")
         encoder = [place(network.cut(s, item, source, source), target, 0) for s in sites[0]]
@@ -165,7 +165,7 @@ class Seq2SeqModel:
         if at >= source:
             logits = output.logits[item, at - source]
             said = predict(logits, lambda token: name_token(self.tokenizer, token), at)
-        return Reading(tokens, AttentionRecord((*encoder, *decoder), ends=ends), at, said)
+        return ForwardPass(tokens, Activations((*encoder, *decoder), ends=ends), at, said)
 
 
 def place(attention: Tensor, others: int, before: int) -> Tensor:

@@ -9,9 +9,17 @@ from typing import Any
 import torch
 
 from attnflow.errors import ModelError
-from attnflow.models import network
-from attnflow.models.reading import Query, Reading, Tokens, Wish, refuse_target
-from attnflow.models.tasks import CAUSAL, CLASSIFIER, MASKED, TAGGER, Task, predict, predict_label
+from attnflow.models.adapter import ForwardPass, Query, Tokens, Wish, refuse_target
+from attnflow.models.capture import run as network
+from attnflow.models.heads import (
+    CAUSAL,
+    CLASSIFIER,
+    MASKED,
+    TAGGER,
+    HeadKind,
+    predict,
+    predict_label,
+)
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.records import Prediction
 
@@ -25,12 +33,12 @@ class TextModel:
     network: Any
     tokenizer: Any
     name: str
-    task: Task
+    head: HeadKind
 
     @property
     def description(self) -> dict[str, Any]:
         """What was loaded."""
-        return describe(self.network, self.task)
+        return describe(self.network, self.head)
 
     @property
     def depth(self) -> int:
@@ -43,7 +51,7 @@ class TextModel:
 
         A decoder's classifier finds the last token by its padding, so it needs a padding token.
         """
-        return self.task is not CLASSIFIER or self.network.config.pad_token_id is not None
+        return self.head is not CLASSIFIER or self.network.config.pad_token_id is not None
 
     def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
         """One text as tokens."""
@@ -53,13 +61,13 @@ class TextModel:
             self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
         )
 
-    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[Reading]:
+    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[ForwardPass]:
         """Run the network once on a batch."""
         inputs = self.batch(batch)
         output, capture = network.run(self.network, self._call(inputs), wish)
         width = inputs["input_ids"].shape[1]
         network.expect(capture.sites, self.depth, (width, width))
-        records = [network.square_record(capture, i, len(t)) for i, t in enumerate(batch)]
+        records = [network.square_activations(capture, i, len(t)) for i, t in enumerate(batch)]
         queries = [
             self._position(query, tokens, causal=record.causal)
             for tokens, record in zip(batch, records, strict=True)
@@ -68,7 +76,7 @@ class TextModel:
             target = torch.stack([self._target(output, i, q) for i, q in enumerate(queries)]).sum()
             records = network.with_gradients(records, capture, target)
         said = [self._prediction(output, i, q, batch[i]) for i, q in enumerate(queries)]
-        return [Reading(*parts) for parts in zip(batch, records, queries, said, strict=True)]
+        return [ForwardPass(*parts) for parts in zip(batch, records, queries, said, strict=True)]
 
     def batch(self, batch: Sequence[Tokens]) -> dict[str, torch.Tensor]:
         """The inputs of several texts as padded tensors, where the network is."""
@@ -85,22 +93,22 @@ class TextModel:
     def _position(self, query: Query, tokens: Tokens, *, causal: bool) -> int:
         if query is not None and query != "all":
             return tokens.position(query)
-        if self.task is MASKED:
+        if self.head is MASKED:
             ids = tokens.inputs["input_ids"]
             masks = [i for i, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
             if len(masks) > 1:
                 return tokens.position(self.tokenizer.mask_token)  # an error that lists them
             if masks:
                 return masks[0]
-        return len(tokens) - 1 if causal or self.task is CAUSAL else 0
+        return len(tokens) - 1 if causal or self.head is CAUSAL else 0
 
     def _logits(self, output: Any, item: int, query: int) -> torch.Tensor | None:
         logits = getattr(output, "logits", None)
         if logits is None:
             return None
-        if self.task is CLASSIFIER:
+        if self.head is CLASSIFIER:
             return logits[item]  # type: ignore[no-any-return]
-        return logits[item, query] if self.task in (MASKED, CAUSAL, TAGGER) else None
+        return logits[item, query] if self.head in (MASKED, CAUSAL, TAGGER) else None
 
     def _target(self, output: Any, item: int, query: int) -> torch.Tensor:
         logits = self._logits(output, item, query)
@@ -113,13 +121,13 @@ class TextModel:
         logits = self._logits(output, item, query)
         if logits is None:
             return None
-        if self.task is CLASSIFIER:
+        if self.head is CLASSIFIER:
             return predict_label(logits, self.network.config)
-        if self.task is TAGGER:
+        if self.head is TAGGER:
             labels = self.network.config.id2label
             return predict(logits, lambda label: str(labels[label]), query)
         if (
-            self.task is MASKED
+            self.head is MASKED
             and tokens.inputs["input_ids"][query] != self.tokenizer.mask_token_id
         ):
             return None  # without a mask the model repeats what it was given
@@ -140,7 +148,7 @@ def limit(net: Any, tokenizer: Any) -> int | None:
     return min(known, default=None)
 
 
-def describe(net: Any, task: Task) -> dict[str, Any]:
+def describe(net: Any, task: HeadKind) -> dict[str, Any]:
     """What was loaded, for people and for the record."""
     parameter = next(net.parameters())
     return {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from attnflow.errors import InputError
-from attnflow.inputs import NO_TEXT
-from attnflow.models.reading import Tokens
+from attnflow.io.inputs import NO_TEXT
+from attnflow.models.adapter import Tokens
 from attnflow.models.words import Span, assign_words
 
 BLANKS = {"\n": "⏎", "\t": "⇥"}

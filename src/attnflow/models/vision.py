@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models import network
-from attnflow.models.reading import Query, Reading, Tokens, Wish, refuse_target
-from attnflow.models.tasks import IMAGES, Task, predict_label
+from attnflow.models.adapter import ForwardPass, Query, Tokens, Wish, refuse_target
+from attnflow.models.capture import run as network
+from attnflow.models.heads import IMAGES, HeadKind, predict_label
 from attnflow.models.text import describe
 from attnflow.records import PatchGrid, Prediction
 
@@ -24,13 +24,13 @@ class VisionModel:
     network: Any
     processor: Any
     name: str
-    task: Task
+    head: HeadKind
     batchable: bool = True
 
     @property
     def description(self) -> dict[str, Any]:
         """What was loaded."""
-        return describe(self.network, self.task)
+        return describe(self.network, self.head)
 
     @property
     def depth(self) -> int:
@@ -52,7 +52,7 @@ class VisionModel:
         shown = item if isinstance(item, str | Path) else f"image {image.width}×{image.height}"
         return Tokens(patches, str(shown), {"pixel_values": pixels}, segments=segments, grid=grid)
 
-    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[Reading]:
+    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[ForwardPass]:
         """Run the network once on a batch."""
         if wish.gradients:
             msg = "gradients are read from text models"
@@ -67,8 +67,8 @@ class VisionModel:
         for item, patches in enumerate(batch):
             tokens = self._with_extra(patches, size - len(patches))
             at = 0 if query is None or query == "all" else tokens.position(query)
-            record = network.square_record(capture, item, size)
-            readings.append(Reading(tokens, record, at, self._prediction(output, item)))
+            record = network.square_activations(capture, item, size)
+            readings.append(ForwardPass(tokens, record, at, self._prediction(output, item)))
         return readings
 
     def _with_extra(self, patches: Tokens, extra: int) -> Tokens:
@@ -85,7 +85,7 @@ class VisionModel:
         )
 
     def _prediction(self, output: Any, item: int) -> Prediction | None:
-        if self.task is not IMAGES:
+        if self.head is not IMAGES:
             return None
         return predict_label(output.logits[item], self.network.config)
 

@@ -9,7 +9,7 @@ from attnflow.records.kinds import Array
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionRecord:
+class Activations:
     """Attention probabilities of one input, as a model computed them.
 
     Attributes:
@@ -34,7 +34,7 @@ class AttentionRecord:
 
     def __post_init__(self) -> None:
         if not self.layers:
-            msg = "an AttentionRecord needs at least one layer"
+            msg = "an Activations needs at least one layer"
             raise InputError(msg)
         for name in ("gradients", "values", "projections"):
             extra = getattr(self, name)

@@ -227,17 +227,17 @@ class Attribution:
         return over_image(self, self.row(layer, query))
 
     def figure(self, kind: str = "heatmap", ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw this on ``ax`` or on a new figure, and return the axes: see `attnflow.figures.draw`.
+        """Draw this on ``ax`` or on a new figure, and return the axes: see `draw` in `attnflow.views.figures`.
 
         ``kind`` is ``"heatmap"``, ``"graph"``, ``"heads"``, ``"pronouns"`` or ``"image"``.
         """
         # By its name: records know no view.
-        drawn: Axes = import_module("attnflow.figures").draw(kind, self, ax, **options)
+        drawn: Axes = import_module("attnflow.views.figures").draw(kind, self, ax, **options)
         return drawn
 
     def _repr_html_(self) -> str:
         """The interactive view, for notebooks."""
-        html: str = import_module("attnflow.page.exploring").exploration_of(self)._repr_html_()
+        html: str = import_module("attnflow.api.explore").exploration_of(self)._repr_html_()
         return html
 
     def to_dict(self) -> dict[str, Any]:

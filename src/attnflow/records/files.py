@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from attnflow.errors import InputError
+from attnflow.io.files import check_target
 from attnflow.records.attribution import Attribution, PatchGrid, Prediction
-from attnflow.writing import check_target
 
 FORMAT = 1
 BLANKS = re.compile(r"\s*")

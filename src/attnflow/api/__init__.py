@@ -1,0 +1,1 @@
+"""The public functions: one file each, thin around a session or a graph."""

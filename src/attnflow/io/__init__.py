@@ -1,0 +1,1 @@
+"""What goes in and out: inputs as they are given, files to write, progress."""

@@ -1,0 +1,1 @@
+"""Reading attention out of a model that runs, without touching the model."""

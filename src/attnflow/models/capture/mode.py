@@ -1,0 +1,266 @@
+"""ForwardPass attention out of a model that is running, without touching the model.
+
+`Capture` is a torch-function mode: while it is entered, it sees every call of torch that the model
+makes in this thread, and recognises attention in two shapes: a fused kernel
+(`F.scaled_dot_product_attention`, also inside `nn.MultiheadAttention`), and a softmax whose result,
+after dropout, casts and views, multiplies something. The model gets no hook, no other
+configuration and, unless gradients are asked for, the very same results: a fused kernel is called
+as it was, and its probabilities are computed beside it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import FunctionType
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from attnflow.errors import CaptureError
+from attnflow.models.capture.probabilities import give_sink_to_self, probabilities_of
+from attnflow.models.capture.sites import Site, Wanted
+
+__all__ = ["Capture", "Site", "Wanted"]
+
+BLOCK = 1 << 20  # entries of [batch, head, query, key] held at a time where heads are fused
+
+SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
+PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm}
+UNCHANGED = {  # what may stand between the probabilities and the product with the values
+    *(F.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.half),
+    *(Tensor.view, Tensor.reshape, torch.reshape, Tensor.contiguous, Tensor.clone, Tensor.expand),
+    *(Tensor.masked_fill, torch.masked_fill, Tensor.unsqueeze, Tensor.squeeze, Tensor.bfloat16),
+    *(Tensor.transpose, torch.transpose, Tensor.permute, torch.permute, Tensor.flatten),
+}
+HEADS_FIRST = 4  # [batch, head, query, key]
+
+
+class Capture(TorchFunctionMode):
+    """A context in which the attention of any model that runs in this thread is kept.
+
+    >>> import torch
+    >>> encoder = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    >>> with torch.no_grad(), Capture() as seen:
+    ...     output = encoder(torch.zeros(1, 3, 8))
+    >>> seen.sites[0].probabilities.shape
+    torch.Size([1, 2, 3, 3])
+    """
+
+    def __init__(self, wanted: Wanted | None = None) -> None:
+        super().__init__()
+        self.wanted = wanted or Wanted()
+        self.sites: list[Site] = []
+        self._calls = 0
+        # Tensors on their way from a softmax to a product, and from a product to its projection,
+        # by id. They are held, so that no id is used twice.
+        self._softmaxes: dict[int, tuple[Tensor, Tensor, bool]] = {}
+        self._outputs: dict[int, tuple[Tensor, Site]] = {}
+
+    def __exit__(self, *exc: object) -> None:
+        """Leave, and forget what was underway."""
+        self._softmaxes.clear()
+        self._outputs.clear()
+        super().__exit__(*exc)  # type: ignore[no-untyped-call]
+
+    def gradients(self, target: Tensor) -> tuple[Tensor, ...]:
+        """The gradient of a scalar by the probabilities of each site, ``[batch, head, q, k]``."""
+        leaves = [site.leaf for site in self.sites]
+        if not leaves or any(leaf is None for leaf in leaves):
+            msg = "there is nothing to differentiate by: capture with Wanted(gradients=True)"
+            raise CaptureError(msg)
+        found = torch.autograd.grad(target, leaves, allow_unused=True)  # type: ignore[arg-type]
+        return tuple(
+            self._four_axes(torch.zeros_like(leaf) if grad is None else grad)
+            for grad, leaf in zip(found, leaves, strict=True)
+            if leaf is not None
+        )
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """See one call of torch; the mode is off inside, so this never sees its own calls."""
+        kwargs = kwargs or {}
+        if func is F.scaled_dot_product_attention:
+            return self._fused_kernel(*args, **kwargs)
+        if func is F.multi_head_attention_forward:
+            return self._multi_head_attention(func, args, kwargs)
+        result = func(*args, **kwargs)
+        if func in SOFTMAX:
+            self._softmax(result)
+        elif self._softmaxes:
+            self._follow(func, args, result)
+        elif self._outputs:
+            self._follow_output(func, args, result)
+        return result
+
+    # -- softmax, then a product
+
+    def _softmax(self, probabilities: Tensor) -> None:
+        # Attention is softmax, then product, before the next softmax: older ones are forgotten.
+        self._softmaxes.clear()
+        if probabilities.dim() >= HEADS_FIRST - 1:
+            self._on_tape(probabilities)
+            self._softmaxes[id(probabilities)] = (probabilities, probabilities, False)
+
+    def _follow(self, func: Any, args: Any, result: Any) -> None:
+        operands = args[1:] if func is torch.einsum else args[:1]
+        if func is torch.einsum and len(operands) == 1:  # einsum(equation, [a, b])
+            operands = operands[0]
+        tracked = next((a for a in operands if id(a) in self._softmaxes), None)
+        if tracked is None:
+            return
+        _, root, sink = self._softmaxes[id(tracked)]
+        if func in UNCHANGED:
+            if result.numel() == tracked.numel():
+                self._softmaxes[id(result)] = (result, root, sink)
+        elif func is Tensor.__getitem__:
+            # Where a column was cut off, its attention went to a learned sink and not to a token.
+            sink = sink or result.shape[-1] < tracked.shape[-1]
+            self._softmaxes[id(result)] = (result, result, sink)
+        elif func in PRODUCTS or func is torch.einsum:
+            factors = args[1:] if func is not torch.einsum else operands
+            value = next((a for a in factors if a is not tracked), None)
+            self._softmaxes.clear()
+            self._product(root, value, result, sink=sink)
+
+    def _product(
+        self, probabilities: Tensor, value: Tensor | None, output: Tensor, *, sink: bool
+    ) -> None:
+        if not self._is_wanted():
+            return
+        leaf = probabilities
+        kept = self._four_axes(probabilities if self.wanted.gradients else probabilities.detach())
+        if self.wanted.queries is not None:
+            kept = kept[:, :, list(self.wanted.queries)]
+        rows, sums = self._finish(kept, sink=sink)
+        self._keep(Site(rows, sums, probabilities.dtype, sink=sink), value, output, leaf)
+
+    # -- fused kernels
+
+    def _multi_head_attention(self, func: Any, args: Any, kwargs: Any) -> Any:
+        # Torch functions called inside this one are hidden from a mode. So the same code is run
+        # with another global: the fused kernel it calls is the one that captures.
+        call = inspect.signature(func).bind(*args, **kwargs)
+        call.apply_defaults()
+        weights, average = call.arguments["need_weights"], call.arguments["average_attn_weights"]
+        call.arguments["need_weights"] = False
+        seen: list[Tensor] = []
+
+        def kernel(*args: Any) -> Tensor:  # query, key, value, mask, dropout, whether causal
+            if weights:
+                seen.append(probabilities_of(args[0], args[1], args[3], args[5]))
+            return self._fused_kernel(*args)
+
+        scope = {**func.__globals__, "scaled_dot_product_attention": kernel}
+        copy = FunctionType(func.__code__, scope, func.__name__, func.__defaults__)
+        before = len(self.sites)
+        output, _ = copy(*call.args, **call.kwargs)
+        if self.wanted.values and len(self.sites) > before:
+            self.sites[-1].projection = call.arguments["out_proj_weight"]
+            self._outputs.clear()
+        if not weights:
+            return output, None
+        attention = seen[0].mean(dim=1) if average else seen[0]
+        return output, attention if call.arguments["query"].dim() > 2 else attention.squeeze(0)
+
+    def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        keys, values = key, value
+        if enable_gqa:
+            repeats = query.size(-3) // key.size(-3)
+            keys, values = (t.repeat_interleave(repeats, -3) for t in (key, value))
+        if self.wanted.gradients:
+            probabilities = probabilities_of(query, keys, attn_mask, is_causal, scale)
+            self._on_tape(probabilities)
+            output = F.dropout(probabilities, dropout_p).to(value.dtype) @ values
+            self._product(probabilities, values, output, sink=False)
+            return output
+        newer = {"enable_gqa": True} if enable_gqa else {}  # torch 2.4 does not know it
+        output = F.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **newer
+        )
+        if self._is_wanted():
+            with torch.no_grad():
+                rows, sums = self._beside(query, keys, attn_mask, is_causal, scale)
+            self._keep(Site(rows, sums, query.dtype), values, output, None)
+        return output
+
+    def _beside(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scale: float | None
+    ) -> tuple[Tensor, Tensor]:
+        """The probabilities a fused kernel did not show, some rows at a time."""
+        count = query.size(-2)
+        rows = range(count) if self.wanted.queries is None else list(self.wanted.queries)
+        row_size = max(1, query.numel() // (count * query.size(-1))) * key.size(-2)
+        step = len(rows) if self.wanted.fuse is None else max(1, BLOCK // row_size)
+        blocks = [
+            self._finish(
+                self._four_axes(
+                    probabilities_of(query, key, mask, causal, scale, rows[i : i + step])
+                ),
+                sink=False,
+            )
+            for i in range(0, len(rows), step)
+        ]
+        if len(blocks) == 1:
+            return blocks[0]
+        return torch.cat([b for b, _ in blocks], dim=-2), torch.cat([s for _, s in blocks], dim=-1)
+
+    # -- what is kept
+
+    def _is_wanted(self) -> bool:
+        self._calls += 1
+        return self.wanted.layers is None or self._calls in self.wanted.layers
+
+    def _on_tape(self, probabilities: Tensor) -> None:
+        if self.wanted.gradients and torch.is_grad_enabled() and not probabilities.requires_grad:
+            probabilities.requires_grad_(True)
+
+    def _four_axes(self, attention: Tensor) -> Tensor:
+        if attention.dim() >= HEADS_FIRST:
+            return attention
+        return attention.reshape(self.wanted.batch, -1, *attention.shape[1:])
+
+    def _finish(self, attention: Tensor, *, sink: bool) -> tuple[Tensor, Tensor]:
+        """Rows in float32 that sum to 1, heads fused; and what the rows summed to before."""
+        rounded = attention.dtype in (torch.float16, torch.bfloat16)
+        attention = attention.detach().to(torch.promote_types(attention.dtype, torch.float32))
+        sums = attention.sum(-1)
+        if sink:
+            attention = give_sink_to_self(attention, sums)
+        elif rounded:  # probabilities of half precision sum to 1 only roughly
+            attention = attention / sums.clamp_min(torch.finfo(sums.dtype).tiny).unsqueeze(-1)
+        return (attention if self.wanted.fuse is None else self.wanted.fuse(attention)), sums
+
+    def _keep(self, site: Site, value: Tensor | None, output: Tensor, leaf: Tensor | None) -> None:
+        self.sites.append(site)
+        if self.wanted.gradients:
+            site.leaf = leaf
+        if self.wanted.values and value is not None:
+            site.values, site.output = self._four_axes(value), output
+            self._outputs = {id(output): (output, site)}
+
+    def _follow_output(self, func: Any, args: Any, result: Any) -> None:
+        """Find the output projection: the first matrix that a site's output is multiplied by."""
+        of = next((self._outputs[id(a)] for a in args if id(a) in self._outputs), None)
+        if of is None:
+            return
+        site = of[1]
+        if func in UNCHANGED:
+            self._outputs[id(result)] = (result, site)
+        elif func is F.linear:
+            site.projection = args[1]
+            self._outputs.clear()
+        elif func is torch.addmm:
+            site.projection = args[2].T
+            self._outputs.clear()

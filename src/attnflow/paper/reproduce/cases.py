@@ -1,0 +1,163 @@
+"""Beyond the tables: subjects found, answers flipped, errors and what they are blamed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnflow.api.explain import explain
+from attnflow.errors import InputError
+from attnflow.models.adapter import ModelAdapter
+from attnflow.paper.reproduce.tables import explanations
+from attnflow.paper.training.corpora import Row
+from attnflow.paper.training.data import Sentence
+from attnflow.records import Attribution
+
+PAIRS = (
+    ("the key to the cabinets", "the keys to the cabinets"),
+    ("the key to the cabinet", "the keys to the cabinet"),
+    ("the article on NNP large systems", "the articles on NNP large systems"),
+    ("the author of the books", "the authors of the books"),
+    ("the man with the cats", "the men with the cats"),
+)
+NUMBERS = ("singular", "plural")
+
+
+def read_nouns(folder: Path) -> dict[str, int]:
+    """The nouns that a verb-number model knows: 0 singular, 1 plural."""
+    path = folder / "nouns.tsv"
+    if not path.is_file():
+        msg = f"{path} is missing: give a folder that 'attnflow train verbs' wrote"
+        raise InputError(msg)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {word: int(number) for word, number in (line.split("\t") for line in lines)}
+
+
+def find_subjects(
+    sentences: Sequence[Sentence], model: ModelAdapter, number: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """By method and layer, whether each sentence's subject has the highest score of its nouns.
+
+    Sentences whose prefix has one noun only are left out: there is nothing to choose from.
+    """
+    chosen = [(s, _nouns(s, number)) for s in sentences if len(_nouns(s, number)) > 1]
+    if not chosen:
+        return []
+    explained = explanations([s.prefix for s, _ in chosen], model)
+    return [
+        {
+            "attractors": _attractors(sentence, places, number),
+            "nouns": len(places),
+            "found": {
+                method: [_found(found[at], sentence, places, layer) for layer in found[at].layers]
+                for method, found in explained.items()
+            },
+        }
+        for at, (sentence, places) in enumerate(chosen)
+    ]
+
+
+def subjects(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How often the subject is found, by number of attractors."""
+    groups = {"0": (0,), "1": (1,), "2 or more": range(2, 100)}
+    table = {}
+    for name, counts in groups.items():
+        members = [row for row in rows if row["attractors"] in counts]
+        if members:
+            found = [row["found"] for row in members]
+            table[name] = {
+                "sentences": len(members),
+                "chance": float(np.mean([1 / row["nouns"] for row in members])),
+                "found": {
+                    method: np.mean([one[method] for one in found], axis=0).tolist()
+                    for method in found[0]
+                },
+            }
+    return table
+
+
+def _attractors(sentence: Sentence, places: Sequence[int], number: Mapping[str, int]) -> int:
+    later = [sentence.words[place] for place in places if place > sentence.subject]
+    return sum(number.get(word) == 1 - sentence.label for word in later)
+
+
+def _nouns(sentence: Sentence, number: Mapping[str, int]) -> list[int]:
+    words = sentence.words[: sentence.verb]
+    return [p for p, word in enumerate(words) if word in number or p == sentence.subject]
+
+
+def _found(one: Attribution, sentence: Sentence, places: Sequence[int], layer: int) -> float:
+    """1 where the subject alone is highest; a share where it ties with others."""
+    scores = one.row(layer)[[place + 1 for place in places]]  # after CLS
+    best = np.flatnonzero(scores >= scores.max() - 1e-9)
+    at = list(places).index(sentence.subject)
+    return 1 / len(best) if at in best else 0.0
+
+
+def flips(model: ModelAdapter) -> list[dict[str, Any]]:
+    """Sentences whose subject's number was changed, and what the model says of both."""
+    found = []
+    for pair in PAIRS:
+        said = [one.prediction for one in explain(list(pair), model, method="raw")]
+        found.append(
+            {
+                "texts": list(pair),
+                "answers": [p.label for p in said if p],
+                "probabilities": [p.probability for p in said if p],
+            }
+        )
+    return found
+
+
+def find_errors(
+    rows: Sequence[Row], model: ModelAdapter, number: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Where the model errs, and the nouns that flow and rollout score highest there."""
+    said = explain([text for text, _ in rows], model, method="rollout", batch_size=64)
+    wrong = [
+        (row, one)
+        for row, one in zip(rows, said, strict=True)
+        if one.prediction is not None and one.prediction.label != NUMBERS[row[1]]
+    ]
+    blamed = explain([row[0] for row, _ in wrong], model, method="flow", batch_size=64)
+    return [
+        {
+            "text": text,
+            "right": NUMBERS[label],
+            "said": one.prediction.label if one.prediction else "",
+            "probability": one.prediction.probability if one.prediction else None,
+            "flow": _top_nouns(flow, number),
+            "rollout": _top_nouns(one, number),
+        }
+        for ((text, label), one), flow in zip(wrong, blamed, strict=True)
+    ]
+
+
+def errors(
+    cases: Sequence[Mapping[str, Any]], rows: int, number: Mapping[str, int], *, shown: int = 12
+) -> dict[str, Any]:
+    """The errors in ``rows`` sentences summed up, and the first ones."""
+    with_nouns = [case for case in cases if case["flow"]]
+    misled = [
+        any(number[noun] != NUMBERS.index(case["right"]) for noun in case["flow"])
+        for case in with_nouns
+    ]
+    return {
+        "rows": rows,
+        "errors": len(cases),
+        "with_nouns": len(with_nouns),
+        "flow_blames_other_number": sum(misled),
+        "cases": list(cases[:shown]),
+    }
+
+
+def _top_nouns(one: Attribution, number: Mapping[str, int]) -> list[str]:
+    """The noun of the highest score; several where they tie."""
+    places = [i for i, token in enumerate(one.tokens) if token in number]
+    if not places:
+        return []
+    best = max(one.values[i] for i in places)
+    return list(dict.fromkeys(one.tokens[i] for i in places if one.values[i] >= best - 1e-9))

@@ -1,0 +1,112 @@
+"""Fine-tuning of a pretrained encoder on SST-2, for Table 3."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnflow.errors import InputError
+from attnflow.paper.training.corpora import Row
+from attnflow.paper.training.loop import Run
+
+LABELS = {0: "negative", 1: "positive"}
+
+
+@dataclass(frozen=True)
+class SentimentRecipe:
+    """Every number of the fine-tuning."""
+
+    seed: int = 0
+    epochs: int = 3
+    batch: int = 64
+    learning_rate: float = 5e-5
+    weight_decay: float = 0.01
+
+
+def read_sentiment(path: Path) -> list[Row]:
+    """Sentences and labels of one of GLUE's SST-2 files, plain or gzipped."""
+    if not path.is_file():
+        msg = f"{path} is missing: give GLUE's SST-2 folder, with train.tsv(.gz) and dev.tsv"
+        raise InputError(msg)
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        lines = file.read().splitlines()[1:]
+    pairs = (line.rpartition("\t") for line in lines)
+    return [(sentence.strip(), int(label)) for sentence, _, label in pairs]
+
+
+class SentimentRun(Run):
+    """A classifier on a pretrained encoder."""
+
+    recipe: SentimentRecipe
+
+    def __init__(
+        self, base: str | Path, rows: list[Row], recipe: SentimentRecipe, device: str
+    ) -> None:
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        torch.manual_seed(recipe.seed)
+        self.rows, self.recipe, self.device = rows, recipe, device
+        self.steps = recipe.epochs * -(-len(rows) // recipe.batch)
+        self.tokenizer = AutoTokenizer.from_pretrained(base)
+        log = logging.getLogger("transformers")
+        level = log.level
+        log.setLevel(logging.ERROR)  # that the classifier is new goes without saying
+        model = AutoModelForSequenceClassification.from_pretrained(
+            base, num_labels=2, id2label=LABELS, label2id={v: k for k, v in LABELS.items()},
+            dtype=torch.float32,
+        )  # fmt: skip
+        log.setLevel(level)
+        self.model = model.to(device).train()
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), weight_decay=recipe.weight_decay
+        )
+        self.batches: Iterator[list[Row]] | None = None
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {"model": self.model, "optimizer": self.optimizer}
+
+    def rate(self) -> float:
+        """The learning rate of the present step: up for 6 % of the run, then down to zero."""
+        up, down = (self.step + 1) / (0.06 * self.steps), 1 - self.step / self.steps
+        return self.recipe.learning_rate * min(up, down)
+
+    def learn(self) -> Tensor:
+        """One step; the loss."""
+        if self.batches is None:
+            self.batches = islice(_batches(self.rows, self.recipe), self.step, None)
+        texts, labels = zip(*next(self.batches), strict=True)
+        inputs = self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(
+            self.device
+        )
+        wanted = torch.tensor(labels, device=self.device)
+        kind = self.device.split(":")[0]
+        with torch.autocast(kind, torch.bfloat16, enabled=kind != "cpu"):
+            loss: Tensor = self.model(**inputs, labels=wanted).loss
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate()
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call] # torch's annotation is missing
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        return loss
+
+
+def _batches(rows: list[Row], recipe: SentimentRecipe) -> Iterator[list[Row]]:
+    """All batches of the run, in the order that the seed gives."""
+    draw = random.Random(recipe.seed)
+    for _ in range(recipe.epochs):
+        order = draw.sample(rows, len(rows))
+        for start in range(0, len(order), recipe.batch):
+            yield order[start : start + recipe.batch]

@@ -1,0 +1,1 @@
+"""From an input to its scores: the configuration, a session, and batches of arrays."""

@@ -1,0 +1,1 @@
+"""Maximum flows behind one interface; `cpu` is the solver compiled with numba."""

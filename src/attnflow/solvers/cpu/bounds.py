@@ -1,0 +1,65 @@
+"""Bounds that end a solve: no flow can exceed them, and a flow that meets one is proven optimal.
+
+A node sends to the sink at most the sum over its edges of min(edge, what the edge's end can send);
+see docs/flow.md. Most flows of real attention meet this bound, so most need no proof by search.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from attnflow.records import FloatArray
+from attnflow.solvers.cpu.network import Network
+
+# Sums may be taken in any order, in vector lanes; a bound need not be the same to the last bit.
+REORDER = {"reassoc", "nsz", "nnan", "ninf", "contract"}
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def capped_sum(row: FloatArray, cap: FloatArray) -> float:
+    """Σ_j min(row[j], cap[j])."""
+    total = 0.0
+    for place in range(row.shape[0]):
+        total += row[place] if row[place] < cap[place] else cap[place]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def bound_reach(network: Network, top: int, sink: int, low: int) -> None:
+    """Fill ``reach`` and ``share`` for layers 1 … top.
+
+    ``reach`` is what each node could send to the sink at most. ``share`` is what it can send down
+    its own column and from there into the sink's: a modest guess that all nodes can keep at once.
+    """
+    reach, share = network.reach, network.share
+    whole = 0.0
+    for position in range(low, reach.shape[1]):
+        reach[1, position] = share[1, position] = network.capacity[0, position, sink]
+        whole += reach[1, position]
+    for layer in range(2, top + 1):
+        for position in range(low, reach.shape[1]):
+            row = network.capacity[layer - 1, position, low:]
+            reach[layer, position] = min(whole, capped_sum(row, reach[layer - 1, low:]))
+            side = network.capacity[layer - 1, position, sink] if position != sink else 0.0
+            share[layer, position] = min(reach[layer, position], share[layer - 1, position] + side)
+
+
+@njit(cache=True, nogil=True)
+def cut_capacity(network: Network, supplied: FloatArray, sink: int, top: int, low: int) -> float:
+    """The capacity of the cut between the nodes that `measure` reached and those it did not.
+
+    ``supplied`` begins at position ``low``.
+    """
+    capacity = network.capacity
+    total = 0.0
+    for place in range(network.found[top]):
+        total += supplied[network.reached[top, place] - low]
+    for place in range(network.lacking[1]):
+        total += capacity[0, network.missing[1, place], sink]
+    for layer in range(2, top + 1):
+        found = network.reached[layer - 1, : network.found[layer - 1]]
+        for place in range(network.lacking[layer]):
+            row = capacity[layer - 1, network.missing[layer, place]]
+            for key in found:
+                total += row[key]
+    return total

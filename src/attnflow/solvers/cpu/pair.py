@@ -1,0 +1,67 @@
+"""One pair in full: the flow on every edge and a minimum cut that proves it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from attnflow.records import FloatArray
+from attnflow.solvers.cpu.bounds import bound_reach
+from attnflow.solvers.cpu.network import IntArray, Network, make_network
+from attnflow.solvers.cpu.pairs import load, maximize
+from attnflow.solvers.cpu.search import measure, send_along
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def solve_pair(
+    weights: FloatArray, edges: FloatArray, source: int, sink: int
+) -> tuple[FloatArray, BoolArray]:
+    """The flow on every edge, and which edges a minimum cut takes; both ``[layer, query, key]``.
+
+    ``weights`` are the capacities of the layers below the source's, ``edges`` those of the source.
+    """
+    depth, size = len(weights) + 1, len(edges)
+    capacity = np.concatenate([weights, np.zeros((1, size, size))])
+    capacity[-1, source] = edges
+    flow = np.zeros_like(capacity)
+    reaches = np.zeros((depth + 1, size), bool)  # the nodes on the sink's side of the cut
+    reaches[0, sink] = True
+    if depth == 1:
+        flow[0, source, sink] = edges[sink]
+    elif depth == 2:
+        flow[1, source] = flow[0, :, sink] = np.minimum(edges, weights[0, :, sink])
+        reaches[1] = edges < weights[0, :, sink]
+    else:
+        network, top = make_network(capacity), depth - 1
+        _maximize(network, edges, top, sink)
+        flow[1:top] = (capacity - network.residual)[1:top]
+        flow[0, :, sink] = capacity[0, :, sink] - network.demand
+        flow[top, source] = edges - _take_back(flow, network.excess, top)
+        reaches[1:depth] = network.level[1:depth] != 0
+    cut = (capacity > 0) & ~reaches[1:, :, None] & reaches[:-1, None, :]
+    return np.maximum(flow, 0.0), cut
+
+
+def _maximize(network: Network, edges: FloatArray, top: int, sink: int) -> None:
+    """Leave a maximum flow in the network's residuals, and the cut in its levels."""
+    size = len(edges)
+    order: IntArray = np.argsort(-edges, kind="stable").astype(np.int32)
+    bound_reach(network, top, sink, 0)
+    load(network, edges, top, sink, 0, size)
+    maximize(network, top, sink, order, 0, size)
+    while measure(network, top, 0, size):
+        send_along(network, top, 0, size)
+
+
+def _take_back(flow: FloatArray, excess: FloatArray, top: int) -> FloatArray:
+    """Return what got stuck on the way to where it came from; gives what the source keeps."""
+    stuck = excess.copy()
+    for layer in range(2, top):
+        for position in np.flatnonzero(stuck[layer] > 0):
+            came = flow[layer, :, position]
+            back = np.diff(np.minimum(np.cumsum(came), stuck[layer, position]), prepend=0.0)
+            flow[layer, :, position] -= back
+            stuck[layer + 1] += back
+    kept: FloatArray = stuck[top]
+    return kept

@@ -1,0 +1,91 @@
+"""Maximum flows from many sources to one sink: values, and how far each can be from the optimum."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from attnflow.records import FloatArray
+from attnflow.solvers.cpu.bounds import bound_reach, capped_sum, cut_capacity
+from attnflow.solvers.cpu.network import ByteArray, IntArray, LongArray, Network, restore
+from attnflow.solvers.cpu.pouring import pour
+from attnflow.solvers.cpu.search import measure, send_along
+
+MET = 1e-12  # a flow this close to a bound is the maximum
+
+CLOSED_FORM, BOUND_MET, CUT_FOUND = 0, 1, 2  # how a value was proven
+
+
+@njit(cache=True, nogil=True)
+def solve_sinks(
+    network: Network,
+    sinks: LongArray,
+    sources: tuple[FloatArray, IntArray, LongArray],
+    causal: bool,
+    results: tuple[FloatArray, FloatArray, LongArray, ByteArray],
+) -> None:
+    """Fill the results, ``[sink, source]``: values, gaps, and how many were proven in which way.
+
+    ``sources`` are their edges, ``[source, key]``, the keys by falling edge, and their layers,
+    counted from the sinks'. A nonzero last result, set by another thread, stops the work.
+    """
+    values, gaps, proofs, stop = results
+    edges, orders, layers = sources
+    deepest = network.capacity.shape[0] - 1
+    for place in range(sinks.shape[0]):
+        sink = sinks[place]
+        low = sink if causal else 0  # in a causal network nothing before the sink can reach it
+        bound_reach(network, deepest, sink, low)
+        for source in range(edges.shape[0]):
+            if stop[0]:
+                return
+            value, gap, proof = _solve(
+                network, sink, edges[source], orders[source], layers[source], causal
+            )
+            values[place, source], gaps[place, source] = value, gap
+            proofs[proof] += 1
+
+
+@njit(cache=True, nogil=True)
+def _solve(
+    network: Network, sink: int, edges: FloatArray, order: IntArray, layer: int, causal: bool
+) -> tuple[float, float, int]:
+    """The flow from one source: in closed form up to two layers above the sink."""
+    low, high = (sink if causal else 0), edges.shape[0]
+    if layer == 1:
+        return edges[sink], 0.0, CLOSED_FORM
+    if layer == 2:
+        return capped_sum(edges[low:], network.reach[1, low:]), 0.0, CLOSED_FORM
+    while causal and high > low + 1 and edges[high - 1] == 0.0:
+        high -= 1
+    top = layer - 1
+    load(network, edges, top, sink, low, high)
+    answer = maximize(network, top, sink, order, low, high)
+    restore(network, top, low, high)
+    return answer
+
+
+@njit(cache=True, nogil=True)
+def load(network: Network, supply: FloatArray, top: int, sink: int, low: int, high: int) -> None:
+    """Set the supply and demand of a pair."""
+    for position in range(low, high):
+        network.excess[top, position] = supply[position]
+        network.demand[position] = network.capacity[0, position, sink]
+
+
+@njit(cache=True, nogil=True)
+def maximize(
+    network: Network, top: int, sink: int, order: IntArray, low: int, high: int
+) -> tuple[float, float, int]:
+    """The maximum flow of the loaded pair, its optimality gap, and how it was proven.
+
+    The flow itself stays in the network's residuals.
+    """
+    supplied = network.excess[top, low:high].copy()
+    bound = min(capped_sum(supplied, network.reach[top, low:high]), network.demand[low:high].sum())
+    value = pour(network, top, sink, order, low, high)
+    while value < bound - MET:
+        if not measure(network, top, low, high):
+            cut = cut_capacity(network, supplied, sink, top, low)
+            return value, cut - value, CUT_FOUND
+        value += send_along(network, top, low, high)
+    return value, bound - value, BOUND_MET

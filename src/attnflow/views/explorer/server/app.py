@@ -1,0 +1,173 @@
+"""The explorer over HTTP: the page, and a JSON API that answers what it asks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse
+from starlette.staticfiles import StaticFiles
+
+import attnflow
+from attnflow.errors import AttnflowError, InputError
+from attnflow.solvers.threads import cores
+from attnflow.views.explorer.document import SERVED, model_name, view_of
+from attnflow.views.explorer.render import static
+from attnflow.views.explorer.server import requests as asked
+from attnflow.views.explorer.server.guard import Guard, problem
+from attnflow.views.explorer.server.limits import ApiError, Cancelled, Limits
+from attnflow.views.explorer.server.routes import router
+from attnflow.views.explorer.server.sessions import EXAMPLE, SessionCache
+from attnflow.views.explorer.server.workers import Workers
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+
+log = logging.getLogger("attnflow")
+LOCAL = ("127.0.0.1", "localhost", "[::1]", "testserver")
+
+
+def make_app(
+    models: Mapping[str, ModelAdapter],
+    limits: Limits | None = None,
+    hosts: Sequence[str] | None = LOCAL,
+) -> FastAPI:
+    """The server for these models, and no others: a request can name only what is listed here.
+
+    ``hosts`` are the names that it answers to; ``None`` is any.
+    """
+    limits = limits or Limits()
+    desk = SessionCache(models, limits, _threads(limits))
+    workers = Workers(limits)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        workers.close()
+
+    app = FastAPI(
+        title="attnflow explorer",
+        version=attnflow.__version__,
+        description="Where a Transformer's output came from: raw attention, rollout and flow.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # its page is fetched from a CDN
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.desk, app.state.workers = desk, workers
+    app.add_middleware(Guard, hosts=hosts, body=limits.body)
+    _answer_errors(app)
+    _add_pages(app, desk, workers)
+    app.include_router(router)
+    return app
+
+
+def _add_pages(app: FastAPI, desk: SessionCache, workers: Workers) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(static("index.html").replace('<meta name="policy">\n', ""))
+
+    @app.get("/health")
+    async def health() -> asked.Health:
+        """Whether the server is up, and how much it has to do."""
+        return asked.Health(status="ok", version=attnflow.__version__, pending=workers.pending)
+
+    @app.get("/api/models")
+    async def models() -> asked.Models:
+        """The models that can be asked."""
+        listed = [asked.Model(**each) for each in desk.described()]
+        return asked.Models(models=listed, example=EXAMPLE)
+
+    folder = str(files("attnflow.views.explorer") / "static")
+    app.mount("/static", StaticFiles(directory=folder), name="static")
+
+
+def _answer_errors(app: FastAPI) -> None:
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        status = 400 if first["type"] == "json_invalid" else 422
+        return problem(status, "invalid", f"{place or 'body'}: {first['msg']}")
+
+    @app.exception_handler(ApiError)
+    async def refused(_: Request, error: ApiError) -> JSONResponse:
+        return problem(error.status, error.code, str(error))
+
+    @app.exception_handler(InputError)
+    async def wrong(_: Request, error: InputError) -> JSONResponse:
+        return problem(422, "invalid", str(error))
+
+    @app.exception_handler(Cancelled)
+    async def left(_: Request, error: Cancelled) -> JSONResponse:
+        return problem(499, "failed", "the client left")  # nobody reads it but the log
+
+    @app.exception_handler(HTTPException)
+    async def missing(_: Request, error: HTTPException) -> JSONResponse:
+        code = {404: "not-found", 413: "too-large"}.get(error.status_code, "invalid")
+        answer = problem(error.status_code, code, str(error.detail))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(AttnflowError)
+    async def failed(_: Request, error: AttnflowError) -> JSONResponse:
+        return problem(500, "failed", str(error))
+
+    @app.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> JSONResponse:
+        return problem(500, "failed", "the model failed on this input; the server's log says how")
+
+
+def serve(
+    sources: Sequence[Any],
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    limits: Limits | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Load the models and answer until interrupted; requests that run may finish, for a while.
+
+    ``ready`` is called when the models are loaded, just before the server listens.
+    """
+    import torch
+    import uvicorn
+
+    from attnflow.models.loading import load_model
+
+    limits = limits or Limits()
+    torch.set_num_threads(_threads(limits))  # more would wait for each other at every layer
+    adapters = [load_model(source) for source in sources or [None]]
+    local = host in ("127.0.0.1", "localhost", "::1")
+    named = {model_name(each.name): each for each in adapters}
+    app = make_app(named, limits, LOCAL if local else None)
+    warm_up(adapters)
+    ready()
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
+
+
+def _threads(limits: Limits) -> int:
+    """How many threads one request may use: as many as leave each worker its share of the cores."""
+    return max(1, cores() // limits.workers)
+
+
+def warm_up(adapters: Sequence[ModelAdapter]) -> None:
+    """Compile and load everything now, so that the first visitor does not wait."""
+    from attnflow.models.vision import VisionModel
+    from attnflow.pipeline.session import study
+
+    for adapter in adapters:
+        if not isinstance(adapter, VisionModel):
+            view_of(study(EXAMPLE, adapter), SERVED)

@@ -1,0 +1,63 @@
+"""What a server lends to those who ask it, and what it answers when that is used up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from attnflow.errors import AttnflowError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most of everything that one server gives.
+
+    Attributes:
+        characters: Of a text.
+        tokens: Of an input, special ones included.
+        body: Bytes of a request (images are the large ones).
+        sets: Sets of tokens blanked in one request.
+        workers: Requests that are worked on at the same time.
+        waiting: Requests that wait for a worker; one more is told that the server is busy.
+        seconds: That a request may take, waiting included.
+        inputs: Inputs kept for the next question about them.
+        kept: Bytes of attention of all those inputs together.
+    """
+
+    characters: int = 20_000
+    tokens: int = 512
+    body: int = 8 * 1024 * 1024
+    sets: int = 64
+    workers: int = 2
+    waiting: int = 16
+    seconds: float = 60.0
+    inputs: int = 64
+    kept: int = 256 * 1024 * 1024
+
+
+class ApiError(AttnflowError):
+    """A request that gets no result: a code for programs, a message for people."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class Cancelled(AttnflowError):  # noqa: N818 - nothing went wrong
+    """Work that nobody waits for any more."""
+
+
+@dataclass
+class Job:
+    """One piece of work: `check` is called between its steps, and ends it when asked to."""
+
+    deadline: float = field(default_factory=lambda: time.monotonic() + 60.0)
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def check(self) -> None:
+        """Stop here if the client has left or time is up."""
+        if self.stopped.is_set() or time.monotonic() > self.deadline:
+            msg = "the work was stopped"
+            raise Cancelled(msg)

@@ -1,0 +1,117 @@
+"""What a client may ask, and the answers that are no documents: for the OpenAPI description."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from attnflow.views.explorer.schema import Blanked
+
+Position = Annotated[int, Field(ge=0, le=100_000)]
+Layer = Annotated[int, Field(ge=1, le=10_000)]
+Method = Literal["raw", "rollout", "flow"]
+
+
+class InputRequest(BaseModel):
+    """An input: a text, or an image for models that read images."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str | None = Field(None, description="One of GET /api/models; null is the first.")
+    text: str | None = Field(None, description="The text to explain.")
+    image: str | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
+    target: str | None = Field(None, description="Encoder–decoders: the answer to explain.")
+
+    def query_of(self) -> int | None:
+        """The position that the model's prediction is about; none but `AskedView` chooses it."""
+        return None
+
+
+class ScoresRequest(InputRequest):
+    """Scores of layers that the document left out, or of another position."""
+
+    method: Method
+    layers: list[Layer] = Field(min_length=1, max_length=1000)
+    query: Position
+
+
+class TraceRequest(InputRequest):
+    """How the score of ``key`` came about."""
+
+    method: Method
+    layer: Layer
+    query: Position
+    key: Position
+
+
+class BlankRequest(InputRequest):
+    """Sets of positions to blank out, each in a run of its own."""
+
+    sets: list[Annotated[list[Position], Field(min_length=1, max_length=1024)]] = Field(
+        min_length=1
+    )
+
+
+class Model(BaseModel):
+    """A model that this server explains with."""
+
+    name: str
+    kind: Literal["text", "pair", "image"]
+    head: str
+    layers: int
+
+
+class Models(BaseModel):
+    """The models, fixed when the server started, and a text to begin with."""
+
+    models: list[Model]
+    example: str
+
+
+class Health(BaseModel):
+    """The server is up."""
+
+    status: Literal["ok"]
+    version: str
+    pending: int = Field(description="Requests that wait or are worked on.")
+
+
+class BlankResponse(BaseModel):
+    """What the model says without each set of tokens."""
+
+    blanked: list[Blanked]
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong: a code for programs and a message for people."""
+
+    code: Literal[
+        "invalid",
+        "unknown-model",
+        "too-large",
+        "busy",
+        "timeout",
+        "forbidden",
+        "not-found",
+        "failed",
+    ]
+    message: str
+
+
+class ErrorResponse(BaseModel):
+    """Every answer that is no success has this shape."""
+
+    error: ErrorDetail
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorResponse, "description": "The body is no JSON."},
+    403: {"model": ErrorResponse, "description": "Another site's page asked."},
+    404: {"model": ErrorResponse, "description": "The model is not served here."},
+    413: {"model": ErrorResponse, "description": "The input is larger than the server takes."},
+    422: {"model": ErrorResponse, "description": "The request is not what it must be."},
+    500: {"model": ErrorResponse, "description": "The model failed on this input."},
+    503: {"model": ErrorResponse, "description": "Busy: ask again in a second."},
+    504: {"model": ErrorResponse, "description": "The work took too long and was stopped."},
+}

@@ -1,0 +1,87 @@
+"""Work off the event loop: bounded, fair, and stopped when its client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from attnflow.views.explorer.server.limits import ApiError, Cancelled, Job, Limits
+
+T = TypeVar("T")
+POLL_SECONDS = 0.05  # how soon a client that left is noticed
+
+
+class Workers:
+    """A few threads that requests take turns on."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.pending = 0  # waiting or being worked on
+        self._counting = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def run(self, work: Callable[[Job], T], left: Callable[[], Awaitable[bool]]) -> T:
+        """The result of ``work(job)``; ``left`` says whether the client has gone."""
+        limits = self.limits
+        job = Job(time.monotonic() + limits.seconds)
+        started = self._enter().submit(_unless_stopped(work, job))
+        started.add_done_callback(self._leave)
+        future = asyncio.wrap_future(started)
+        future.add_done_callback(_looked_at)
+        try:
+            while not (await asyncio.wait({future}, timeout=POLL_SECONDS))[0]:
+                if time.monotonic() > job.deadline:
+                    raise _too_slow(limits)
+                if await left():
+                    raise Cancelled
+            return future.result()
+        except Cancelled:
+            if time.monotonic() > job.deadline:
+                raise _too_slow(limits) from None
+            raise
+        finally:
+            job.stopped.set()
+
+    def _enter(self) -> ThreadPoolExecutor:
+        with self._counting:
+            if self.pending >= self.limits.workers + self.limits.waiting:
+                msg = f"the server is busy with {self.pending} requests; try again in a second"
+                raise ApiError(503, "busy", msg)
+            self.pending += 1
+            if self._pool is None:  # an application may be started again after it was closed
+                self._pool = ThreadPoolExecutor(self.limits.workers, "attnflow")
+            return self._pool
+
+    def _leave(self, _: Future[T]) -> None:
+        # Only now: work that was given up still takes a worker until it notices.
+        with self._counting:
+            self.pending -= 1
+
+    def close(self) -> None:
+        """Give the threads back; what runs is stopped by its clients' leaving."""
+        with self._counting:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _looked_at(future: asyncio.Future[T]) -> None:
+    if not future.cancelled():
+        future.exception()  # its client may have gone: nobody else looks
+
+
+def _unless_stopped(work: Callable[[Job], T], job: Job) -> Callable[[], T]:
+    def start() -> T:
+        job.check()  # it may have waited too long
+        return work(job)
+
+    return start
+
+
+def _too_slow(limits: Limits) -> ApiError:
+    msg = f"this took longer than {limits.seconds:g} seconds; try a shorter text"
+    return ApiError(504, "timeout", msg)

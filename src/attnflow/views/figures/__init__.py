@@ -1,0 +1,109 @@
+"""Figures fit for print, of Attributions.
+
+    figure("heatmap", raw, rollout, flow)     one panel each, as a matplotlib Figure
+    draw("heatmap", attribution, ax=ax)       on axes of your own
+    save(figure, "attention.svg")             text stays text
+
+A new kind of figure is a file with ``draw`` and ``size``, and a line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from attnflow.errors import InputError
+from attnflow.records import Attribution
+from attnflow.views.figures import graph, heads, heatmap, image, pronouns
+from attnflow.views.figures.files import save
+from attnflow.views.figures.style import THEMES, theme_named
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of figure is drawn, and how large one panel of it is, in inches."""
+
+    draw: Callable[..., None]
+    size: Callable[..., tuple[float, float]]
+    shares_rows: bool = True
+
+
+KINDS = {
+    "graph": Kind(graph.draw, graph.size),
+    "heatmap": Kind(heatmap.draw, heatmap.size),
+    "pronouns": Kind(pronouns.draw, pronouns.size),
+    "heads": Kind(heads.draw, heads.size),
+    "image": Kind(image.draw, image.size, shares_rows=False),
+}
+
+PANELS = {"pronouns": ("probabilities",), "graph": ("trace",)}  # options that add a panel
+
+__all__ = ["KINDS", "THEMES", "Kind", "draw", "figure", "save"]
+
+
+def kind_named(name: str, options: Iterable[str] = (), more: Sequence[str] = ()) -> Kind:
+    """The kind of figure of that name, if it has these options; ``more`` are others it may have."""
+    if name not in KINDS:
+        msg = f"kind={name!r} is unknown; choose one of: {', '.join(KINDS)}"
+        raise InputError(msg)
+    parameters = signature(KINDS[name].draw).parameters.values()
+    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    known += [*more, "theme"]
+    for option in options:
+        if option not in known:
+            msg = f"{option}= is no option of kind {name!r}; allowed: {', '.join(known)}"
+            raise InputError(msg)
+    return KINDS[name]
+
+
+def draw(
+    kind: str,
+    attribution: Attribution,
+    ax: Axes | None = None,
+    *,
+    theme: str = "light",
+    **options: Any,
+) -> Axes:
+    """Draw one attribution on ``ax``, or on a new figure of the right size, and return the axes.
+
+    Args:
+        kind: ``"graph"``, ``"heatmap"``, ``"pronouns"``, ``"heads"`` or ``"image"``.
+        attribution: What to draw.
+        ax: Where; None makes a figure with pyplot.
+        theme: ``"light"`` or ``"dark"``.
+        options: Those of the kind, e.g. ``values=True`` for a heat map.
+    """
+    chosen, colours = kind_named(kind, options), theme_named(theme)
+    if ax is None:
+        from matplotlib import pyplot
+
+        wide, high = chosen.size(attribution, **options)
+        _, ax = pyplot.subplots(
+            figsize=(wide + 1.6, high + 0.9), layout="constrained", facecolor=colours.paper
+        )
+    chosen.draw(ax, attribution, colours, **options)
+    return ax
+
+
+def figure(
+    kind: str,
+    *attributions: Attribution,
+    theme: str = "light",
+    **options: Any,
+) -> Figure:
+    """A figure with one panel for each attribution, side by side.
+
+    ``kind``, ``theme`` and ``options`` are those of `draw`. For kind ``"pronouns"`` the option
+    ``probabilities={"his": 0.7, "her": 0.2}`` adds bars to the left, and for kind ``"graph"`` the
+    option ``trace=`` (of `attnflow.trace`) a panel with its routes and its bottleneck to the right.
+    """
+    from attnflow.views.figures.panels import compose
+
+    chosen = kind_named(kind, options, PANELS.get(kind, ()))
+    return compose(chosen, attributions, theme_named(theme), options)

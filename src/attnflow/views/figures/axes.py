@@ -1,0 +1,216 @@
+"""What the kinds of figures share: tokens down an axis, titles, a scale of colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnflow.records import Attribution, FloatArray
+from attnflow.views.figures.fonts import families_for
+from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
+from attnflow.views.labels import clip
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.collections import QuadMesh
+    from matplotlib.image import AxesImage
+
+ROUND = (1, 2, 5, 10, 20, 50, 100)
+TITLES = {"raw": "Raw attention", "rollout": "Attention rollout", "flow": "Attention flow"}
+
+
+def title_of(attribution: Attribution) -> str:
+    """The method's name as a title."""
+    return TITLES.get(attribution.method, attribution.method)
+
+
+def label(token: str) -> str:
+    """A token as it stands beside an axis."""
+    return clip(token, LABEL_WIDTH)
+
+
+def token_rows(ax: Axes, tokens: Sequence[str], theme: Theme, bold: int | None = None) -> None:
+    """Tokens from top to bottom along the y axis, one in bold."""
+    names = [label(token) for token in tokens]
+    name_ticks(ax.yaxis, names, theme.ink, Scale(len(names)).font)
+    if bold is not None:
+        ax.get_yticklabels()[bold].set_fontweight("bold")
+
+
+def columns(
+    ax: Axes, names: Sequence[str], colour: str, numbers: Sequence[int], most: int = 12
+) -> None:
+    """Names below numbered columns; of more than ``most``, the first and round numbers."""
+    step = next((step for step in ROUND if len(names) <= step * most), len(names))
+    places = [
+        at for at, number in enumerate(numbers) if number % step == 0 or (not at and step > 2)
+    ]
+    name_ticks(ax.xaxis, names, colour, 8, places)
+
+
+def name_ticks(
+    axis: Axis, names: Sequence[str], colour: str, size: float, places: Sequence[int] | None = None
+) -> None:
+    """Names at 0, 1, 2 … of an axis, exactly as they are: a dollar sign starts no formula."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator
+
+    shown = range(len(names)) if places is None else places
+    axis.set_major_locator(FixedLocator(list(shown)))
+    axis.set_major_formatter(FixedFormatter([names[at] for at in shown]))
+    families = families_for(names)
+    for tick in axis.get_ticklabels():
+        tick.set(color=colour, fontsize=size, fontfamily=families, parse_math=False)
+
+
+def layer_names(attribution: Attribution) -> list[str]:
+    """L1, L2 … for the layers of an attribution."""
+    return [f"L{layer}" for layer in attribution.layers]
+
+
+def heading(ax: Axes, text: str, theme: Theme, method: str = "") -> None:
+    """The title of a panel, in the colour of its method."""
+    ax.set_title(
+        text, fontsize=10, color=theme.method(method), fontweight="bold", loc="left", pad=6
+    )
+
+
+def note(ax: Axes, text: str, theme: Theme) -> None:
+    """A line below a panel that says what is drawn."""
+    ax.set_xlabel(
+        text, fontsize=7.5, color=theme.muted, fontfamily=families_for([text]), parse_math=False
+    )
+
+
+def source(attribution: Attribution, more: str = "") -> str:
+    """The position asked about, and how its scores were corrected."""
+    correction = attribution.options.get("correction")
+    return (
+        f"from {label(attribution.tokens[attribution.query])}{more}"
+        f"{f', corrected ({correction})' if correction else ''}"
+    )
+
+
+def bare(ax: Axes, theme: Theme) -> None:
+    """No frame, no tick marks."""
+    ax.set_facecolor(theme.paper)
+    ax.tick_params(length=0, pad=3)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+
+
+def cells(ax: Axes, values: FloatArray, theme: Theme, *, outshine: Sequence[int] = ()) -> QuadMesh:
+    """A map of values ``[row, column]`` in colours from zero to the largest.
+
+    Colours are scaled without the rows that ``outshine`` all others.
+    """
+    others = np.delete(values, outshine, axis=0)
+    largest = float(others.max(initial=0.0)) or float(values.max(initial=0.0)) or 1.0
+    rows, across = values.shape
+    mesh = ax.pcolormesh(  # vector cells: viewers of PDF blur small images
+        np.arange(across + 1) - 0.5,
+        np.arange(rows + 1) - 0.5,
+        values,
+        cmap=theme.cmap,
+        vmin=0.0,
+        vmax=largest,
+        edgecolors=theme.paper,
+        linewidth=0.8,
+    )
+    ax.set(xlim=(-0.5, across - 0.5), ylim=(rows - 0.5, -0.5))
+    return mesh
+
+
+def map_size(columns: int, rows: int, *, values: bool) -> tuple[float, float]:
+    """Width and height of a map in inches; numbers in its cells need room."""
+    wide = max(1.7, 0.28 * min(columns, 12) + 0.5)
+    return max(wide, 0.29 * columns + 0.5) if values else wide, Scale(rows).height
+
+
+def relative(values: FloatArray, outshine: Sequence[int]) -> FloatArray:
+    """Each column from 0, its smallest value, to 1, its largest one, ``outshine`` rows apart."""
+    others = np.delete(values, outshine, axis=0)
+    low = others.min(axis=0, initial=np.inf)
+    span = others.max(axis=0, initial=-np.inf) - low
+    known = np.isfinite(span) & (span > 0)
+    scaled: FloatArray = (values - np.where(known, low, 0)) / np.where(known, span, 1)
+    return np.clip(np.where(known, scaled, 0), 0, None)
+
+
+def outshining(attribution: Attribution) -> list[int]:
+    """The position asked about, which the residual favours, and special tokens, which are sinks."""
+    special = attribution.word_ids or ()
+    return [at for at, word in enumerate(special) if word is None and at != attribution.query] + [
+        attribution.query
+    ]
+
+
+def values_of(mesh: AxesImage | QuadMesh) -> FloatArray:
+    """The values a map was drawn from."""
+    return np.asarray(mesh.get_array(), dtype=np.float64)
+
+
+def colour_scale(
+    ax: Axes, mesh: AxesImage | QuadMesh, theme: Theme, picture: float | None = None
+) -> None:
+    """What the colours of a map mean; an arrow where values lie beyond the largest colour.
+
+    Beside a ``picture``, that many inches wide, the scale is as high as the picture is.
+    """
+    beyond = bool((values_of(mesh) > mesh.get_clim()[1]).any())
+    place: dict[str, Any] = {
+        "ax": ax,
+        "fraction": 0.06,
+        "pad": 0.03,
+        "aspect": 24,
+        "anchor": (0.0, 1.0),
+        "shrink": _shrink(mesh),
+    }
+    if picture is not None:
+        place = {"cax": ax.inset_axes((1 + 0.06 / picture, 0.0, 0.08 / picture, 1.0))}
+    extend = "max" if beyond else "neither"
+    bar = ax.figure.colorbar(mesh, extend=extend, extendfrac=0.04, **place)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=2, labelsize=7, colors=theme.muted, pad=2)
+    bar.locator = _few_ticks()
+    bar.update_ticks()
+
+
+def _shrink(mesh: AxesImage | QuadMesh) -> float:
+    """The part of a tall map's height that its scale takes."""
+    return min(1.0, 2.2 / Scale(len(values_of(mesh))).height)
+
+
+def _few_ticks() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10])
+
+
+def write_values(ax: Axes, values: FloatArray, mesh: AxesImage | QuadMesh, theme: Theme) -> None:
+    """The numbers in the cells of a map, legible on the colours it has."""
+    size = Scale(values.shape[0]).font * 0.72
+    cells = mesh.cmap(np.asarray(mesh.norm(values_of(mesh))))
+    digits = 2 if values.max(initial=0.0) >= 0.1 else 3  # else many cells would say the same
+    for (row, column), value in np.ndenumerate(values):
+        ax.text(
+            column,
+            row,
+            f"{value:.{digits if value < 10 else 1}f}".removeprefix("0"),
+            ha="center",
+            va="center",
+            fontsize=size,
+            color=max((theme.ink, theme.paper), key=lambda c: contrast(c, cells[row, column])),
+        )
+
+
+def contrast(one: Any, other: Any) -> float:
+    """How well two colours can be told apart, 1 to 21, as the WCAG measures it."""
+    from matplotlib.colors import to_rgb
+
+    parts = np.array([to_rgb(one), to_rgb(tuple(other[:3]))])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    dark, light = sorted(linear @ (0.2126, 0.7152, 0.0722))
+    return float((light + 0.05) / (dark + 0.05))

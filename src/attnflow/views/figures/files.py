@@ -1,0 +1,53 @@
+"""Figures into files."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnflow.errors import InputError
+from attnflow.io.files import check_target
+from attnflow.views.figures.fonts import emoji_named
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "pdf", "png")
+_TEXT_STAYS_TEXT: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "attnflow",
+}
+_WITHOUT_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+
+
+def check_file(file: str | Path, *, overwrite: bool = False) -> Path:
+    """The file's path, if a figure may be written there."""
+    path = Path(file)
+    if path.suffix.lower().lstrip(".") not in FORMATS:
+        endings = ", ".join(f".{name}" for name in FORMATS)
+        msg = f"can't tell the format of {path.name!r}; let it end in one of: {endings}"
+        raise InputError(msg)
+    return check_target(path, overwrite=overwrite)
+
+
+def save(figure: Figure, file: str | Path, *, overwrite: bool = False, dpi: int = 200) -> Path:
+    """Write a figure as SVG, PDF or PNG, by the file's ending.
+
+    In SVG and PDF text stays text: it can be searched, copied and edited. The same figure gives the
+    same bytes. In SVG the viewer's fonts are used; in PDF and PNG, emoji that no installed font can
+    draw are named instead.
+    """
+    from matplotlib import rc_context
+
+    path = check_file(file, overwrite=overwrite)
+    kind = path.suffix.lower().lstrip(".")
+    with warnings.catch_warnings(), rc_context(_TEXT_STAYS_TEXT):
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        if kind == "svg":
+            figure.savefig(path, metadata=_WITHOUT_DATE[kind], bbox_inches="tight")
+        else:
+            with emoji_named(figure):
+                figure.savefig(path, dpi=dpi, metadata=_WITHOUT_DATE[kind], bbox_inches="tight")
+    return path

@@ -1,0 +1,139 @@
+"""Figure 1 of the paper: the attention graph, layer by layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnflow.errors import InputError
+from attnflow.records import Attribution, FloatArray
+from attnflow.views.figures import axes
+from attnflow.views.figures.style import Scale, Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+STRONGEST = 2  # edges of each position: what still reads as lines and not as a smear
+STRONGEST_IN_FOCUS = 6
+WIDEST = 5.0  # inches: three panels of a deep model still fit a wide page
+
+
+def draw(
+    ax: Axes,
+    attribution: Attribution,
+    theme: Theme,
+    *,
+    threshold: float | None = None,
+    focus: bool = True,
+) -> None:
+    """Layers from left to right, tokens from top to bottom; edges as wide and dark as their weight.
+
+    As in the paper, an edge from a position of layer l ends at the column to its left; for rollout
+    and flow its weight is what that position takes from the *input* token of that row. Edges below
+    ``threshold`` are left out; by default each position keeps its strongest ones. ``focus`` gives
+    the method's colour only to the edges of the position asked about.
+    """
+    if attribution.scores.ndim == 4:
+        msg = "a graph shows merged heads, and this attribution has single heads; use kind 'heads'"
+        raise InputError(msg)
+    asked = attribution.queries.index(attribution.query)
+    others = [at for at in range(len(attribution.queries)) if at != asked]
+    alone = not (focus and others)
+    own = theme.method(attribution.method)
+    nodes(ax, len(attribution.layers) + 1, len(attribution.tokens), theme)
+    for rows, colour, most, order in (
+        (others, own if alone else theme.muted, STRONGEST, 2),
+        ([asked], own, STRONGEST if others and not focus else STRONGEST_IN_FOCUS, 3),
+    ):
+        weights = np.zeros_like(attribution.scores)
+        weights[:, rows] = kept(attribution.scores[:, rows], threshold, most)
+        lines = Lines(colour, order, float(attribution.scores.max()), faint=colour == theme.muted)
+        edges(ax, weights, attribution.queries, lines)
+    _label(ax, attribution, theme, threshold)
+
+
+def _label(ax: Axes, attribution: Attribution, theme: Theme, threshold: float | None) -> None:
+    axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
+    first = attribution.layers[0] - 1
+    below = f"L{first}" if attribution.method == "raw" and first else "input"
+    names = [below, *axes.layer_names(attribution)]
+    axes.columns(ax, names, theme.muted, [first, *attribution.layers])
+    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    to = "to the layer below" if attribution.method == "raw" else "to input tokens"
+    shown = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
+    axes.note(ax, f"{shown} {to}", theme)
+    axes.bare(ax, theme)
+
+
+def kept(weights: FloatArray, threshold: float | None, most: int) -> FloatArray:
+    """The weights ``[layer, query, key]`` with zeros for those that are not drawn.
+
+    >>> kept(np.array([[[0.5, 0.3, 0.2]]]), None, most=2)
+    array([[[0.5, 0.3, 0. ]]])
+    """
+    if threshold is not None:
+        return np.where(weights >= threshold, weights, 0.0)
+    rank = np.argsort(np.argsort(-weights, axis=-1, kind="stable"), axis=-1)
+    return np.where(rank < most, weights, 0.0)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How edges look: the largest weight is as wide as can be, and nearly opaque unless faint."""
+
+    colour: str
+    order: float
+    largest: float
+    faint: bool = False
+
+
+def nodes(ax: Axes, layers: int, tokens: int, theme: Theme) -> None:
+    """A dot for every position of every layer."""
+    x, y = np.meshgrid(np.arange(layers), np.arange(tokens))
+    dot = (min(Scale(tokens).row, WIDEST / layers) * 72 * 0.28) ** 2
+    ax.scatter(x.ravel(), y.ravel(), s=dot, color=theme.rule, linewidths=0, zorder=1)
+    ax.set_xlim(-0.25, layers - 0.75)
+    ax.set_ylim(tokens - 0.5, -0.5)
+
+
+def edges(ax: Axes, weights: FloatArray, queries: Sequence[int], lines: Lines) -> None:
+    """A line for every weight ``[layer, query, key]`` that is not zero."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba_array
+
+    layer, row, key = np.nonzero(weights)
+    if not layer.size:
+        return
+    weight = weights[layer, row, key]
+    rank = np.argsort(weight, kind="stable")  # heavy edges lie on top of light ones
+    layer, row, key = layer[rank], row[rank], key[rank]
+    share = np.clip(weight[rank] / lines.largest, 0, 1)
+    paint = np.repeat(to_rgba_array(lines.colour), len(share), axis=0)
+    tokens = weights.shape[-1]
+    crowd = min(1.0, 16 / tokens)
+    paint[:, 3] = crowd * (0.1 + 0.35 * share) if lines.faint else 0.25 + 0.7 * share
+    start = np.stack([layer + 1, np.asarray(queries)[row]], axis=-1)
+    end = np.stack([layer, key], axis=-1)
+    widest = min(3.2, Scale(tokens).row * 72 * 0.22) * (0.6 if lines.faint else 1)
+    ax.add_collection(
+        LineCollection(
+            np.stack([start, end], axis=1).astype(float).tolist(),
+            colors=paint.tolist(),
+            linewidths=(0.35 + widest * share).tolist(),
+            capstyle="round",
+            zorder=lines.order,
+        ),
+        autolim=False,
+    )
+
+
+def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
+    """Width and height of the drawing in inches, without tokens and title."""
+    tokens = len(attribution.tokens)
+    wide = 0.4 if tokens <= 12 else 0.5
+    across = min(WIDEST, max(2.0, wide * len(attribution.layers)))
+    return across, max(1.2, Scale(tokens).height)

@@ -1,0 +1,50 @@
+"""Figures 2 and 3 of the paper: what one position attends to, layer by layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attnflow.errors import InputError
+from attnflow.records import Attribution
+from attnflow.views.figures import axes
+from attnflow.views.figures.style import Theme
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw(
+    ax: Axes,
+    attribution: Attribution,
+    theme: Theme,
+    *,
+    values: bool = False,
+    relative: bool = False,
+) -> None:
+    """Tokens × layers, for the position asked about.
+
+    ``values`` writes the numbers into the cells. ``relative`` stretches the colours of each layer
+    from its lowest to its highest score, so that small differences show.
+    """
+    if attribution.scores.ndim == 4:
+        msg = "a heat map shows layers, and this attribution has single heads; use kind 'heads'"
+        raise InputError(msg)
+    at = attribution.queries.index(attribution.query)
+    scores = attribution.scores[:, at, :].T
+    apart = axes.outshining(attribution)
+    shown = axes.relative(scores, apart) if relative else scores
+    mesh = axes.cells(ax, shown, theme, outshine=apart)
+    if values:
+        axes.write_values(ax, scores, mesh, theme)
+    axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
+    axes.columns(ax, axes.layer_names(attribution), theme.muted, attribution.layers)
+    axes.colour_scale(ax, mesh, theme)
+    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    scale = ", colours per layer" if relative else ""
+    axes.note(ax, axes.source(attribution, scale), theme)
+    axes.bare(ax, theme)
+
+
+def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:
+    """Width and height of the drawing in inches, without tokens and title."""
+    return axes.map_size(len(attribution.layers), len(attribution.tokens), values=values)

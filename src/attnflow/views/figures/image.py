@@ -1,0 +1,87 @@
+"""Scores of patches over the picture they were cut from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnflow.errors import InputError
+from attnflow.records import Attribution, FloatArray
+from attnflow.views.figures import axes
+from attnflow.views.figures.style import Theme
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw(
+    ax: Axes,
+    attribution: Attribution,
+    theme: Theme,
+    *,
+    picture: Any = None,
+    strength: float = 0.75,
+) -> None:
+    """The scores' colours over the picture: clear where patches have the lowest scores.
+
+    ``picture`` is a file, a PIL image or an array ``[row, column]`` or ``[row, column, channel]``;
+    by default the file that was explained, and where there is none only the scores are drawn.
+    ``strength`` is how much the highest score covers the picture, 0 to 1.
+    """
+    scores = attribution.patches()
+    grid = attribution.grid
+    if scores.ndim != 2 or grid is None:
+        msg = "a picture shows merged heads, and this attribution has single heads"
+        raise InputError(msg)
+    if picture is None and Path(attribution.text).is_file():
+        picture = attribution.text
+    high, wide = grid.image
+    low, highest = float(scores.min()), float(scores.max())
+    span = highest - low or 1.0
+    if picture is not None:
+        grey = pixels(picture, grid.image)
+        ax.imshow(grey, cmap="gray", vmin=0, vmax=1, extent=(0.0, wide, high, 0.0))
+    left, top, right, bottom = grid.box
+    mesh = ax.imshow(
+        scores,
+        cmap=theme.cmap if picture is None else "viridis",
+        vmin=low,
+        vmax=highest if highest > low else low + 1.0,
+        extent=(left, right, bottom, top),
+        interpolation="nearest",
+        alpha=None if picture is None else strength * (0.05 + 0.95 * (scores - low) / span),
+    )
+    ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal", xticks=[], yticks=[])
+    ax.set_anchor("NW")
+    axes.colour_scale(ax, mesh, theme, picture=size(attribution)[0])
+    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}"), theme)
+    axes.bare(ax, theme)
+
+
+def pixels(picture: Any, size: tuple[int, int]) -> FloatArray:
+    """The picture in grey, ``[row, column]`` from 0 to 1, of the height and width expected."""
+    from PIL import Image
+
+    if isinstance(picture, str | Path):
+        try:
+            with Image.open(picture) as opened:
+                picture = opened.convert("RGB")
+        except OSError as error:
+            msg = f"can't read the picture {str(picture)!r}: {error}"
+            raise InputError(msg) from None
+    array = np.asarray(picture)
+    if array.shape[:2] != size or array.ndim not in (2, 3):
+        msg = f"the picture has shape {array.shape}; the image explained was {size[0]} × {size[1]}"
+        raise InputError(msg)
+    scaled = array.astype(np.float64) / (255 if array.dtype == np.uint8 else 1)
+    return np.clip(scaled if scaled.ndim == 2 else scaled[..., :3].mean(-1), 0, 1)
+
+
+def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
+    """Width and height of the drawing in inches, without title."""
+    high, wide = attribution.grid.image if attribution.grid else (1, 1)
+    height = min(4.0, max(1.2, 2.4 * high / wide))
+    return min(2.8, max(1.6, height * wide / high + 0.4)), height

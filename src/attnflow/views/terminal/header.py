@@ -1,0 +1,61 @@
+"""What is explained: text, model, prediction, the position asked about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Group
+from rich.text import Text
+
+from attnflow.records import Attribution, Prediction
+from attnflow.views.labels import clip, isolated, printable
+from attnflow.views.terminal import label
+
+
+def header(attribution: Attribution, *, all_layers: bool = False) -> Group:
+    """Three lines that say what follows."""
+    asked = _asked(attribution, all_layers=all_layers)
+    return Group(title(attribution.text), *said(attribution.prediction), asked)
+
+
+def title(text: str) -> Text:
+    """The text, on one line."""
+    return _line(isolated(printable(text)), "bold")
+
+
+def _line(shown: str, style: str) -> Text:
+    return Text(shown, style=style, overflow="ellipsis", no_wrap=True)
+
+
+def said(prediction: Prediction | None) -> list[Text]:
+    """What the model predicted, and what else it thought likely."""
+    if prediction is None:
+        return []
+    line = Text("→ ", style="dim")
+    line.append(label(prediction.label, 40), style="bold")
+    line.append(f" {prediction.probability:.1%}")
+    others = [
+        f"{label(name, 20)} {probability:.1%}"
+        for name, probability in prediction.alternatives[1:4]
+        if probability >= 0.0005
+    ]
+    if others:
+        line.append("   " + ", ".join(others), style="dim")
+    return [line]
+
+
+def model_name(model: str) -> str:
+    """A model's name; of a folder or file, its last names."""
+    path = Path(model)
+    return clip(f"…/{'/'.join(path.parts[-2:])}" if path.is_absolute() else model, 40)
+
+
+def _asked(attribution: Attribution, *, all_layers: bool) -> Text:
+    source = label(attribution.tokens[attribution.query], 24)
+    depth = max(attribution.layers)
+    layer = f"layers 1 to {depth}" if all_layers else f"layer {attribution.layer} of {depth}"
+    heads = attribution.options.get("heads", "mean")
+    note = "" if heads == "mean" else f", heads {heads}"
+    if attribution.options.get("correction"):
+        note += f", corrected ({attribution.options['correction']})"
+    return _line(f"from {source} at {layer}{note} · {model_name(attribution.model)}", "dim")

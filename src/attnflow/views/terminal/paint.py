@@ -1,0 +1,93 @@
+"""Scores as colours, and as block characters where there are none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attnflow.records import Attribution, FloatArray
+from attnflow.views.terminal.background import background
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.style import Style
+
+COLOURS = {"raw": (0, 158, 115), "rollout": (30, 125, 200), "flow": (222, 100, 10)}
+FALLBACK = (150, 110, 190)
+LOWEST = {  # where the colours start, near the terminal's background
+    "dark": (44, 48, 54),
+    "light": (226, 229, 233),
+    "unknown": (98, 104, 112),
+}
+BLOCKS = "▁▂▃▄▅▆▇█"
+SHADES = " ░▒▓█"
+UNSEEN = 0.2  # lower than this, a token keeps the terminal's own background
+
+
+def plain(console: Console) -> bool:
+    """Whether there are no colours: NO_COLOR, a pipe, a dumb terminal."""
+    return console.no_color or console.color_system is None
+
+
+def ordinary(attribution: Attribution) -> list[int]:
+    """Tokens but the one asked about and special ones, which outshine all others.
+
+    All tokens where fewer than two would be left.
+    """
+    special = attribution.word_ids or [0] * len(attribution.tokens)
+    places = [at for at, word in enumerate(special) if word is not None and at != attribution.query]
+    return places if len(places) > 1 else list(range(len(attribution.tokens)))
+
+
+def levels(values: FloatArray, places: list[int]) -> FloatArray:
+    """Values ``[…, key]`` from 0, the lowest of those places, to 1, the highest of them."""
+    low = values[..., places].min(-1, keepdims=True)
+    span = values[..., places].max(-1, keepdims=True) - low
+    scaled = np.divide(values - low, span, out=np.zeros_like(values), where=span > 1e-12)
+    clipped: FloatArray = np.clip(scaled, 0.0, 1.0)
+    return clipped
+
+
+def style(level: float, method: str) -> Style:
+    """The background of a level, with letters that can be read on it."""
+    from rich.color import Color
+    from rich.style import Style
+
+    if level < UNSEEN:
+        return Style()
+    low, high = LOWEST[background()], COLOURS.get(method, FALLBACK)
+    mixed = [round(a + (b - a) * level) for a, b in zip(low, high, strict=True)]
+    letters = Color.from_rgb(0, 0, 0) if _bright(mixed) else Color.from_rgb(255, 255, 255)
+    return Style(color=letters, bgcolor=Color.from_rgb(*mixed), bold=level > 0.8)
+
+
+def _bright(colour: list[int]) -> bool:
+    """Whether black letters have more contrast on it than white ones, as the WCAG measures it."""
+    red, green, blue = (float(((part / 255 + 0.055) / 1.055) ** 2.4) for part in colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179
+
+
+def ink(method: str) -> Style:
+    """Text in the colour of a method."""
+    from rich.color import Color
+    from rich.style import Style
+
+    return Style(color=Color.from_rgb(*COLOURS.get(method, FALLBACK)), bold=True)
+
+
+def block(level: float) -> str:
+    """A level as the height of a block."""
+    return BLOCKS[min(int(level * len(BLOCKS)), len(BLOCKS) - 1)]
+
+
+def shade(level: float) -> str:
+    """A level as the density of a block."""
+    return SHADES[min(int(level * len(SHADES)), len(SHADES) - 1)]
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of ``share`` of the width, to an eighth of a cell; only zero shows nothing."""
+    eighths = round(share * width * 8)
+    whole, rest = divmod(max(eighths, 1 if share > 0 else 0), 8)
+    return "█" * whole + (" ▏▎▍▌▋▊▉"[rest] if rest else "")

@@ -1,0 +1,128 @@
+"""The routes of a flow and its bottleneck, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from attnflow.api.trace import Edge, FlowTrace, Route
+from attnflow.views.terminal import distinct, paint
+from attnflow.views.terminal.header import model_name, said, title
+from attnflow.views.terminal.wrapping import wrapped
+
+if TYPE_CHECKING:
+    from attnflow.api.routes import Routes
+
+WIDTH = 16
+BAR = 12
+NUMBER = 6  # 0.1234
+EDGES_SHOWN = 4  # of each layer of the cut
+ROUNDING = 1e-12  # a gap that says nothing but that numbers have 16 digits
+
+
+def show_routes(found: Routes, console: Console, top: int) -> None:
+    """What flows, the largest routes, and the cut."""
+    trace, tokens = found.trace, distinct(found.tokens, WIDTH)
+    console.print(Group(title(found.text), *said(found.prediction)))
+    ink = paint.ink("flow")
+    line = Text("flow ")
+    line.append(f"{trace.value:.4f}", ink)
+    line.append(f" from {tokens[trace.query]} at layer {found.layer} to ")
+    line.append(tokens[trace.key], "bold")
+    console.print(line)
+    proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
+    about = [proof, *_correction(found), model_name(found.model)]
+    console.print(Text(" · ".join(about), style="dim", overflow="ellipsis", no_wrap=True))
+    console.print()
+    if not trace.routes:
+        console.print("no route: nothing flows between them")
+        return
+    console.print(_routes(trace, tokens, top, console.width))
+    rest = trace.routes[top:]
+    if rest:
+        left = sum(route.amount for route in rest)
+        more = f"{len(rest)} smaller routes carry the other {left / trace.value:.1%}"
+        console.print(Text(f"{more} (--top N shows more)", style="dim"))
+    console.print()
+    _show_cut(trace, tokens, console)
+
+
+def _correction(found: Routes) -> list[str]:
+    """What was done about the receptive field of a causal decoder."""
+    if not found.causal:
+        return []
+    name = found.options.get("correction")
+    plain = name in (None, "uniform")
+    return ["not corrected for the receptive field" if plain else f"corrected ({name})"]
+
+
+def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(width=BAR, no_wrap=True)
+    table.add_column(no_wrap=True)
+    room = width - NUMBER - BAR - 3
+    largest = trace.routes[0].amount
+    for route in trace.routes[:top]:
+        drawn = Text(paint.bar(route.amount / largest, BAR), paint.ink("flow"))
+        path = wrapped(_path(route, tokens, trace.to_layer), room)
+        table.add_row(f"{route.amount:.4f}", drawn, path)
+    return table
+
+
+def _path(route: Route, tokens: Sequence[str], base: int) -> list[Text]:
+    """From the input up; a token that a route stays on for several layers is named once."""
+    upward = list(enumerate(reversed(route.positions), start=base))
+    parts = []
+    for position, stay in groupby(upward, key=lambda step: step[1]):
+        layers = [layer for layer, _ in stay]
+        arrow = "" if layers[-1] == upward[-1][0] else " → "
+        name = (tokens[position], "bold")
+        parts.append(Text.assemble(name, (f" {_span(layers)}{arrow}", "dim")))
+    return parts
+
+
+def _span(layers: Sequence[int]) -> str:
+    names = ["input" if layer == 0 else f"L{layer}" for layer in (layers[0], layers[-1])]
+    return names[0] if len(layers) == 1 else f"{names[0]}–{names[1].removeprefix('L')}"
+
+
+def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None:
+    """The edges of the minimum cut, layer by layer, the largest first."""
+    line = Text("bottleneck", "bold")
+    line.append(f": {_count(len(trace.cut), 'edge')}, full; no more can pass", "not bold")
+    console.print(line)
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    room = console.width - max(len(_step(edge.layer)) for edge in trace.cut) - NUMBER - 3
+    by_layer = sorted(trace.cut, key=lambda edge: (-edge.layer, -edge.capacity))
+    for layer, group in groupby(by_layer, key=lambda edge: edge.layer):
+        edges = list(group)
+        total = sum(edge.capacity for edge in edges)
+        table.add_row(_step(layer), f"{total:.4f}", wrapped(_edges(edges, tokens), room))
+    console.print(table)
+
+
+def _step(layer: int) -> str:
+    return f"{'input' if layer == 1 else f'L{layer - 1}'} → L{layer}"
+
+
+def _edges(edges: Sequence[Edge], tokens: Sequence[str]) -> list[Text]:
+    rest = len(edges) - EDGES_SHOWN
+    parts = []
+    for edge in edges[:EDGES_SHOWN]:
+        comma = "" if rest <= 0 and edge is edges[-1] else ", "
+        ends = f"{tokens[edge.key]} → {tokens[edge.query]} "
+        parts.append(Text.assemble(ends, (f"{edge.capacity:.3f}{comma}", "dim")))
+    return [*parts, Text(f"and {rest} more", "dim")] if rest > 0 else parts
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

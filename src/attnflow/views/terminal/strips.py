@@ -1,0 +1,47 @@
+"""The tokens of a text in a row, each as strong as its score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnflow.records import Attribution
+from attnflow.views.terminal import label, paint
+from attnflow.views.terminal.wrapping import wrapped
+
+LONGEST = 24
+
+
+def strips(attributions: Sequence[Attribution], console: Console) -> Group:
+    """One strip a method below its neighbour, apart where they take several lines."""
+    names = max(len(item.method) for item in attributions) + 1
+    drawn = [strip(item, console, console.width - names - 2) for item in attributions]
+    tables: list[RenderableType] = []
+    for item, tokens in zip(attributions, drawn, strict=True):
+        table = Table.grid(padding=(0, 1, 0, 0))
+        table.add_column(width=names, no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_row(Text(item.method, paint.ink(item.method)), tokens)
+        tables += [Text(""), table] if tables and "\n" in tokens.plain else [table]
+    legend = "shades run from the lowest to the highest score of ordinary tokens"
+    return Group(*tables, Text(legend, style="dim"))
+
+
+def strip(attribution: Attribution, console: Console, width: int) -> Text:
+    """All tokens with their levels, wrapped to the width between tokens."""
+    levels = paint.levels(attribution.values, paint.ordinary(attribution))
+    chips = [
+        _chip(token, float(level), attribution.method, colours=not paint.plain(console))
+        for token, level in zip(attribution.tokens, levels, strict=True)
+    ]
+    return wrapped(chips, width)
+
+
+def _chip(token: str, level: float, method: str, *, colours: bool) -> Text:
+    name = label(token, LONGEST)
+    if colours:
+        return Text(f" {name} ", paint.style(level, method))
+    return Text(f"{name}{paint.block(level)} ")

@@ -1,0 +1,192 @@
+"""`attnflow reproduce` on a small data set: tables, cases, figures, the page."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import agreement_data
+import attnflow
+from attnflow.cli.app import run as command
+from attnflow.errors import InputError
+from attnflow.paper import checkpoint as keeping
+from attnflow.paper import verbs
+from attnflow.paper.reproduce import tables
+from attnflow.paper.reproduce.paper import PAPER
+from attnflow.paper.reproduce.report import END, START, insert, page
+from attnflow.paper.reproduce.request import DEPENDS, Request
+from attnflow.paper.reproduce.run import TARGETS, run
+from attnflow.paper.training.data import held_out_rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return agreement_data.write(tmp_path_factory.mktemp("data"))[0]
+
+
+@pytest.fixture(scope="module")
+def results(folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    targets = ("table1", "table2", "subjects", "flips", "errors", "figure2")
+    return run(targets, Request(out, folder, count=6), progress=False), out
+
+
+def test_table1_is_the_mean_of_each_sentences_correlation(results, folder):
+    rows = held_out_rows(folder, 6)
+    for method, layer in (("raw", 1), ("rollout", 6), ("flow", 4)):
+        found = []
+        for text, label in rows:
+            scores = attnflow.explain(text, method=method).row(layer)
+            importance = attnflow.blank_out(text, target=label).values
+            rounded = np.round(scores / scores.max(), 9)  # flows of 1 are ties
+            found.append(stats.spearmanr(rounded, importance).statistic)
+        cell = results[0]["table1"]["unk"][method][layer - 1]
+        assert cell["mean"] == pytest.approx(np.mean(found), abs=1e-6)
+        assert cell["std"] == pytest.approx(np.std(found), abs=1e-6)
+        assert (cell["count"], cell["undefined"]) == (6, 0)
+
+
+def test_results_are_kept_and_not_made_again(results, folder, monkeypatch):
+    made, out = results
+    monkeypatch.setattr(tables, "explanations", None)  # would fail if it were called
+    again = run(["table1", "subjects"], Request(out, folder, count=6), progress=False)
+    assert again["table1"] == made["table1"]
+    with pytest.raises(InputError, match="choose another folder"):
+        run(["table1"], Request(out, folder, count=7), progress=False)
+
+
+def test_an_interrupted_table_goes_on_where_it_was(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(keeping, "PIECE", 2)
+    request = Request(tmp_path / "stopped", folder, count=5)
+    explained, original = [], tables.explanations
+
+    def stop_at_the_third(texts, *arguments, **options):
+        explained.append(texts)
+        if len(explained) == 3:
+            raise KeyboardInterrupt
+        return original(texts, *arguments, **options)
+
+    monkeypatch.setattr(tables, "explanations", stop_at_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        run(["table1"], request, progress=False)
+    found = run(["table1"], request, progress=False)["table1"]
+    assert [len(texts) for texts in explained] == [2, 2, 1, 1]  # the last one again
+    assert {path.name for path in request.out.iterdir()} == {"table1.json"}
+    whole = run(["table1"], Request(tmp_path / "whole", folder, count=5), progress=False)["table1"]
+    assert found == whole
+
+
+def test_another_models_tables(folder, results, tmp_path):
+    """A copy of the shipped model, given by its folder, has the shipped model's table."""
+    copy = shutil.copytree(verbs.FOLDER, tmp_path / "copy")
+    request = Request(tmp_path / "out", folder, model=str(copy), count=6)
+    found = run(["table1", "errors"], request, progress=False)
+    assert found["table1"] == results[0]["table1"]
+    kept = json.loads((tmp_path / "out" / "table1.json").read_text())
+    assert kept["conditions"] == {"model": str(copy), "count": 6}
+    (copy / "nouns.tsv").unlink()
+    with pytest.raises(InputError, match=r"nouns\.tsv is missing"):
+        run(["errors"], Request(tmp_path / "other", folder, model=str(copy)), progress=False)
+
+
+def test_a_broken_result_is_named(folder, tmp_path):
+    (tmp_path / "flips.json").write_text('{"conditions"')
+    with pytest.raises(InputError, match=r"flips\.json is no result of an earlier run"):
+        run(["flips"], Request(tmp_path, folder), progress=False)
+    with pytest.raises(InputError, match="is a file; give a folder"):
+        run(["flips"], Request(tmp_path / "flips.json", folder), progress=False)
+
+
+def test_a_page_without_a_place_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("attnflow.paper.reproduce.run.run", None)  # would fail if it were called
+    (tmp_path / "page.md").write_text("no marks")
+    assert command(["reproduce", "flips", "--report", str(tmp_path / "page.md")]) == 2
+    assert "has no lines" in capsys.readouterr().err
+
+
+def test_every_target_says_what_it_depends_on():
+    assert list(DEPENDS) == list(TARGETS)
+
+
+def test_what_is_missing_is_said_before_any_work(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "explanations", None)  # would fail if it were called
+    with pytest.raises(InputError, match="table3 needs a 6-layer encoder"):
+        run((), Request(tmp_path, folder, count=3), progress=False)
+
+
+def test_the_page_shows_ours_beside_the_papers(results):
+    shown = page(results[0], "figures")
+    cell = results[0]["table1"]["unk"]["flow"][5]
+    assert f"{cell['mean']:.2f} ± {cell['std']:.2f}".replace("-", "−") in shown
+    assert "| flow, the paper | 0.32 ± 0.26 | 0.44 ± 0.29 |" in shown
+    assert "![figure2.svg](figures/figure2.svg)" in shown
+    assert (results[1] / "figure2.svg").stat().st_size > 5_000
+    widths = {line.count("|") for line in shown.split("## ")[1].splitlines() if "|" in line}
+    assert widths == {8}
+
+
+def test_the_papers_tables_have_a_cell_a_layer():
+    assert {len(row) for name in ("table1", "table2") for row in PAPER[name].values()} == {6}
+    assert {len(row) for row in PAPER["table3"].values()} == {4}
+
+
+def test_flips(results):
+    for pair in results[0]["flips"]:
+        assert pair["answers"] == ["singular", "plural"], pair["texts"]
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "message"),
+    [
+        (["table9"], {}, "target='table9' is unknown; allowed: table1, table2"),
+        (["table1"], {"count": 0}, "count=0"),
+        (["table3"], {}, "attnflow train sentiment"),
+        (["subjects"], {}, "wiki-dev.txt"),
+    ],
+)
+def test_bad_requests_are_refused(tmp_path, targets, options, message):
+    with pytest.raises(InputError, match=message):
+        run(targets, Request(tmp_path, **options), progress=False)
+
+
+def test_the_command(folder, tmp_path, capsys):
+    out = tmp_path / "out"
+    code = command(["reproduce", "table1", "--data", str(folder), "--count", "3", "-o", str(out)])
+    assert code == 0
+    assert "## Table 1" in capsys.readouterr().out
+    assert json.loads((out / "table1.json").read_text())["conditions"]["count"] == 3
+
+
+def test_training_says_what_it_needs(tmp_path, capsys):
+    code = command(["train", "verbs", "--data", str(tmp_path), "-o", str(tmp_path / "m")])
+    assert code == 2
+    assert "needs --corpora" in capsys.readouterr().err
+
+
+def test_the_report_keeps_what_people_wrote(results, tmp_path):
+    file = tmp_path / "page.md"
+    file.write_text(f"before\n{START}\nold\n{END}\nafter\n")
+    insert({"flips": results[0]["flips"]}, results[1], file)
+    text = file.read_text()
+    assert text.startswith(f"before\n{START}\n## Changing")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    file.write_text("no marks")
+    with pytest.raises(InputError, match="has no lines"):
+        insert(results[0], results[1], file)
+    assert file.read_text() == "no marks"
+
+
+def test_the_committed_page_shows_the_committed_results():
+    docs = Path(__file__).parents[2] / "docs"
+    names = [name for name in TARGETS if (docs / "reproduction" / f"{name}.json").exists()]
+    assert {"table1", "table2", "figure1"} <= set(names)
+    kept = {
+        name: json.loads((docs / "reproduction" / f"{name}.json").read_text("utf-8"))["result"]
+        for name in names
+    }
+    text = (docs / "reproduction.md").read_text("utf-8")
+    assert text.partition(START)[2].partition(END)[0] == "\n" + page(kept, "reproduction")

@@ -1,0 +1,102 @@
+"""Fine-tuning on sentiment: it learns, resumes, and Table 3 reads its folder."""
+
+import gzip
+import itertools
+import json
+
+import pytest
+import torch
+import transformers as tf
+
+import attnflow
+import tiny
+from attnflow.cli.app import run as command
+from attnflow.errors import InputError
+from attnflow.paper.reproduce.run import Request, run
+from attnflow.paper.training.run import train_sentiment
+from attnflow.paper.training.sentiment import SentimentRecipe, SentimentRun, read_sentiment
+from resuming import check_resuming
+
+ROWS = [
+    (f"{first} {noun} {verb} {judged}", int(judged == "here"))
+    for first, noun, verb, judged in itertools.product(
+        ("the", "a", "the old", "a red"), ("key", "keys", "cat", "cabinet"), ("is", "are"),
+        ("here", "playing"),
+    )
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """SST-2 in small: `here` is positive, `playing` negative."""
+    folder = tmp_path_factory.mktemp("sst2")
+    text = "".join(f"{sentence}\t{label}\n" for sentence, label in ROWS)
+    (folder / "train.tsv.gz").write_bytes(gzip.compress(f"sentence\tlabel\n{text * 4}".encode()))
+    (folder / "dev.tsv").write_text(f"sentence\tlabel\n{text}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("base")
+    config = tf.BertConfig(**tiny.USUAL | {"num_hidden_layers": 6})
+    tf.BertModel(config).save_pretrained(folder)
+    tiny.word_piece().save_pretrained(folder)
+    return folder
+
+
+def test_training_and_table_3(data, base, tmp_path, monkeypatch, capsys):
+    options = ["--data", str(data), "--base", str(base), "-o", str(tmp_path / "model")]
+    quick = SentimentRecipe(epochs=12, batch=16, learning_rate=3e-3)
+    monkeypatch.setattr("attnflow.paper.training.sentiment.SentimentRecipe", lambda **_: quick)
+    assert command(["train", "sentiment", *options, "--device", "cpu"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["1.000  dev.tsv (64 rows)"]
+    assert {p.name for p in (tmp_path / "model").iterdir()} == {
+        "config.json", "model.safetensors", "scores.json", "tokenizer.json",
+        "tokenizer_config.json",
+    }  # fmt: skip
+    written = json.loads((tmp_path / "model" / "scores.json").read_text())
+    assert written["recipe"]["epochs"] == 12
+    assert written["scores"]["dev.tsv"]["accuracy"] == 1
+    assert command(["train", "sentiment", *options]) == 2
+    assert "already holds a trained model" in capsys.readouterr().err
+
+    request = Request(tmp_path / "out", sentiment=data, sentiment_model=str(tmp_path / "model"))
+    table = run(["table3"], request, progress=False)["table3"]
+    assert (table["rows"], table["accuracy"]) == (64, 1)
+    said = attnflow.explain("the key is here", str(tmp_path / "model"), method="rollout")
+    assert said.prediction.label == "positive"
+    for kind in (*table["defined"].values(), table["published"]):
+        assert {method: len(cells) for method, cells in kind.items()} == {
+            "raw": 4, "rollout": 4, "flow": 4,
+        }  # fmt: skip
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(data, base, tmp_path, monkeypatch):
+    rows, recipe = read_sentiment(data / "dev.tsv"), SentimentRecipe(batch=16)
+    check_resuming(lambda: SentimentRun(base, rows, recipe, "cpu"), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["sentiment", "--base", "/nowhere"], "is no folder here"),
+        (["sentiment", "--base", "x", "--steps", "5"], "--steps is not for sentiment"),
+        (["verbs", "--corpora", "nowhere", "--base", "x"], "--base is not for verbs"),
+        (["verbs", "--corpora", "nowhere"], "nowhere has no brown.zip"),
+        (["verbs", "--corpora", "nowhere", "--device", "foo"], "device='foo' can't be used"),
+    ],
+)
+def test_bad_requests_are_one_line(options, message, data, tmp_path, capsys):
+    command_line = ["train", *options, "--data", str(data), "-o", str(tmp_path / "model")]
+    assert command(command_line) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert message in " ".join(said.err.split())
+
+
+def test_missing_data_is_named(base, tmp_path):
+    with pytest.raises(InputError, match=r"train\.tsv is missing: give GLUE's SST-2 folder"):
+        train_sentiment(tmp_path, base, tmp_path / "model")

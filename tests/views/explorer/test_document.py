@@ -1,0 +1,212 @@
+"""The document holds what the library says, for every kind of model."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+import attnflow
+import tiny
+from attnflow.errors import InputError
+from attnflow.pipeline.session import Choices, study
+from attnflow.views.explorer.document import (
+    ALONE,
+    SERVED,
+    attribution_view,
+    document,
+    to_json,
+    view_of,
+)
+from attnflow.views.explorer.schema import Document
+from attnflow.views.explorer.traces import carried_by_rollout, trace_path
+
+TEXT = "the old keys to the cabinets are here"
+
+
+def unpacked(array):
+    values = np.frombuffer(base64.b64decode(array["data"]), dtype="<" + array["dtype"])
+    return values.reshape(array["shape"])
+
+
+def inputs(name):
+    from PIL import Image
+
+    picture = np.random.default_rng(0).integers(0, 255, (40, 60, 3), dtype=np.uint8)
+    return Image.fromarray(picture) if name == "tiny/vit" else tiny.TEXT
+
+
+@pytest.mark.parametrize("name", ["tiny/verbs", "tiny/gpt2", "tiny/t5", "tiny/vit"])
+@pytest.mark.parametrize("extent", [SERVED, ALONE])
+def test_scores_are_those_of_explain(models, name, extent):
+    made = study(inputs(name), models[name])
+    view = view_of(made, extent)
+    assert {part["method"] for part in view["scores"]} == {"raw", "rollout", "flow"}
+    for part in view["scores"]:
+        expected = attnflow.explain(inputs(name), models[name], method=part["method"], query="all")
+        assert part["layers"] == list(expected.layers)
+        assert part["queries"] == list(expected.queries)
+        np.testing.assert_allclose(unpacked(part["values"]), expected.scores, atol=1e-6)
+        assert view["tokens"] == list(expected.tokens)
+        assert view["query"] == expected.query
+
+
+@pytest.mark.parametrize("name", ["tiny/verbs", "tiny/gpt2", "tiny/t5"])
+def test_heads_are_those_of_explain(models, name):
+    view = view_of(study(tiny.TEXT, models[name]), ALONE)
+    assert {part["method"] for part in view["head_scores"]} == {"raw", "rollout", "flow"}
+    for part in view["head_scores"]:
+        expected = attnflow.explain(
+            tiny.TEXT, models[name], method=part["method"], query=view["query"], heads="each"
+        )
+        row = expected.scores[:, :, expected.queries.index(view["query"])]
+        np.testing.assert_allclose(unpacked(part["values"]), row, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["tiny/verbs", "tiny/t5"])
+def test_traces_end_in_the_scores(models, name):
+    made = study(tiny.TEXT, models[name])
+    view = view_of(made, ALONE)
+    pairs = {(trace["method"], trace["layer"], trace["key"]) for trace in view["traces"]}
+    assert len(pairs) == 2 * made.depth * made.size
+    for trace in view["traces"]:
+        query, key = trace["query"], trace["key"]
+        score = made.scores(trace["method"], [trace["layer"]], [query])[0, 0, key]
+        assert trace["value"] == pytest.approx(score, abs=1e-6)
+        into = sum(amount for step, _, at, amount in trace["edges"] if step == 1 and at == key)
+        out = sum(
+            amount
+            for step, at, _, amount in trace["edges"]
+            if step == made.step(trace["layer"]) and at == query
+        )
+        # edges thinner than a thousandth of the value are left out
+        assert into == pytest.approx(score, abs=1e-6 + 1e-3 * made.size * score)
+        assert out == pytest.approx(score, abs=1e-6 + 1e-3 * made.size * score)
+        if trace["method"] == "flow":
+            assert sum(edge[3] for edge in trace["cut"]) == pytest.approx(score, abs=1e-5)
+            assert all(route["positions"][0] == query for route in trace["routes"])
+            assert all(route["positions"][-1] == key for route in trace["routes"])
+
+
+def test_rollout_is_carried_whole_through_every_step():
+    weights = np.random.default_rng(0).dirichlet(np.ones(5), size=(4, 5))
+    carried = carried_by_rollout(weights, query=3, key=1)
+    score = (weights[3] @ weights[2] @ weights[1] @ weights[0])[3, 1]
+    np.testing.assert_allclose(carried.sum((1, 2)), score)
+    for step in range(1, 4):  # what arrives at a node leaves it
+        np.testing.assert_allclose(carried[step].sum(0), carried[step - 1].sum(1))
+
+
+def test_blanking_gives_what_the_model_says_of_the_changed_text(classifier):
+    view = view_of(study("the keys to the cabinet", classifier), ALONE)
+    positions = [entry["positions"] for entry in view["blanked"]]
+    assert positions == [[1], [2], [3], [4], [5]]
+    changed = attnflow.explain("the zebra to the cabinet", classifier)  # a word it does not know
+    assert changed.tokens[2] == view["replacement"] == "[UNK]"
+    said = {entry["label"]: entry["probability"] for entry in view["blanked"][1]["said"]}
+    assert said == pytest.approx(dict(changed.prediction.alternatives), abs=1e-5)
+    before = {entry["label"]: entry["probability"] for entry in view["said"]}
+    assert before != pytest.approx(said, abs=1e-4)
+
+
+def test_blanking_agrees_with_blank_out(classifier):
+    view = view_of(study(tiny.TEXT, classifier), ALONE)
+    expected = attnflow.blank_out(tiny.TEXT, classifier, replacement="unk")
+    label, before = view["said"][0]["label"], view["said"][0]["probability"]
+    for entry in view["blanked"]:
+        now = next(s["probability"] for s in entry["said"] if s["label"] == label)
+        (at,) = entry["positions"]
+        assert abs(now - before) == pytest.approx(expected.values[at], abs=1e-5)
+
+
+def test_long_inputs_leave_out_what_is_slow_or_large(models):
+    text = " ".join(["the keys to the cabinet are here"] * 20)
+    view = view_of(study(text, models["tiny/long"]), SERVED)
+    assert {part["method"] for part in view["scores"]} == {"raw", "rollout"}
+    assert all(part["queries"] == [view["query"]] for part in view["scores"])
+    assert len(to_json(view)) < 1_500_000
+    kept = unpacked(view["edges"]["weight"])
+    assert len(kept) <= 40_000
+    assert (np.diff(kept) <= 0).all()
+
+
+def test_the_strongest_edges_are_attention(models):
+    made = study(tiny.TEXT, models["tiny/verbs"])
+    edges = view_of(made, SERVED)["edges"]
+    attention = attnflow.explain(tiny.TEXT, models["tiny/verbs"], method="raw", query="all").scores
+    step, query, key = (unpacked(edges[name]).astype(int) for name in ("step", "query", "key"))
+    np.testing.assert_allclose(
+        unpacked(edges["weight"]), attention[step - 1, query, key], atol=1e-6
+    )
+    assert len(step) == np.count_nonzero(attention)
+
+
+def test_documents_fit_their_published_schema(models):
+    check = TypeAdapter(Document)
+    for name in ("tiny/verbs", "tiny/gpt2", "tiny/t5", "tiny/vit"):
+        made = document([view_of(study(inputs(name), models[name]), SERVED)])
+        check.validate_python(json.loads(to_json(made)), strict=True)
+    alone = attribution_view(attnflow.explain(tiny.TEXT, models["tiny/verbs"], heads="each"))
+    check.validate_python(json.loads(to_json(document([alone]))), strict=True)
+
+
+def test_an_attribution_alone_keeps_its_scores(classifier):
+    of = attnflow.explain(TEXT, classifier, method="rollout", layer=2)
+    view = attribution_view(of)
+    (scores,) = view["scores"]
+    np.testing.assert_allclose(unpacked(scores["values"]), of.scores, atol=1e-6)
+    assert (view["layer"], view["query"], view["traces"]) == (2, 0, [])
+    assert view["words"]["texts"][1] == "old"
+
+
+def test_a_large_attribution_keeps_the_position_asked_about():
+    size = 300
+    scores = np.random.default_rng(0).dirichlet(np.ones(size), size=(6, size))
+    tokens = tuple(map(str, range(size)))
+    of = attnflow.Attribution(tokens, scores, tuple(range(1, 7)), tuple(range(size)), 6, 7, "raw")
+    (part,) = attribution_view(of)["scores"]
+    assert part["queries"] == [7]
+    np.testing.assert_allclose(unpacked(part["values"])[:, 0], scores[:, 7], atol=1e-6)
+
+
+def test_json_is_no_markup():
+    hostile = ["</script>", "<!--", "&amp;", "\u2028", "\x00", "\ud800", '"\\']
+    text = to_json(hostile)
+    assert not set("<>&\u2028") & set(text)
+    text.encode()  # no lone surrogates
+    assert json.loads(text) == hostile
+
+
+def test_the_page_names_no_folder(classifier):
+    from attnflow.views.explorer.document import model_name
+
+    assert model_name("/home/someone/models/bert") == "models/bert"
+    assert model_name("org/bert") == "org/bert"
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda made: made.scores("flow", [9], [0]), "layer=9"),
+        (lambda made: made.scores("flow", [1], [99]), "query=99"),
+        (lambda made: trace_path(made, "flow", 1, 0, 99), "key=99"),
+        (lambda made: trace_path(made, "magic", 1, 0, 0), "method='magic'"),
+    ],
+)
+def test_what_does_not_exist_is_named(classifier, ask, message):
+    with pytest.raises(InputError, match=message):
+        ask(study(TEXT, classifier))
+
+
+def test_options_reach_the_scores(classifier):
+    made = study(TEXT, classifier, choices=Choices(residual=0.2, discard=0.1))
+    expected = attnflow.explain(TEXT, classifier, residual=0.2, discard=0.1)
+    np.testing.assert_allclose(made.scores("flow", [3], [0])[0, 0], expected.values, atol=1e-6)
+
+
+def test_explore_refuses_before_loading():
+    with pytest.raises(InputError, match="method='magic'"):
+        attnflow.explore("x", "no/such-model", method="magic")
+    with pytest.raises(InputError, match="residual"):
+        attnflow.explore("x", "no/such-model", residual=3)

@@ -1,0 +1,70 @@
+"""The server keeps to its own description, whatever is sent to it."""
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from attnflow.views.explorer.server.app import make_app
+from attnflow.views.explorer.server.limits import Limits
+
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+)
+OPERATIONS = [
+    *[("GET", path) for path in ("/health", "/api/models")],
+    *[("POST", f"/api/{name}") for name in ("explain", "scores", "heads", "trace", "blank")],
+]
+
+
+@pytest.fixture(scope="module")
+def description(classifier):
+    app = make_app({"tiny/verbs": classifier}, Limits(seconds=30))
+    return schemathesis.openapi.from_asgi("/api/openapi.json", app)
+
+
+def test_every_operation_is_tried(description):
+    found = {
+        (each.ok().method.upper(), each.ok().path) for each in description.get_all_operations()
+    }
+    assert found == set(OPERATIONS)
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+def test_answers_are_as_described(description, method, path, mode):
+    operation = description[path][method]
+    if mode is schemathesis.GenerationMode.NEGATIVE and method == "GET":
+        return  # nothing can be wrong with a question that has no parts
+
+    @settings(
+        max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case):
+        case.call_and_validate(checks=CHECKS)
+
+    ask()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(text=st.text(max_size=40), query=st.integers(0, 12), key=st.integers(0, 12))
+def test_any_text_is_answered(description, text, query, key):
+    """Texts of all scripts, and positions that exist or do not."""
+    case = description["/api/trace"]["POST"].Case(
+        body={"text": text, "method": "flow", "layer": 2, "query": query, "key": key},
+        media_type="application/json",
+    )
+    answer = case.call_and_validate(checks=CHECKS)
+    assert answer.status_code in (200, 422)

@@ -1,0 +1,321 @@
+"""The server answers, refuses clearly, keeps its limits and stops what nobody waits for."""
+
+import asyncio
+import base64
+import io
+import socket
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+
+import attnflow
+from attnflow.views.explorer.server import routes as questions
+from attnflow.views.explorer.server.app import make_app
+from attnflow.views.explorer.server.limits import ApiError, Cancelled, Job, Limits
+from attnflow.views.explorer.server.workers import Workers
+from serving import apart, running
+
+TEXT = "the keys to the cabinet"
+
+
+@pytest.fixture
+def ask(address):
+    def post(path, **body):
+        return httpx.post(f"{address}/api/{path}", json=body, timeout=30)
+
+    return post
+
+
+def error(answer):
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def test_explaining_answers_quickly(ask):
+    spent = []
+    for word in ("old", "red", "key", "cat", "mat"):  # the best of five: others use these cores too
+        start = time.perf_counter()
+        answer = ask("explain", text=f"the {word} keys to the cabinet")
+        spent.append(time.perf_counter() - start)
+        assert answer.json()["views"][0]["tokens"][1:3] == ["the", word]
+    assert min(spent) < 0.5
+
+
+def test_scores_heads_and_blanks_are_the_librarys(ask, classifier):
+    answer = ask("scores", text=TEXT, method="flow", layers=[3, 1], query=2).json()
+    values = np.frombuffer(base64.b64decode(answer["values"]["data"]), "<f4")
+    of = attnflow.explain(TEXT, classifier, query=2)
+    np.testing.assert_allclose(values.reshape(2, -1), [of.row(3), of.row(1)], atol=1e-6)
+    answer = ask("heads", text=TEXT, method="rollout", layers=[2], query=2).json()
+    values = np.frombuffer(base64.b64decode(answer["values"]["data"]), "<f4")
+    of = attnflow.explain(TEXT, classifier, method="rollout", query=2, heads="each")
+    np.testing.assert_allclose(values.reshape(4, -1), of.row(2), atol=1e-6)
+    both = ask("blank", text=TEXT, sets=[[1, 2]]).json()["blanked"][0]["said"]
+    expected = attnflow.explain("zebra zebra to the cabinet", classifier).prediction
+    assert {s["label"]: s["probability"] for s in both} == pytest.approx(
+        dict(expected.alternatives), abs=1e-5
+    )
+
+
+def test_every_kind_of_model_answers(ask):
+    from PIL import Image
+
+    content = io.BytesIO()
+    Image.new("RGB", (50, 40), (200, 30, 30)).save(content, "PNG")
+    image = base64.b64encode(content.getvalue()).decode()
+    seen = ask("explain", model="tiny/vit", image=image).json()["views"][0]
+    assert (seen["grid"]["rows"], seen["image"][:22]) == (4, "data:image/jpeg;base64")
+    pair = ask("explain", model="tiny/t5", text=TEXT, target="the key").json()["views"][0]
+    assert pair["target"] == "the key"
+    assert "L4 cross" in pair["columns"]
+    causal = ask("explain", model="tiny/gpt2", text=TEXT).json()["views"][0]
+    assert causal["options"]["correction"] == "uniform"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("explain", {"text": "x", "model": "../../etc/passwd"}, (404, "unknown-model")),
+        ("explain", {"text": "x", "model": "bert-base-uncased"}, (404, "unknown-model")),
+        ("explain", {}, (422, "invalid")),
+        ("explain", {"text": 3}, (422, "invalid")),
+        ("explain", {"text": "x", "device": "cuda"}, (422, "invalid")),
+        ("explain", {"text": "x", "image": "x"}, (422, "invalid")),
+        ("explain", {"text": "x", "target": "y"}, (422, "invalid")),
+        ("explain", {"model": "tiny/vit", "image": "bm90IGFuIGltYWdl"}, (422, "invalid")),
+        ("explain", {"text": "the " * 20_000}, (413, "too-large")),
+        ("explain", {"text": "the " * 550, "model": "tiny/long"}, (413, "too-large")),
+        ("explain", {"text": "the " * 100}, (422, "invalid")),  # this model takes 64 tokens
+        ("explain", {"text": "", "model": "tiny/gpt2"}, (422, "invalid")),
+        (
+            "trace",
+            {"text": "x", "method": "flow", "layer": 9, "query": 0, "key": 0},
+            (422, "invalid"),
+        ),
+        (
+            "trace",
+            {"text": "x", "method": "flow", "layer": 1, "query": 0, "key": 9},
+            (422, "invalid"),
+        ),
+        ("scores", {"text": "x", "method": "flow", "layers": [1], "query": -1}, (422, "invalid")),
+        ("scores", {"text": "x", "method": "magic", "layers": [1], "query": 0}, (422, "invalid")),
+        ("blank", {"text": "x", "sets": [[0]]}, (422, "invalid")),
+        ("blank", {"text": "x", "sets": [[1]] * 65}, (413, "too-large")),
+        ("blank", {"text": "x", "sets": [[1]], "model": "tiny/long"}, (422, "invalid")),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_clearly(ask, path, body, expected):
+    answer = ask(path, **body)
+    assert error(answer) == expected
+    assert len(answer.json()["error"]["message"]) > 10
+
+
+def test_a_body_is_json_and_no_larger_than_allowed(address):
+    url = f"{address}/api/explain"
+    kind = {"content-type": "application/json"}
+    assert error(httpx.post(url, content="{", headers=kind)) == (400, "invalid")
+    assert error(httpx.post(url, content=b"x" * 9_000_000, headers=kind)) == (413, "too-large")
+
+    def endless():
+        for _ in range(20):
+            yield b" " * 1_000_000
+
+    assert error(httpx.post(url, content=endless(), headers=kind)) == (413, "too-large")
+    assert httpx.get(f"{address}/api/nothing").json()["error"]["code"] == "not-found"
+    assert httpx.get(f"{address}/static/../server.py").status_code == 404
+
+
+def test_only_local_names_and_the_page_itself_may_ask(address):
+    for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
+        assert error(httpx.get(f"{address}/api/models", headers=headers)) == (403, "forbidden")
+    assert httpx.get(f"{address}/api/models", headers={"origin": address}).status_code == 200
+
+
+def test_every_answer_carries_security_headers(address):
+    for path in ("/", "/static/app.js", "/health", "/api/models", "/nothing"):
+        headers = httpx.get(address + path).headers
+        assert "script-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+    page = httpx.get(address + "/").text
+    assert "<script>" not in page
+    assert "style=" not in page
+
+
+def test_a_failing_model_is_no_broken_answer(monkeypatch, classifier):
+    def broken(*_):
+        msg = "secret"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(questions, "view_of", broken)
+    with running(make_app({"tiny/verbs": classifier})) as url:
+        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
+        assert error(answer) == (500, "failed")
+        assert "secret" not in answer.text
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert httpx.get(f"{url}/health").json()["pending"] == 0
+
+
+def test_health_and_description(address):
+    assert httpx.get(f"{address}/health").json() == {
+        "status": "ok",
+        "version": attnflow.__version__,
+        "pending": 0,
+    }
+    described = httpx.get(f"{address}/api/openapi.json").json()
+    assert set(described["paths"]) >= {"/health", "/api/explain", "/api/trace", "/api/blank"}
+    assert "503" in described["paths"]["/api/explain"]["post"]["responses"]
+    assert "traces" in described["components"]["schemas"]["View"]["properties"]
+
+
+@pytest.fixture
+def slow(monkeypatch, classifier):
+    """A server on which one text takes for ever, and says when it starts and when it is stopped."""
+    started, ended = threading.Event(), threading.Event()
+    usual = questions.view_of
+
+    def patient(made, extent, check, image=None):
+        if made.reading.tokens.text == "slow":
+            started.set()
+            try:
+                while True:
+                    check()
+                    time.sleep(0.01)
+            except Cancelled:
+                ended.set()
+                raise
+        return usual(made, extent, check, image)
+
+    monkeypatch.setattr(questions, "view_of", patient)
+
+    def app(**limits):
+        return make_app({"tiny/verbs": classifier}, Limits(**limits))
+
+    return app, started, ended
+
+
+def test_one_slow_request_does_not_stop_the_others_and_ends_when_its_client_leaves(slow):
+    app, started, ended = slow
+    with running(app()) as url:
+        leaving = socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])))
+        body = b'{"text": "slow"}'
+        leaving.sendall(
+            b"POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        assert started.wait(10)
+        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
+        assert answer.status_code == 200
+        assert not ended.is_set()
+        leaving.close()
+        assert ended.wait(5)
+        deadline = time.monotonic() + 5
+        while httpx.get(f"{url}/health").json()["pending"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_time_runs_out_with_a_clear_answer(slow):
+    app, _, ended = slow
+    with running(app(seconds=0.3)) as url:
+        answer = httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=20)
+        assert error(answer) == (504, "timeout")
+        assert "0.3 seconds" in answer.json()["error"]["message"]
+        assert ended.wait(5)
+
+
+def test_a_full_server_says_it_is_busy(slow):
+    app, started, _ = slow
+    with running(app(workers=1, waiting=0, seconds=3)) as url:
+        first = threading.Thread(
+            target=lambda: httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=20)
+        )
+        first.start()
+        assert started.wait(10)
+        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
+        assert error(answer) == (503, "busy")
+        assert answer.headers["retry-after"] == "1"
+        assert httpx.get(f"{url}/health").status_code == 200
+        first.join()
+
+
+def test_waiting_counts_as_time():
+    async def scene():
+        workers = Workers(Limits(workers=1, waiting=4, seconds=0.3))
+
+        async def stays():
+            return False
+
+        def work(job):
+            time.sleep(0.5)
+            job.check()
+
+        results = await asyncio.gather(
+            *(workers.run(work, stays) for _ in range(3)), return_exceptions=True
+        )
+        workers.close()
+        return results
+
+    results = apart(scene)
+    assert all(isinstance(each, ApiError) and each.code == "timeout" for each in results)
+
+
+def test_flow_of_a_long_text_stops_between_pieces(models):
+    from attnflow.pipeline.session import study
+
+    made = study(" ".join(["the keys to the cabinet are here"] * 40), models["tiny/long"])
+    job = Job(time.monotonic() + 60)
+    calls = []
+
+    def check():
+        calls.append(time.monotonic())
+        if len(calls) == 2:
+            job.stopped.set()
+        job.check()
+
+    with pytest.raises(Cancelled):
+        made.scores("flow", [6], [0], check)
+    assert len(calls) == 2
+
+
+def test_a_crowd_gets_answers_or_is_told_to_wait(classifier):
+    """A short form of benchmarks/load.py."""
+    app = make_app({"tiny/verbs": classifier}, Limits(waiting=4))
+
+    async def visit(url, seed, seen):
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            for turn in range(4):
+                text = f"the {['key', 'keys', 'cat'][(seed + turn) % 3]} to the mat"
+                answer = await client.post("/api/explain", json={"text": text})
+                seen.append(answer.status_code)
+
+    async def crowd(url):
+        seen = []
+        await asyncio.gather(*(visit(url, seed, seen) for seed in range(30)))
+        return seen
+
+    with running(app) as url:
+        seen = apart(lambda: crowd(url))
+        assert set(seen) == {200, 503}
+        assert httpx.get(f"{url}/health").json()["pending"] == 0
+    assert len(app.state.desk._kept) == 3
+
+
+def test_what_was_read_last_is_kept_within_the_limit(classifier):
+    app = make_app({"tiny/verbs": classifier}, Limits(kept=40_000))
+    desk = app.state.desk
+    from attnflow.views.explorer.server.requests import InputRequest
+
+    job = Job(time.monotonic() + 60)
+    first = desk.open(InputRequest(text=TEXT), job)
+    assert desk.open(InputRequest(text=TEXT), job) is first
+    for word in ("key", "cat", "mat", "red", "old"):
+        desk.open(InputRequest(text=f"the {word} is on the mat"), job)
+    assert sum(made.bytes for made, _ in desk._kept.values()) <= 40_000
+    assert desk.open(InputRequest(text=TEXT), job) is not first
+    few = make_app({"tiny/verbs": classifier}, Limits(inputs=2)).state.desk
+    for word in ("key", "cat", "mat"):
+        few.open(InputRequest(text=word), job)
+    assert len(few._kept) == 2
