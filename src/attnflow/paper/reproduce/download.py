@@ -38,7 +38,7 @@ SENTIMENT = Archive(
 def cache() -> Path:
     """Where fetched data is kept: ``$ATTNFLOW_CACHE``, or a folder in the user's cache."""
     chosen = os.environ.get("ATTNFLOW_CACHE")
-    return Path(chosen) if chosen else Path.archive() / ".cache" / "attnflow"
+    return Path(chosen) if chosen else Path.home() / ".cache" / "attnflow"
 
 
 def data_folder(given: Path | None, archive: Archive, name: str) -> Path:
@@ -57,20 +57,23 @@ def fetch(archive: Archive, folder: Path) -> None:
     """Download the archive, take the wanted files out, and refuse any that is not as it was."""
     try:
         with urllib.request.urlopen(archive.url, timeout=60) as response:
-            archive = response.read()
+            content = response.read()
     except OSError as error:
-        msg = f"{archive.url} could not be fetched ({error}); give the data's folder with {archive.option}"
+        msg = (
+            f"{archive.url} could not be fetched ({error}); "
+            f"give the data's folder with {archive.option}"
+        )
         raise InputError(msg) from error
     found = {}
-    for name, content in _members(archive, archive.url):
+    for name, member in _members(content, archive.url):
         wanted = archive.files.get(name)
         if wanted is None:
             continue
-        got = hashlib.sha256(content).hexdigest()
+        got = hashlib.sha256(member).hexdigest()
         if got != wanted:
             msg = f"{name} from {archive.url} is not the file this was made with: SHA-256 {got}"
             raise InputError(msg)
-        found[name] = content
+        found[name] = member
     if missing := sorted(set(archive.files) - set(found)):
         msg = f"{archive.url} holds no {', '.join(missing)}"
         raise InputError(msg)

@@ -54,7 +54,7 @@ def draw_pronouns(model: ModelAdapter, folder: Path) -> list[str]:
 def pronoun_text(model: ModelAdapter, before: str, after: str) -> str:
     """The paper's sentence with a mask for its pronoun; a causal model reads up to there."""
     loaded = text_model(model)
-    if loaded.task is MASKED:
+    if loaded.head is MASKED:
         return f"{before} {loaded.tokenizer.mask_token} {after}"
     return before
 
