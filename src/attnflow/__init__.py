@@ -9,42 +9,54 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attnflow.aggregation import AGGREGATORS, Aggregator, Scores
     from attnflow.api.arrays import flow, raw, rollout
     from attnflow.api.explain import explain
     from attnflow.api.explore import Exploration, explore
-    from attnflow.api.routes import Routes, routes
-    from attnflow.api.trace import FlowTrace, trace
+    from attnflow.api.routes import routes
+    from attnflow.api.trace import trace
+    from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
     from attnflow.evaluation.blank_out import blank_out
     from attnflow.evaluation.gradients import gradients
     from attnflow.models.loading import load_model
-    from attnflow.records import Attribution
+    from attnflow.records import Attribution, FlowTrace
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "explain": "attnflow.api.explain",
+_MODULES = {
+    "AGGREGATORS": "attnflow.aggregation",
+    "Aggregator": "attnflow.aggregation",
+    "Attribution": "attnflow.records",
+    "EDGE_RULES": "attnflow.edges",
+    "EdgeRule": "attnflow.edges",
+    "Exploration": "attnflow.api.explore",
+    "FlowTrace": "attnflow.records",
+    "Needs": "attnflow.edges",
+    "Scores": "attnflow.aggregation",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
-    "gradients": "attnflow.evaluation.gradients",
+    "explain": "attnflow.api.explain",
     "explore": "attnflow.api.explore",
-    "Exploration": "attnflow.api.explore",
+    "flow": "attnflow.api.arrays",
+    "gradients": "attnflow.evaluation.gradients",
     "load_model": "attnflow.models.loading",
-    "Attribution": "attnflow.records",
     "raw": "attnflow.api.arrays",
     "rollout": "attnflow.api.arrays",
-    "flow": "attnflow.api.arrays",
     "routes": "attnflow.api.routes",
-    "Routes": "attnflow.api.routes",
     "trace": "attnflow.api.trace",
-    "FlowTrace": "attnflow.api.trace",
 }
 
 __all__ = [
+    "AGGREGATORS",
+    "EDGE_RULES",
+    "Aggregator",
     "Attribution",
+    "EdgeRule",
     "Exploration",
     "FlowTrace",
-    "Routes",
+    "Needs",
+    "Scores",
     "__version__",
     "agreement",
     "blank_out",
@@ -61,10 +73,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         msg = f"module 'attnflow' has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,14 +1,13 @@
-"""From weighted edges to scores of input tokens: one file a method, one signature.
+"""From weighted edges to scores of input tokens: one file per method.
 
-A method takes a `LayeredGraph`, a `Selection` and `Execution` and returns an `Scores`. A new method is
-a file with such a function and a line in `METHODS`.
+To add a method, write a file with an `Aggregator` and register it here; a method of your own is
+registered from your own module (docs/extending.md).
 """
 
-from attnflow.aggregation.flow import flow
-from attnflow.aggregation.raw import raw
-from attnflow.aggregation.rollout import rollout
-from attnflow.aggregation.scores import Execution, Method, Scores
+from attnflow.aggregation import flow, raw, rollout
+from attnflow.aggregation.aggregator import AGGREGATORS, Aggregator, Scores
 
-METHODS: dict[str, Method] = {"raw": raw, "rollout": rollout, "flow": flow}
+for _module in (raw, rollout, flow):
+    AGGREGATORS.register(_module.AGGREGATOR)
 
-__all__ = ["METHODS", "Execution", "Method", "Scores", "flow", "raw", "rollout"]
+__all__ = ["AGGREGATORS", "Aggregator", "Scores"]

@@ -2,56 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 
-from attnflow.aggregation.scores import Execution, Scores, merge_statistics
-from attnflow.records import LayeredGraph
+from attnflow.aggregation.aggregator import Aggregator, Scores, merge_statistics
+from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Route, Selection
 from attnflow.records.arrays import to_numpy
-from attnflow.records.selection import Selection
+from attnflow.records.selection import Groups
+from attnflow.solvers.execution import Execution
+from attnflow.solvers.interface import PreparedGraph, Sources, find_solver
 
 
-def flow(graph: LayeredGraph, question: Selection, effort: Execution) -> Scores:
-    """One maximum flow for every asked (layer, query, key), on the CPU in float64."""
+def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
+    """One maximum flow for every selected (layer, query, key), in float64."""
     if graph.weights.ndim == 4:
-        answers = [flow(item, question, effort) for item in _items(graph)]
-        scores = np.stack([answer.scores for answer in answers], axis=1)
-        return Scores(scores, merge_statistics([answer.statistics for answer in answers]))
-    if question.groups is not None:
-        return _to_groups(graph, question, question.groups, effort)
-    from attnflow.solvers.cpu.solver import Sources, max_flows
-
-    weights = np.ascontiguousarray(to_numpy(graph.weights)[question.to_layer :])
+        scores = [score(item, selection, execution) for item in _items(graph)]
+        values = np.stack([each.values for each in scores], axis=1)
+        return Scores(values, merge_statistics([each.statistics for each in scores]))
+    sinks = np.array(selection.keys, np.int64)
+    if selection.groups is not None:
+        graph = _merged(graph, selection.groups)
+        sinks = np.array([selection.groups[key][0] for key in selection.keys], np.int64)
     edges = to_numpy(graph.weights)[:, None] if graph.heads is None else to_numpy(graph.heads)
-    asked = np.array(question.layers) - 1
-    edges = edges[asked][:, :, list(question.queries)]  # [layer, head, query, key]
-    layers = np.broadcast_to((asked + 1 - question.to_layer)[:, None, None], edges.shape[:3])
-    values, statistics = max_flows(
-        weights,
-        Sources(edges.reshape(-1, graph.size), layers.astype(np.int64).ravel()),
-        np.array(question.keys, np.int64),
-        threads=effort.threads,
-        progress=effort.progress,
+    layers = np.array(selection.layers) - 1
+    edges = edges[layers][:, :, list(selection.queries)]  # [layer, head, query, key]
+    above = np.broadcast_to((layers + 1 - selection.to_layer)[:, None, None], edges.shape[:3])
+    sources = Sources(edges.reshape(-1, graph.size), above.astype(np.int64).ravel())
+    prepared = _prepared(graph, selection.to_layer, execution)
+    values, statistics = prepared.solve(sources, sinks, execution)
+    values = values.reshape(*edges.shape[:3], len(sinks))
+    return Scores(values[:, 0] if graph.heads is None else values, statistics)
+
+
+def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
+    """One maximum flow in full: through which tokens it came, and where attention is narrow."""
+    edges = graph.edges_of(pair)
+    found = _prepared(graph, pair.to_layer, Execution()).solve_pair(
+        edges, pair.layer - pair.to_layer, pair.query, pair.key
     )
-    scores = values.reshape(*edges.shape[:3], len(question.keys))
-    return Scores(scores[:, 0] if graph.heads is None else scores, statistics)
+    return FlowTrace(
+        layer=pair.layer,
+        query=pair.query,
+        key=pair.key,
+        to_layer=pair.to_layer,
+        value=found.value,
+        edges=found.flow,
+        cut=tuple(
+            Edge(int(at) + pair.to_layer + 1, int(i), int(j), float(found.capacity[at, i, j]))
+            for at, i, j in np.argwhere(found.cut)
+        ),
+        gap=float(found.capacity[found.cut].sum()) - found.value,
+        routes=tuple(
+            Route(tuple(int(p) for p in path), float(amount)) for path, amount in found.routes
+        ),
+        method=AGGREGATOR.name,
+    )
 
 
-def _to_groups(
-    graph: LayeredGraph, question: Selection, groups: Sequence[Sequence[int]], effort: Execution
-) -> Scores:
-    """The maximum flow to each group of keys: all edges to the group are led to its first key."""
-    bottom, firsts = question.to_layer, [group[0] for group in groups]
-    weights = to_numpy(graph.weights).copy()
-    heads = None if graph.heads is None else to_numpy(graph.heads).copy()
-    for edges in (weights, heads):
-        if edges is not None:
-            led = [edges[bottom][..., list(group)].sum(-1) for group in groups]
-            edges[bottom][..., firsts] = np.stack(led, -1)
-    asked = replace(question, keys=tuple(firsts), groups=None)
-    return flow(LayeredGraph(weights, heads), asked, effort)
+def _prepared(graph: LayeredGraph, to_layer: int, execution: Execution) -> PreparedGraph:
+    """The graph as the solver wants it, made once: bounds and buffers serve the next pieces."""
+    solver = find_solver(execution.device)
+    key = (AGGREGATOR.name, solver.name, to_layer)
+    if key not in graph.cache:
+        graph.cache[key] = solver.prepare(to_numpy(graph.weights)[to_layer:])
+    prepared: PreparedGraph = graph.cache[key]
+    return prepared
+
+
+def _merged(graph: LayeredGraph, groups: Groups) -> LayeredGraph:
+    """The graph in which all edges from the first layer to a group lead to its first key."""
+    key = (AGGREGATOR.name, groups)
+    if key not in graph.cache:
+        weights = to_numpy(graph.weights).copy()
+        heads = None if graph.heads is None else to_numpy(graph.heads).copy()
+        firsts = [group[0] for group in groups]
+        for edges in (weights, heads):
+            if edges is not None:
+                led = [edges[0][..., list(group)].sum(-1) for group in groups]
+                edges[0][..., firsts] = np.stack(led, -1)
+        graph.cache[key] = LayeredGraph(weights, heads)
+    merged: LayeredGraph = graph.cache[key]
+    return merged
 
 
 def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:
@@ -59,3 +91,8 @@ def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:
     for item in range(graph.weights.shape[1]):
         heads = None if graph.heads is None else graph.heads[:, item]
         yield LayeredGraph(graph.weights[:, item], heads)
+
+
+AGGREGATOR = Aggregator(
+    name="flow", title="Attention flow", score=score, trace=trace, per_pair=True, slot=2
+)

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import select
-from attnflow.aggregation.scores import Execution, Scores
-from attnflow.records import LayeredGraph
-from attnflow.records.selection import Selection
+from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.solvers.execution import Execution
 
 
-def raw(graph: LayeredGraph, question: Selection, _: Execution) -> Scores:
+def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """The attention of every position to the positions of the layer directly below."""
     edges = graph.weights if graph.heads is None else graph.heads
-    return Scores(select(edges, [layer - 1 for layer in question.layers], question))
+    return Scores(select(edges, [layer - 1 for layer in selection.layers], selection))
+
+
+def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
+    """One edge, of the layer itself."""
+    value = float(graph.edges_of(pair)[pair.key])
+    edges = np.zeros((pair.layer - pair.to_layer, graph.size, graph.size))
+    edges[-1, pair.query, pair.key] = value
+    return FlowTrace(
+        pair.layer, pair.query, pair.key, pair.to_layer, value, edges, method=AGGREGATOR.name
+    )
+
+
+AGGREGATOR = Aggregator(
+    name="raw",
+    title="Raw attention",
+    score=score,
+    trace=trace,
+    residual=0.0,  # the paper's raw attention has none
+    reaches_input=False,
+    slot=0,
+)

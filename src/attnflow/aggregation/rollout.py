@@ -2,24 +2,64 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import select
-from attnflow.aggregation.scores import Execution, Scores
-from attnflow.records import LayeredGraph
-from attnflow.records.arrays import namespace
-from attnflow.records.selection import Selection
+from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.records.arrays import namespace, to_numpy
+from attnflow.solvers.execution import Execution
 
 
-def rollout(graph: LayeredGraph, question: Selection, _: Execution) -> Scores:
-    """How much of every position is made of each position of ``question.to_layer``."""
+def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
+    """How much of every position is made of each position of ``selection.to_layer``."""
     xp = namespace(graph.weights)
-    weights = graph.weights[question.to_layer : max(question.layers)]
+    weights = graph.weights[selection.to_layer : max(selection.layers)]
     rolled = xp.empty_like(weights)
     rolled[0] = weights[0]
     for step in range(1, len(weights)):
         xp.matmul(weights[step], rolled[step - 1], out=rolled[step])
-    steps = [layer - question.to_layer - 1 for layer in question.layers]
+    steps = [layer - selection.to_layer - 1 for layer in selection.layers]
     if graph.heads is None:
-        return Scores(select(rolled, steps, question))
-    heads = graph.heads[question.to_layer :]
+        return Scores(select(rolled, steps, selection))
+    heads = graph.heads[selection.to_layer :]
     each = [heads[step] @ rolled[step - 1][..., None, :, :] if step else heads[0] for step in steps]
-    return Scores(select(xp.stack(each), range(len(steps)), question))
+    return Scores(select(xp.stack(each), range(len(steps)), selection))
+
+
+def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
+    """The share of walks from the query to the key that pass over every edge."""
+    weights = np.array(to_numpy(graph.weights[pair.to_layer : pair.layer]))
+    weights[-1, pair.query] = graph.edges_of(pair)
+    edges = carried(weights, pair.query, pair.key)
+    return FlowTrace(
+        pair.layer,
+        pair.query,
+        pair.key,
+        pair.to_layer,
+        float(edges[0].sum()),
+        edges,
+        method=AGGREGATOR.name,
+    )
+
+
+def carried(weights: FloatArray, query: int, key: int) -> FloatArray:
+    """The share of walks from ``query`` to ``key`` over every edge, ``[step, query, key]``.
+
+    The edges of each step sum to the rollout from ``query`` to ``key``.
+    """
+    depth, size = weights.shape[:2]
+    reach = np.zeros((depth + 1, size))  # of each node, the share of its walks that end at the key
+    reach[0, key] = 1.0
+    for step in range(depth):
+        reach[step + 1] = weights[step] @ reach[step]
+    carried = np.zeros_like(weights)
+    arrived = np.zeros(size)
+    arrived[query] = 1.0
+    for step in reversed(range(depth)):
+        carried[step] = arrived[:, None] * weights[step] * reach[step]
+        arrived = arrived @ weights[step]
+    return carried
+
+
+AGGREGATOR = Aggregator(name="rollout", title="Attention rollout", score=score, trace=trace, slot=1)

@@ -13,7 +13,8 @@ import numpy as np
 from attnflow.api.arrays import flow, rollout
 from attnflow.bench.inputs import random_attention, real_attention
 from attnflow.bench.opponents import AUTHORS, LIBRARIES, Opponent, Pair
-from attnflow.edges import EdgeOptions, attention_edges
+from attnflow.edges.graph import build_graph
+from attnflow.edges.options import EdgeOptions
 from attnflow.errors import AttnflowError
 from attnflow.records import Activations, FloatArray
 
@@ -49,7 +50,7 @@ def best(run: Callable[[], Any], *, repeats: int = 5) -> float:
 
 def edges(attention: FloatArray) -> FloatArray:
     """The capacities that flow uses for this attention."""
-    weights: FloatArray = attention_edges(Activations(tuple(attention)), EdgeOptions()).weights
+    weights: FloatArray = build_graph(Activations(tuple(attention)), EdgeOptions()).weights
     return weights
 
 

@@ -1,17 +1,13 @@
-"""From an attention record to weighted edges: one file a rule, one signature.
+"""From what a model computed to weighted edges: one file per rule.
 
-A rule takes an `Activations` and `EdgeOptions` and returns a `LayeredGraph`. A new rule is a
-file with such a function and a line in `EDGES`.
+`build_graph` makes the graph of any rule. To add a rule, write a file with an `EdgeRule` and
+register it here; a rule of your own is registered from your own module (docs/extending.md).
 """
 
-from collections.abc import Callable
+from attnflow.edges import attention
+from attnflow.edges.rule import EDGE_RULES, EdgeRule, Needs
 
-from attnflow.edges.attention import attention_edges
-from attnflow.edges.options import EdgeOptions
-from attnflow.records import Activations, LayeredGraph
+for _module in (attention,):
+    EDGE_RULES.register(_module.RULE)
 
-Edges = Callable[[Activations, EdgeOptions], LayeredGraph]
-
-EDGES: dict[str, Edges] = {"attention": attention_edges}
-
-__all__ = ["EDGES", "EdgeOptions", "Edges", "attention_edges"]
+__all__ = ["EDGE_RULES", "EdgeRule", "Needs"]

@@ -12,19 +12,19 @@ tokens collect more than their share whatever the model does. The named correcti
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attnflow.records import Activations, FloatArray
+from attnflow.records.activations import Activations
 from attnflow.records.arrays import to_numpy
+from attnflow.records.kinds import Array, FloatArray
 
 
 def uniform_activations(like: Activations) -> Activations:
-    """The record of a model of the same size that attends evenly to all it sees."""
-    even = np.tril(np.ones(tuple(like.layers[0].shape)))
-    return Activations((_to_one(even),) * len(like.layers), causal=True, ends=like.ends)
+    """The activations of a model of the same size that attends evenly to all it sees."""
+    even = np.tril(np.ones(tuple(like.attention[0].shape)))
+    return Activations((_to_one(even),) * len(like.attention), causal=True, ends=like.ends)
 
 
 def _visible(layer: FloatArray) -> FloatArray:
@@ -43,16 +43,16 @@ def _to_one(layer: FloatArray) -> FloatArray:
     return ones
 
 
-ON_ATTENTION: dict[str, Callable[[FloatArray], FloatArray]] = {
+ON_MAPS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "visible": _visible,
     "sink": _without_sink,
 }
-CORRECTIONS = ("uniform", *ON_ATTENTION)
+CORRECTIONS = ("uniform", *ON_MAPS)
+CAUSAL_DEFAULT = "uniform"
 
 
-def correct(record: Activations, correction: str | None) -> Activations:
-    """The record with its attention corrected, where the correction is one of attention."""
-    rule = ON_ATTENTION.get(correction or "")
-    if rule is None:
-        return record
-    return replace(record, layers=tuple(rule(to_numpy(layer)) for layer in record.layers))
+def correct_maps(maps: Sequence[Array], correction: str | None) -> Sequence[Array]:
+    """The maps ``[…, query, key]`` of a causal model, corrected by name."""
+    if correction is None:
+        return maps
+    return [ON_MAPS[correction](to_numpy(each)) for each in maps]

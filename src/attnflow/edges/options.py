@@ -1,4 +1,4 @@
-"""The options that all edge rules share."""
+"""How edges are made of a rule's maps: the options that all rules share."""
 
 from __future__ import annotations
 
@@ -7,48 +7,70 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal, get_args
 
+from attnflow.edges.corrections import ON_MAPS
+from attnflow.edges.rule import EDGE_RULES
 from attnflow.errors import InputError
 
 HeadRule = Literal["mean", "max", "min", "each"]
 Heads = HeadRule | Sequence[int] | Sequence[float]
+USUAL_RESIDUAL = 0.5
 
 
 @dataclass(frozen=True)
 class EdgeOptions:
-    """How attention becomes edges.
+    """How activations become edges.
 
     Attributes:
         residual: The share of the identity in A = (1 − residual)·W + residual·I; 0 turns it off.
-        heads: ``"mean"``, ``"max"`` or ``"min"`` over heads; whole numbers pick heads, whose mean
-            is taken; other numbers weigh all heads; ``"each"`` keeps every head (Appendix A.1).
+        heads: ``"mean"``, ``"max"`` or ``"min"`` over heads; integers pick heads, whose mean is
+            taken; floats weigh all heads; ``"each"`` keeps every head (Appendix A.1).
         discard: The ratio of smallest entries of a fused map set to zero, but never the first
             position's to itself.
+        rule: The edge rule.
+        correction: ``"visible"`` or ``"sink"``: how maps of a causal model are corrected.
     """
 
-    residual: float = 0.5
+    residual: float = USUAL_RESIDUAL
     heads: Heads = "mean"
     discard: float = 0.0
+    rule: str = "attention"
+    correction: str | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.residual, Real) and 0 <= self.residual < 1):
-            msg = f"residual={self.residual!r} must be at least 0 (off) and below 1"
+        check_ratio("residual", self.residual, "off")
+        check_ratio("discard", self.discard, "off")
+        check_heads(self.heads)
+        EDGE_RULES[self.rule]
+        if self.correction is not None and self.correction not in ON_MAPS:
+            msg = f"correction={self.correction!r} is none of maps; allowed: {', '.join(ON_MAPS)}"
             raise InputError(msg)
-        if not (isinstance(self.discard, Real) and 0 <= self.discard < 1):
-            msg = f"discard={self.discard!r} must be a ratio: at least 0 (off) and below 1"
-            raise InputError(msg)
-        if isinstance(self.heads, Real):
-            msg = f"heads={self.heads} must be a list: heads=[{self.heads}] picks this head"
-            raise InputError(msg)
-        rules = get_args(HeadRule)
-        known = self.heads in rules if isinstance(self.heads, str) else _are_numbers(self.heads)
-        if not known:
-            named = ", ".join(map(repr, rules))
-            msg = f"heads={self.heads!r} is unknown; allowed: {named}, a list of numbers or weights"
-            raise InputError(msg)
-        if len(self.heads) == 0:
-            msg = "heads=[] picks no head; give head numbers, weights, or a rule such as 'mean'"
-            raise InputError(msg)
+
+
+def check_ratio(name: str, value: object, zero: str) -> None:
+    """Refuse anything but a number from 0 to below 1."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (number and 0 <= value < 1):  # type: ignore[operator] # which was just checked
+        msg = f"{name}={value!r} must be a number from 0 ({zero}) to below 1"
+        raise InputError(msg)
+
+
+def check_heads(heads: object) -> None:
+    """Refuse what names no way to fuse heads."""
+    if isinstance(heads, Real):
+        msg = f"heads={heads} must be a list: heads=[{heads}] picks this head"
+        raise InputError(msg)
+    rules = get_args(HeadRule)
+    known = heads in rules if isinstance(heads, str) else _are_numbers(heads)
+    if not known:
+        named = ", ".join(map(repr, rules))
+        msg = f"heads={heads!r} is unknown; allowed: {named}, a list of integers or of weights"
+        raise InputError(msg)
+    if len(heads) == 0:  # type: ignore[arg-type] # a string or a sequence
+        msg = "heads=[] picks no head; give head numbers, weights, or a rule such as 'mean'"
+        raise InputError(msg)
 
 
 def _are_numbers(heads: object) -> bool:
-    return isinstance(heads, Sequence) and all(isinstance(head, Real) for head in heads)
+    return isinstance(heads, Sequence) and all(
+        isinstance(head, Real) and not isinstance(head, bool) for head in heads
+    )

@@ -28,14 +28,15 @@ def are_sound(layers: Sequence[Any], tolerance: float) -> list[bool]:
     return _each(layers, lambda number: bool(_is_sound(layers[number], tolerance)))
 
 
-def fuse_rows(layers: Sequence[Any], heads: FloatArray, residual: float) -> FloatArray:
+def fuse_rows(layers: Sequence[Any], heads: Sequence[FloatArray], residual: float) -> FloatArray:
     """Edges ``[layer, item, query, key]`` of layers ``[item, head, query, key]``.
 
-    The heads are fused by their weights, the residual is added, and every row sums to 1.
+    The heads of each layer are fused by their weights, the residual is added, and every row sums
+    to 1.
     """
     items, _, size, _ = layers[0].shape
     edges = np.empty((len(layers), items, size, size))
-    _each(layers, lambda number: _fuse(layers[number], heads, residual, edges[number]))
+    _each(layers, lambda number: _fuse(layers[number], heads[number], residual, edges[number]))
     return edges
 
 

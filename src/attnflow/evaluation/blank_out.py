@@ -11,23 +11,20 @@ import torch
 
 from attnflow.errors import InputError
 from attnflow.evaluation.targets import (
-    Aim,
     Target,
-    alike,
-    attribution,
-    probabilities,
-    take_aims,
-    text_model,
+    TargetSpec,
+    make_attribution,
+    resolve_targets,
+    similar_lengths,
 )
 from attnflow.io.inputs import listed
 from attnflow.io.progress import progress_bar
-from attnflow.models.adapter import Tokens
-from attnflow.models.heads import CAUSAL, MASKED
 from attnflow.models.loading import load_model
-from attnflow.models.text import TextModel
 from attnflow.records import Attribution
+from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
+    from attnflow.models.adapter import Filler, ModelAdapter, Tokens
     from attnflow.models.loading import Source
 
 REPLACEMENTS = ("unk", "mask", "pad", "delete")
@@ -37,7 +34,7 @@ class Options(TypedDict, total=False):
     """The keywords of `blank_out`, for type checkers and editors."""
 
     replacement: str
-    target: Target | Sequence[Target]
+    target: TargetSpec | Sequence[TargetSpec]
     signed: bool
     batch_size: int
     progress: bool
@@ -53,12 +50,12 @@ def blank_out(
 ) -> list[Attribution]: ...
 
 
-def blank_out(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
+def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: str | Iterable[str],
     model: Source = None,
     *,
     replacement: str = "unk",
-    target: Target | Sequence[Target] = None,
+    target: TargetSpec | Sequence[TargetSpec] = None,
     signed: bool = False,
     batch_size: int = 256,
     progress: bool = False,
@@ -88,24 +85,30 @@ def blank_out(  # noqa: PLR0913 - one keyword an option, the same words as every
     if replacement not in REPLACEMENTS:
         msg = f"replacement={replacement!r} is unknown; allowed: {', '.join(REPLACEMENTS)}"
         raise InputError(msg)
-    if batch_size < 1:
-        msg = f"batch_size={batch_size} must be at least 1"
+    if not (is_integer(batch_size) and batch_size >= 1):
+        msg = f"batch_size={batch_size!r} must be an integer of at least 1"
         raise InputError(msg)
-    loaded = text_model(load_model(model))
-    token = _token(loaded, replacement)
+    loaded = load_model(model)
     texts, single = listed(text)
     inputs = [loaded.tokenize(one) for one in texts]
-    aims = take_aims(loaded, inputs, target)
-    rows = [row for i, aim in enumerate(aims) for row in _blanked(loaded, i, inputs[i], aim, token)]
+    filler = loaded.filler(replacement)
+    targets = resolve_targets(loaded, inputs, target)
+    rows = [
+        row
+        for item, (tokens, one) in enumerate(zip(inputs, targets, strict=True))
+        for row in _blanked(loaded, item, tokens, one, filler)
+    ]
     found = _measure(loaded, rows, batch_size, progress=progress)
     options = {"replacement": replacement, "signed": signed}
     results = []
-    for i, (tokens, aim) in enumerate(zip(inputs, aims, strict=True)):
+    for i, (tokens, one) in enumerate(zip(inputs, targets, strict=True)):
         before = found[i, None]
         change = np.array([before - found.get((i, place), before) for place in range(len(tokens))])
         scores = change if signed else np.abs(change)
-        facts = {"probability": before}
-        results.append(attribution(loaded, tokens, aim, scores, "blank-out", options, facts))
+        statistics = {"probability": before}
+        results.append(
+            make_attribution(loaded, tokens, one, scores, "blank-out", options, statistics)
+        )
     return results[0] if single else results
 
 
@@ -120,72 +123,37 @@ class Row:
     index: int
 
 
-def _token(model: TextModel, replacement: str) -> int | None:
-    """The number of the token put in; ``None`` for deletion."""
-    if replacement == "delete":
-        return None
-    token = getattr(model.tokenizer, f"{replacement}_token_id")
-    if token is None and replacement == "pad":
-        return 0  # none attends to it, so any will do
-    if token is None:
-        having = [n for n in ("unk", "mask") if getattr(model.tokenizer, f"{n}_token_id", None)]
-        msg = (
-            f"the tokenizer of {model.name} has no {replacement} token; choose one of: "
-            f"{', '.join([*having, 'pad', 'delete'])}"
-        )
-        raise InputError(msg)
-    return int(token)
-
-
 def _blanked(
-    model: TextModel, item: int, tokens: Tokens, aim: Aim, token: int | None
+    model: ModelAdapter, item: int, tokens: Tokens, target: Target, filler: Filler
 ) -> Iterator[Row]:
     """The whole input, then the input without each token."""
     size = len(tokens)
-    if token is None and size == 1:
+    deleted = filler.token is None
+    if deleted and size == 1:
         msg = f"{tokens.text!r} has one token only: there would be nothing left to read"
         raise InputError(msg)
-    yield Row(item, None, tokens, aim.position, aim.index)
+    yield Row(item, None, tokens, target.position, target.index)
     for place in range(size):
-        if model.head is not MASKED or place != aim.position:
-            position = _position(model, aim, place, size, token)
-            yield Row(item, place, _without(model, tokens, place, token), position, aim.index)
+        if not model.predicts_at(tokens, place):
+            blanked = model.blank(tokens, [place], filler)
+            position = model.decision(blanked) if deleted else target.position
+            yield Row(item, place, blanked, position, target.index)
 
 
 def _measure(
-    model: TextModel, rows: Sequence[Row], batch_size: int, *, progress: bool
+    model: ModelAdapter, rows: Sequence[Row], batch_size: int, *, progress: bool
 ) -> dict[tuple[int, int | None], float]:
     """The probability of each row's target."""
     found = {}
     size = batch_size if model.batchable else 1
     with progress_bar("blanking out", len(rows), shown=progress) as show:
-        for places in alike([row.tokens for row in rows], size):
+        for places in similar_lengths([row.tokens for row in rows], size):
             part = [rows[place] for place in places]
             with torch.no_grad():
-                batch = model.batch([row.tokens for row in part])
-                chances = probabilities(model, batch, [row.position for row in part])
-            for row, chance in zip(part, chances, strict=True):
-                found[row.item, row.place] = float(chance[row.index])
+                probabilities = model.probabilities(
+                    [row.tokens for row in part], [row.position for row in part]
+                )
+            for row, each in zip(part, probabilities, strict=True):
+                found[row.item, row.place] = float(each[row.index])
             show(len(found))
     return found
-
-
-def _position(model: TextModel, aim: Aim, place: int, size: int, token: int | None) -> int:
-    """Where the answer is read once a token is gone: a causal model reads at the new end."""
-    if token is not None:
-        return aim.position
-    if model.head is CAUSAL:
-        return size - 2
-    return aim.position - (place < aim.position)
-
-
-def _without(model: TextModel, tokens: Tokens, place: int, token: int | None) -> Tokens:
-    inputs = {name: list(values) for name, values in tokens.inputs.items()}
-    if token is None:
-        for values in inputs.values():
-            del values[place]
-    else:
-        inputs["input_ids"][place] = token
-        if token == (model.tokenizer.pad_token_id or 0):
-            inputs["attention_mask"][place] = 0
-    return Tokens(tokens.names[: len(inputs["input_ids"])], tokens.text, inputs)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
@@ -14,25 +13,24 @@ from torch import Tensor
 
 from attnflow.errors import InputError
 from attnflow.evaluation.targets import (
-    Aim,
     Target,
-    alike,
-    attribution,
-    probabilities,
-    take_aims,
-    text_model,
+    TargetSpec,
+    make_attribution,
+    resolve_targets,
+    similar_lengths,
 )
 from attnflow.io.inputs import listed
 from attnflow.io.progress import progress_bar
-from attnflow.models.adapter import Tokens
 from attnflow.models.loading import load_model
-from attnflow.models.text import TextModel
 from attnflow.records import Attribution, FloatArray
+from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter, Tokens
     from attnflow.models.loading import Source
 
 log = logging.getLogger("attnflow")
+BATCH = 32
 MOST_STEPS = 512
 TOLERANCE = 1e-3
 CANCELLED = 1e-4
@@ -46,7 +44,7 @@ class Options(TypedDict, total=False):
     """The keywords of `gradients`, for type checkers and editors."""
 
     kind: str
-    target: Target | Sequence[Target]
+    target: TargetSpec | Sequence[TargetSpec]
     steps: int
     progress: bool
 
@@ -66,7 +64,7 @@ def gradients(
     model: Source = None,
     *,
     kind: str = "norm",
-    target: Target | Sequence[Target] = None,
+    target: TargetSpec | Sequence[TargetSpec] = None,
     steps: int = 32,
     progress: bool = False,
 ) -> Attribution | list[Attribution]:
@@ -93,25 +91,26 @@ def gradients(
     if kind not in KINDS:
         msg = f"kind={kind!r} is unknown; allowed: {', '.join(KINDS)}"
         raise InputError(msg)
-    if steps < 1:
-        msg = f"steps={steps} must be at least 1"
+    if not (is_integer(steps) and steps >= 1):
+        msg = f"steps={steps!r} must be an integer of at least 1"
         raise InputError(msg)
-    loaded = text_model(load_model(model))
+    loaded = load_model(model)
     texts, single = listed(text)
     inputs = [loaded.tokenize(one) for one in texts]
-    aims = take_aims(loaded, inputs, target)
+    targets = resolve_targets(loaded, inputs, target)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
+    together = BATCH if loaded.batchable and kind != "integrated" else 1
     results: dict[int, Attribution] = {}
     with progress_bar("differentiating", len(inputs), shown=progress) as show:
-        for places in alike(inputs, 32 if loaded.batchable and kind != "integrated" else 1):
-            slope = EmbeddingGradient(
-                loaded, [inputs[i] for i in places], [aims[i] for i in places]
+        for places in similar_lengths(inputs, together):
+            gradient = EmbeddingGradient(
+                loaded, [inputs[i] for i in places], [targets[i] for i in places]
             )
-            scores, facts = KINDS[kind](slope, steps)
+            scores, statistics = KINDS[kind](gradient, steps)
             for place, row in zip(places, scores.cpu().numpy(), strict=True):
-                tokens, aim = inputs[place], aims[place]
-                results[place] = attribution(
-                    loaded, tokens, aim, row[: len(tokens)], name, {"kind": kind}, facts
+                tokens, one = inputs[place], targets[place]
+                results[place] = make_attribution(
+                    loaded, tokens, one, row[: len(tokens)], name, {"kind": kind}, statistics
                 )
             show(len(results))
     ordered = [results[place] for place in range(len(inputs))]
@@ -122,25 +121,26 @@ def gradients(
 class EmbeddingGradient:
     """Probabilities as functions of their inputs' word embeddings."""
 
-    model: TextModel
+    model: ModelAdapter
     inputs: Sequence[Tokens]
-    aims: Sequence[Aim]
+    targets: Sequence[Target]
 
     def at(self, scale: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
-        """At scaled embeddings: probabilities, embeddings and gradients, one row an input."""
-        kept: list[Tensor] = []
+        """At scaled embeddings: probabilities, embeddings and gradients, one row per input."""
+        leaves: list[Tensor] = []
 
-        def replace(_: Any, __: Any, output: Tensor) -> Tensor:
-            factor = scale if isinstance(scale, float) else scale.to(output.device, output.dtype)
-            kept.append((output.detach() * factor).requires_grad_())
-            return kept[0]
+        def edit(embeddings: Tensor) -> Tensor:
+            factor = torch.as_tensor(scale).to(embeddings.device, embeddings.dtype)
+            leaves.append((embeddings.detach() * factor).requires_grad_())
+            return leaves[0]
 
-        rows = self.model.batch(self.inputs)
-        with _hooked(self.model.network.get_input_embeddings(), replace), torch.enable_grad():
-            chances = probabilities(self.model, rows, [aim.position for aim in self.aims])
-            wanted = chances[range(len(self.aims)), [aim.index for aim in self.aims]]
-            slopes = torch.autograd.grad(wanted.sum(), kept[0])[0]
-        return wanted.detach(), kept[0].detach().double(), slopes.double()
+        with torch.enable_grad():
+            positions = [target.position for target in self.targets]
+            probabilities = self.model.probabilities(self.inputs, positions, edit)
+            chosen = [target.index for target in self.targets]
+            wanted = probabilities[range(len(chosen)), chosen]
+            gradients = torch.autograd.grad(wanted.sum(), leaves[0])[0]
+        return wanted.detach(), leaves[0].detach().double(), gradients.double()
 
     def along(self, scales: FloatArray) -> Tensor:
         """The gradients of one input at many scales, ``[scale, position, dimension]``."""
@@ -148,49 +148,42 @@ class EmbeddingGradient:
         for start in range(0, len(scales), 64):
             part = scales[start : start + 64]
             many = EmbeddingGradient(
-                self.model, [*self.inputs] * len(part), [*self.aims] * len(part)
+                self.model, [*self.inputs] * len(part), [*self.targets] * len(part)
             )
             parts.append(many.at(torch.tensor(part)[:, None, None])[2])
         return torch.cat(parts)
 
 
-@contextmanager
-def _hooked(module: Any, hook: Callable[..., Any]) -> Iterator[None]:
-    handle = module.register_forward_hook(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
 Scored = tuple[Tensor, dict[str, Any]]
 
 
-def _sum(slope: EmbeddingGradient, _: int) -> Scored:
-    slopes = slope.at()[2]
-    sums = slopes.sum(-1).abs()
-    if bool((sums <= CANCELLED * slopes.norm(dim=-1).amax(-1, keepdim=True)).all()):
+def _sum(gradient: EmbeddingGradient, _: int) -> Scored:
+    gradients = gradient.at()[2]
+    sums = gradients.sum(-1).abs()
+    if bool((sums <= CANCELLED * gradients.norm(dim=-1).amax(-1, keepdim=True)).all()):
         log.warning(CANCELS)
     return sums, {}
 
 
-def _norm(slope: EmbeddingGradient, _: int) -> Scored:
-    return slope.at()[2].norm(dim=-1), {}
+def _norm(gradient: EmbeddingGradient, _: int) -> Scored:
+    return gradient.at()[2].norm(dim=-1), {}
 
 
-def _input(slope: EmbeddingGradient, _: int) -> Scored:
-    _chances, words, slopes = slope.at()
-    return (words * slopes).sum(-1), {}
+def _input(gradient: EmbeddingGradient, _: int) -> Scored:
+    _probability, words, gradients = gradient.at()
+    return (words * gradients).sum(-1), {}
 
 
-def _integrated(slope: EmbeddingGradient, steps: int) -> Scored:
+def _integrated(gradient: EmbeddingGradient, steps: int) -> Scored:
     """Gauss–Legendre points on the straight way from zero to the embeddings."""
-    after, words, _ = slope.at()
-    change = float(after[0] - slope.at(0.0)[0][0])
+    after, words, _ = gradient.at()
+    change = float(after[0] - gradient.at(0.0)[0][0])
     while True:
         points, weights = np.polynomial.legendre.leggauss(steps)
-        slopes = slope.along((points + 1) / 2)
-        mean = (slopes * torch.tensor(weights / 2, device=slopes.device)[:, None, None]).sum(0)
+        gradients = gradient.along((points + 1) / 2)
+        mean = (gradients * torch.tensor(weights / 2, device=gradients.device)[:, None, None]).sum(
+            0
+        )
         scores = (words[0] * mean).sum(-1)
         gap = abs(float(scores.sum()) - change)
         if gap <= TOLERANCE or steps >= MOST_STEPS:

@@ -1,17 +1,23 @@
-"""What comes out of running a model on one input."""
+"""A model that can be explained: what every kind of model offers to the rest of the library."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from attnflow.errors import InputError
-from attnflow.models.capture.sites import Fusion
+from attnflow.models.capture.spec import CaptureSpec
 from attnflow.records import Activations, PatchGrid, Prediction
 from attnflow.records.positions import find, words_of_tokens
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Edit = Callable[[Tensor], Tensor]  # what becomes of the word embeddings of a batch
+
 Query = int | str | None
+Kind = Literal["text", "pair", "image"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +32,7 @@ class Tokens:
         word_texts: The words.
         segments: For each token what it is part of.
         grid: For images, how patches lie on the image.
-        target: For pairs of texts, the second one.
+        target: For encoder–decoders, the answer.
     """
 
     names: tuple[str, ...]
@@ -48,36 +54,44 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class ForwardPass:
-    """A model's attention on one input, the position asked about, and what the model said."""
+    """What a model computed on one input, the position to explain, and the prediction."""
 
     tokens: Tokens
-    record: Activations
+    activations: Activations
     query: int
     prediction: Prediction | None
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What to read: fused heads or all (``fuse=None``), and values and gradients if wanted."""
+class Filler:
+    """What stands for a token that is blanked out.
 
-    fuse: Fusion | None = None
-    values: bool = False
-    gradients: bool = False
+    Attributes:
+        name: ``"unk"``, ``"mask"``, ``"pad"``, ``"eos"``, ``"delete"`` or ``"mean"``.
+        label: What people are shown.
+        token: The token's number; ``None`` where no token is put in.
+        hidden: Whether no position may attend to it.
+    """
 
-
-def refuse_target(name: str, target: str | None) -> None:
-    """For models that write no answer."""
-    if target is not None:
-        msg = f"target={target!r} is for encoder–decoders, and {name} is none; leave target out"
-        raise InputError(msg)
+    name: str
+    label: str
+    token: int | None = None
+    hidden: bool = False
 
 
 class ModelAdapter(Protocol):
-    """A model that can be read. Texts, images and pairs of texts differ only behind this."""
+    """A model that can be explained. Texts, images and pairs of texts differ only behind this.
+
+    Nothing here changes the model: it may be used from several threads.
+    """
 
     @property
     def name(self) -> str:
         """The model's name."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the model reads: a text, a pair of texts, or an image."""
 
     @property
     def description(self) -> dict[str, Any]:
@@ -92,10 +106,56 @@ class ModelAdapter(Protocol):
         """Whether inputs of different lengths can run together."""
 
     def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
-        """One input as tokens; too long a one is an error unless it may be cut.
+        """One input as tokens; one that is too long is an error unless it may be truncated.
 
-        ``target`` is the answer that an encoder–decoder is asked about.
+        ``target`` is the answer of an encoder–decoder that is explained; ``None`` is its own.
         """
 
-    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[ForwardPass]:
-        """Run the model once on a batch."""
+    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
+        """Run the model once on a batch, and keep what the spec asks for."""
+
+    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
+        """The model's predictions at positions, without keeping anything else."""
+
+    def decision(self, tokens: Tokens) -> int:
+        """The position at which the head makes its one prediction of the whole input."""
+
+    def predicts_at(self, tokens: Tokens, position: int) -> bool:
+        """Whether the prediction is made *of* this position, so that it can't be blanked."""
+
+    def probabilities(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """For each input the probabilities of all labels, or of all tokens at its position.
+
+        ``edit`` changes the word embeddings before the model reads them. Differentiable where
+        gradients are enabled.
+        """
+
+    def output_index(self, target: str | int) -> int:
+        """The number of a label or token among the probabilities, by its name or number."""
+
+    def output_name(self, index: int) -> str:
+        """The name of the label or token of that number."""
+
+    def filler(self, name: str | None = None) -> Filler:
+        """A filler by its name; by default the first usual one that the model has.
+
+        Images know one filler only, whatever the name.
+        """
+
+    def blankable(self, tokens: Tokens, query: int) -> list[int]:
+        """The positions that can be blanked: not special tokens, the mask or the answer itself."""
+
+    def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
+        """The input with a filler at each of these positions."""
+
+    def generate(self, tokens: Tokens, length: int) -> list[int]:
+        """The numbers of the most likely tokens that follow, at most ``length``."""
+
+
+def refuse_target(name: str, target: str | None) -> None:
+    """For models that write no answer."""
+    if target is not None:
+        msg = f"target={target!r} is for encoder–decoders, and {name} is none; leave target out"
+        raise InputError(msg)

@@ -45,26 +45,26 @@ def load_model(source: Source = None, *, device: str | None = None) -> ModelAdap
 def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     """Wrap a network and its tokenizer or image processor."""
     network = getattr(network, "_orig_mod", network)  # what torch.compile wrapped
-    task = head_of(type(network).__name__)
+    head = head_of(type(network).__name__)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
 
-        return Seq2SeqModel(network, processor, name, task)
+        return Seq2SeqModel(network, processor, name, head)
     if (
         hasattr(processor, "image_mean")
         or getattr(network, "main_input_name", "") == "pixel_values"
     ):
         from attnflow.models.vision import VisionModel
 
-        return VisionModel(network, processor, name, task)
+        return VisionModel(network, processor, name, head)
     from attnflow.models.text import TextModel
 
-    return TextModel(network, processor, name, task)
+    return TextModel(network, processor, name, head)
 
 
 def _adapter(source: Any) -> ModelAdapter:
     """What `load_model` returned before; anything else is an error that says what it lacks."""
-    if hasattr(source, "tokenize") and hasattr(source, "read"):
+    if hasattr(source, "tokenize") and hasattr(source, "run"):
         adapter: ModelAdapter = source
         return adapter
     bare = hasattr(source, "config")
@@ -145,8 +145,8 @@ def no_bars() -> Iterator[None]:
 
 def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any, Any]:
     # Parsing a GGUF file takes seconds, and it holds nothing but causal language models.
-    task = CAUSAL if options else _task(transformers.AutoConfig.from_pretrained(where))
-    network = _network(transformers, task, where, options)
+    head = CAUSAL if options else _head(transformers.AutoConfig.from_pretrained(where))
+    network = _network(transformers, head, where, options)
     if network.main_input_name == "pixel_values":
         return network, transformers.AutoImageProcessor.from_pretrained(where)
     return network, transformers.AutoTokenizer.from_pretrained(where, **options)
@@ -185,18 +185,18 @@ def exists(path: Path) -> bool:
         return False
 
 
-def _task(config: Any) -> HeadKind:
+def _head(config: Any) -> HeadKind:
     named = head_of((config.architectures or [""])[0])
     if getattr(config, "is_encoder_decoder", False) and named is BARE:
         return SEQ2SEQ
     return named
 
 
-def _network(transformers: Any, task: HeadKind, where: str, options: dict[str, str]) -> Any:
-    loader = getattr(transformers, task.auto)
+def _network(transformers: Any, head: HeadKind, where: str, options: dict[str, str]) -> Any:
+    loader = getattr(transformers, head.auto)
     network, report = loader.from_pretrained(where, output_loading_info=True, **options)
     missing = report["missing_keys"]
-    if task is BARE or not missing:
+    if head is BARE or not missing:
         return network
     log.warning("%s: weights of its head are missing (%s …); loaded without", where, min(missing))
     return transformers.AutoModel.from_pretrained(where, **options)

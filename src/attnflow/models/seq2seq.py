@@ -15,19 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import ForwardPass, Query, Tokens, Wish
+from attnflow.models.adapter import Filler, ForwardPass, Kind, Query, Tokens
+from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.sites import Site
-from attnflow.models.heads import SEQ2SEQ, HeadKind, predict
+from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.heads import SEQ2SEQ, HeadKind
+from attnflow.models.outputs import no_probability, predict
 from attnflow.models.text import describe, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
-from attnflow.records import Activations
+from attnflow.records import Activations, Prediction
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import Edit
 
 ANSWER = 32  # the most tokens of the model's own answer
 SOURCE = {name: name for name in ("input_ids", "attention_mask")}  # what every encoder takes
@@ -52,6 +58,11 @@ class Seq2SeqModel:
             raise ModelError(msg)
 
     @property
+    def kind(self) -> Kind:
+        """It reads a text and writes another."""
+        return "pair"
+
+    @property
     def description(self) -> dict[str, Any]:
         """What was loaded."""
         return describe(self.network, self.head)
@@ -73,7 +84,9 @@ class Seq2SeqModel:
         check_text(self.name, item)
         most = limit(self.network, self.tokenizer)
         source = tokenize(self.tokenizer, item, most, truncate=truncate)
-        target = self._answer(source) if target is None else target
+        if target is None:
+            answer = self.generate(source, ANSWER)
+            target = str(self.tokenizer.decode(answer, skip_special_tokens=True))
         if not isinstance(target, str):
             msg = f"target={target!r} is {type(target).__name__}; give the answer as text"
             raise InputError(msg)
@@ -101,34 +114,83 @@ class Seq2SeqModel:
         msg = f"{self.name} does not say which token its answers start with"
         raise ModelError(msg)
 
-    def _answer(self, source: Tokens) -> str:
+    def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The model's own answer, most likely token by most likely token."""
-        inputs = self._batch([source], SOURCE)
-        with network.quiet(self.network), torch.no_grad():
-            ids = self.network.generate(
-                **inputs, max_new_tokens=ANSWER, do_sample=False, num_beams=1
+        inputs = self._batch([tokens], SOURCE)
+        with torch.no_grad():
+            ids = network.in_eval_mode(self.network).generate(
+                **inputs, max_new_tokens=length, do_sample=False, num_beams=1
             )
-        return str(self.tokenizer.decode(ids[0], skip_special_tokens=True))
+        return [int(token) for token in ids[0]]
 
-    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[ForwardPass]:
+    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
-        if wish.values or wish.gradients:
+        if spec.values or spec.gradients:
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
             raise InputError(msg)
-        source = self._batch(batch, SOURCE)
-        target = self._batch(batch, {"decoder_input_ids": "input_ids"})
-        encoded, encoder = network.run(self.network.get_encoder(), source, wish)
-        inputs = {
-            "decoder_input_ids": target["input_ids"],
-            "decoder_attention_mask": target["attention_mask"],
-            "attention_mask": source["attention_mask"],
-            "encoder_outputs": encoded,
-            "use_cache": False,
-        }
-        output, decoder = network.run(self.network, inputs, wish)
+        source, target = self._sides(batch)
+        encoder_network = network.in_eval_mode(self.network).get_encoder()
+        encoded, encoder = network.run(encoder_network, source, spec)
+        output, decoder = network.run(self.network, _decoder_inputs(source, target, encoded), spec)
         sites = (encoder.sites, decoder.sites[::2], decoder.sites[1::2])
         self._expect(sites, source["input_ids"].shape[1], target["input_ids"].shape[1])
-        return [self._reading(sites, output, i, tokens, query) for i, tokens in enumerate(batch)]
+        passes = []
+        for item, tokens in enumerate(batch):
+            at = len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
+            activations = self._activations(sites, item, tokens)
+            passes.append(ForwardPass(tokens, activations, at, self._say(output, item, tokens, at)))
+        return passes
+
+    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
+        """The tokens that follow positions of the answer."""
+        source, target = self._sides(batch)
+        inputs = {**_decoder_inputs(source, target), "input_ids": source["input_ids"]}
+        with torch.no_grad():
+            output = network.in_eval_mode(self.network)(**inputs)
+        pairs = enumerate(zip(batch, positions, strict=True))
+        return [self._say(output, item, tokens, at) for item, (tokens, at) in pairs]
+
+    def decision(self, tokens: Tokens) -> int:
+        """Not defined: an answer has many positions."""
+        raise no_probability(self.name)
+
+    def predicts_at(self, tokens: Tokens, position: int) -> bool:
+        """Never: a decoder predicts after its positions."""
+        return False
+
+    def probabilities(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """Not defined, as `decision`."""
+        raise no_probability(self.name)
+
+    def output_index(self, target: str | int) -> int:
+        """Not defined, as `decision`."""
+        raise no_probability(self.name)
+
+    def output_name(self, index: int) -> str:
+        """A token as it is shown."""
+        return name_token(self.tokenizer, index)
+
+    def filler(self, name: str | None = None) -> Filler:
+        """What stands for a blanked token of the source."""
+        return find_filler(self.tokenizer, name, self.name)
+
+    def blankable(self, tokens: Tokens, query: int) -> list[int]:
+        """The tokens of the source, but special ones."""
+        words = tokens.word_ids or [0] * len(tokens)
+        return [
+            at
+            for at, segment in enumerate(tokens.segments or ())
+            if segment == "source" and words[at] is not None
+        ]
+
+    def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
+        """The pair with a filler at each of these positions of the source."""
+        return blank_tokens(tokens, positions, filler)
+
+    def _sides(self, batch: Sequence[Tokens]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        return self._batch(batch, SOURCE), self._batch(batch, {"decoder_input_ids": "input_ids"})
 
     def _batch(self, batch: Sequence[Tokens], names: dict[str, str]) -> dict[str, Tensor]:
         items = [{to: t.inputs[of] for of, to in names.items()} for t in batch]
@@ -144,9 +206,9 @@ class Seq2SeqModel:
         for found, count, shape in zip(sites, (encoder, decoder, decoder), shapes, strict=True):
             network.expect(found, count, shape)
 
-    def _reading(
-        self, sites: Sequence[Sequence[Site]], output: Any, item: int, tokens: Tokens, query: Query
-    ) -> ForwardPass:
+    def _activations(
+        self, sites: Sequence[Sequence[Site]], item: int, tokens: Tokens
+    ) -> Activations:
         segments = tokens.segments or ()
         source, target = segments.count("source"), segments.count("target")
         encoder = [place(network.cut(s, item, source, source), target, 0) for s in sites[0]]
@@ -160,12 +222,27 @@ class Seq2SeqModel:
         ]
         first = len(encoder)
         ends = (*range(1, first + 1), *range(first + 2, first + len(decoder) + 1, 2))
-        at = len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
-        said = None
-        if at >= source:
-            logits = output.logits[item, at - source]
-            said = predict(logits, lambda token: name_token(self.tokenizer, token), at)
-        return ForwardPass(tokens, Activations((*encoder, *decoder), ends=ends), at, said)
+        return Activations((*encoder, *decoder), ends=ends)
+
+    def _say(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
+        """What follows a position of the answer; positions of the source predict nothing."""
+        source = (tokens.segments or ()).count("source")
+        if at < source:
+            return None
+        logits = output.logits[item, at - source]
+        return predict(logits, lambda token: name_token(self.tokenizer, token), at)
+
+
+def _decoder_inputs(
+    source: dict[str, Tensor], target: dict[str, Tensor], encoded: Any = None
+) -> dict[str, Any]:
+    inputs = {
+        "decoder_input_ids": target["input_ids"],
+        "decoder_attention_mask": target["attention_mask"],
+        "attention_mask": source["attention_mask"],
+        "use_cache": False,
+    }
+    return inputs if encoded is None else {**inputs, "encoder_outputs": encoded}
 
 
 def place(attention: Tensor, others: int, before: int) -> Tensor:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
-from attnflow.errors import ModelError
-from attnflow.models.adapter import ForwardPass, Query, Tokens, Wish, refuse_target
+from attnflow.errors import InputError, ModelError
+from attnflow.models.adapter import Filler, ForwardPass, Kind, Query, Tokens, refuse_target
+from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
-from attnflow.models.heads import (
-    CAUSAL,
-    CLASSIFIER,
-    MASKED,
-    TAGGER,
-    HeadKind,
-    predict,
-    predict_label,
-)
+from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.embeddings import EmbeddingEdit
+from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
+from attnflow.models.outputs import no_probability, predict, predict_label, to_probabilities
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.records import Prediction
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import Edit
 
 UNLIMITED = 1_000_000  # tokenizers that know no limit say 1e30
 
@@ -34,6 +35,11 @@ class TextModel:
     tokenizer: Any
     name: str
     head: HeadKind
+
+    @property
+    def kind(self) -> Kind:
+        """It reads a text."""
+        return "text"
 
     @property
     def description(self) -> dict[str, Any]:
@@ -61,48 +67,152 @@ class TextModel:
             self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
         )
 
-    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[ForwardPass]:
+    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
         """Run the network once on a batch."""
-        inputs = self.batch(batch)
-        output, capture = network.run(self.network, self._call(inputs), wish)
+        inputs = self._inputs(batch)
+        output, capture = network.run(self.network, inputs, spec)
         width = inputs["input_ids"].shape[1]
         network.expect(capture.sites, self.depth, (width, width))
-        records = [network.square_activations(capture, i, len(t)) for i, t in enumerate(batch)]
+        passes = [network.square_activations(capture, i, len(t)) for i, t in enumerate(batch)]
         queries = [
-            self._position(query, tokens, causal=record.causal)
-            for tokens, record in zip(batch, records, strict=True)
+            self._position(query, tokens, causal=each.causal)
+            for tokens, each in zip(batch, passes, strict=True)
         ]
-        if wish.gradients:
+        if spec.gradients:
             target = torch.stack([self._target(output, i, q) for i, q in enumerate(queries)]).sum()
-            records = network.with_gradients(records, capture, target)
-        said = [self._prediction(output, i, q, batch[i]) for i, q in enumerate(queries)]
-        return [ForwardPass(*parts) for parts in zip(batch, records, queries, said, strict=True)]
+            passes = network.add_gradients(passes, capture, target)
+        said = self._predictions(output, batch, queries)
+        return [ForwardPass(*parts) for parts in zip(batch, passes, queries, said, strict=True)]
 
-    def batch(self, batch: Sequence[Tokens]) -> dict[str, torch.Tensor]:
-        """The inputs of several texts as padded tensors, where the network is."""
+    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
+        """The predictions at positions."""
+        with torch.no_grad():
+            output = network.in_eval_mode(self.network)(**self._inputs(batch))
+        return self._predictions(output, batch, positions)
+
+    def decision(self, tokens: Tokens) -> int:
+        """Where the head predicts: the mask, the last token, or the start."""
+        if self.head not in (CLASSIFIER, MASKED, CAUSAL):
+            raise no_probability(self.name)
+        if self.head is MASKED:
+            masks = self._masks(tokens)
+            if len(masks) != 1:
+                msg = (
+                    f"{tokens.text!r} has {len(masks)} masks; a masked language model needs "
+                    f"exactly one {self.tokenizer.mask_token} to predict"
+                )
+                raise InputError(msg)
+            return masks[0]
+        return len(tokens) - 1 if self.head is CAUSAL else 0
+
+    def predicts_at(self, tokens: Tokens, position: int) -> bool:
+        """Whether it is the mask: where a masked language model predicts, nothing is blanked."""
+        return self.head is MASKED and position in self._masks(tokens)
+
+    def probabilities(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """For each input the probabilities of all labels, or of all tokens at its position."""
+        if self.head not in (CLASSIFIER, MASKED, CAUSAL):
+            raise no_probability(self.name)
+        inputs, evaluated = self._inputs(batch), network.in_eval_mode(self.network)
+        if edit is None:
+            logits: Tensor = evaluated(**inputs).logits.double()
+        else:
+            table = self.network.get_input_embeddings().weight
+            with EmbeddingEdit(table, edit) as mode:
+                logits = evaluated(**inputs).logits.double()
+            if mode.count != 1:
+                msg = (
+                    f"{self.name} looks its word embeddings up {mode.count} times, not once: "
+                    "gradients by them can't be taken"
+                )
+                raise ModelError(msg)
+        labels = self.head is CLASSIFIER
+        if not labels:
+            logits = logits[torch.arange(len(logits)), list(positions)]
+        return to_probabilities(logits, self.network.config, labels=labels, name=self.name)
+
+    def output_index(self, target: str | int) -> int:
+        """The number of a label or a token, by its name or number."""
+        labels = {str(name): index for index, name in self.network.config.id2label.items()}
+        tokens = self.network.config.get_text_config().vocab_size
+        size = len(labels) if self.head is CLASSIFIER else tokens
+        if isinstance(target, Integral) and not isinstance(target, bool):
+            if not 0 <= target < size:
+                msg = f"target={target} does not exist; allowed: 0 to {size - 1}"
+                raise InputError(msg)
+            return int(target)
+        if self.head is CLASSIFIER:
+            if target not in labels:
+                msg = f"target={target!r} is no label of {self.name}; allowed: {', '.join(labels)}"
+                raise InputError(msg)
+            return int(labels[target])
+        for spelled in (f" {target}", target):
+            ids = self.tokenizer(spelled, add_special_tokens=False)["input_ids"]
+            if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id:
+                return int(ids[0])
+        msg = f"target={target!r} is not one token of {self.name}; choose a word that is"
+        raise InputError(msg)
+
+    def output_name(self, index: int) -> str:
+        """The name of a label, or a token as it is shown."""
+        if self.head is CLASSIFIER:
+            return str(self.network.config.id2label[index])
+        return name_token(self.tokenizer, index)
+
+    def filler(self, name: str | None = None) -> Filler:
+        """What stands for a blanked token."""
+        return find_filler(self.tokenizer, name, self.name)
+
+    def blankable(self, tokens: Tokens, query: int) -> list[int]:
+        """All but special tokens and the mask; a causal model predicts *after* its last token."""
+        special = tokens.word_ids or [0] * len(tokens)
+        own = query if self.head in (MASKED, TAGGER) else None
+        return [at for at, word in enumerate(special) if word is not None and at != own]
+
+    def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
+        """The text with a filler at each of these positions."""
+        return blank_tokens(tokens, positions, filler)
+
+    def generate(self, tokens: Tokens, length: int) -> list[int]:
+        """The most likely tokens that follow, one by one."""
+        if self.head is not CAUSAL:
+            msg = f"{self.name} is no causal language model: it continues no text"
+            raise ModelError(msg)
+        inputs = self._inputs([tokens])
+        inputs.pop("use_cache", None)
+        with torch.no_grad():
+            ids = network.in_eval_mode(self.network).generate(
+                **inputs, max_new_tokens=length, do_sample=False, num_beams=1
+            )
+        return [int(token) for token in ids[0, len(tokens) :]]
+
+    def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+        """What the network is called with: padded tensors, where the network is."""
         padding = self.tokenizer.pad_token_id
         inputs = network.pad([t.inputs for t in batch], {"input_ids": padding or 0})
         device = network.device_of(self.network)
-        return {name: tensor.to(device) for name, tensor in inputs.items()}
+        tensors: dict[str, Any] = {name: tensor.to(device) for name, tensor in inputs.items()}
+        if hasattr(self.network.config, "use_cache"):
+            tensors["use_cache"] = False
+        return tensors
 
-    def _call(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        return (
-            {**inputs, "use_cache": False} if hasattr(self.network.config, "use_cache") else inputs
-        )
+    def _masks(self, tokens: Tokens) -> list[int]:
+        ids = tokens.inputs["input_ids"]
+        return [i for i, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
 
     def _position(self, query: Query, tokens: Tokens, *, causal: bool) -> int:
         if query is not None and query != "all":
             return tokens.position(query)
-        if self.head is MASKED:
-            ids = tokens.inputs["input_ids"]
-            masks = [i for i, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
-            if len(masks) > 1:
-                return tokens.position(self.tokenizer.mask_token)  # an error that lists them
-            if masks:
-                return masks[0]
+        masks = self._masks(tokens) if self.head is MASKED else []
+        if len(masks) > 1:
+            return tokens.position(self.tokenizer.mask_token)  # an error that lists them
+        if masks:
+            return masks[0]
         return len(tokens) - 1 if causal or self.head is CAUSAL else 0
 
-    def _logits(self, output: Any, item: int, query: int) -> torch.Tensor | None:
+    def _logits(self, output: Any, item: int, query: int) -> Tensor | None:
         logits = getattr(output, "logits", None)
         if logits is None:
             return None
@@ -110,12 +220,18 @@ class TextModel:
             return logits[item]  # type: ignore[no-any-return]
         return logits[item, query] if self.head in (MASKED, CAUSAL, TAGGER) else None
 
-    def _target(self, output: Any, item: int, query: int) -> torch.Tensor:
+    def _target(self, output: Any, item: int, query: int) -> Tensor:
         logits = self._logits(output, item, query)
         if logits is None:
             msg = f"{self.name} has no head that predicts, so there is nothing to differentiate"
             raise ModelError(msg)
         return logits.max()
+
+    def _predictions(
+        self, output: Any, batch: Sequence[Tokens], positions: Sequence[int]
+    ) -> list[Prediction | None]:
+        pairs = enumerate(zip(batch, positions, strict=True))
+        return [self._prediction(output, i, at, tokens) for i, (tokens, at) in pairs]
 
     def _prediction(self, output: Any, item: int, query: int, tokens: Tokens) -> Prediction | None:
         logits = self._logits(output, item, query)
@@ -126,10 +242,8 @@ class TextModel:
         if self.head is TAGGER:
             labels = self.network.config.id2label
             return predict(logits, lambda label: str(labels[label]), query)
-        if (
-            self.head is MASKED
-            and tokens.inputs["input_ids"][query] != self.tokenizer.mask_token_id
-        ):
+        ids = tokens.inputs["input_ids"]
+        if self.head is MASKED and ids[query] != self.tokenizer.mask_token_id:
             return None  # without a mask the model repeats what it was given
         return predict(logits, lambda token: name_token(self.tokenizer, token), query)
 
@@ -143,17 +257,17 @@ def limit(net: Any, tokenizer: Any) -> int | None:
             # RoBERTa and its kin count positions from after the padding token's.
             positions = module.num_embeddings - (module.padding_idx or -1) - 1
             break
-    said = getattr(tokenizer, "model_max_length", None)
-    known = [n for n in (positions, said) if n is not None and 0 < n < UNLIMITED]
+    stated = getattr(tokenizer, "model_max_length", None)
+    known = [n for n in (positions, stated) if n is not None and 0 < n < UNLIMITED]
     return min(known, default=None)
 
 
-def describe(net: Any, task: HeadKind) -> dict[str, Any]:
+def describe(net: Any, head: HeadKind) -> dict[str, Any]:
     """What was loaded, for people and for the record."""
     parameter = next(net.parameters())
     return {
         "class": type(net).__name__,
-        "head": task.name,
+        "head": head.name,
         "device": str(parameter.device),
         "precision": str(parameter.dtype).removeprefix("torch."),
     }

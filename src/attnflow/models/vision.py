@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import ForwardPass, Query, Tokens, Wish, refuse_target
+from attnflow.models.adapter import Filler, ForwardPass, Kind, Query, Tokens, refuse_target
 from attnflow.models.capture import run as network
-from attnflow.models.heads import IMAGES, HeadKind, predict_label
+from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.heads import IMAGES, HeadKind
+from attnflow.models.outputs import no_probability, predict_label
 from attnflow.models.text import describe
 from attnflow.records import PatchGrid, Prediction
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import Edit
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +32,11 @@ class VisionModel:
     name: str
     head: HeadKind
     batchable: bool = True
+
+    @property
+    def kind(self) -> Kind:
+        """It reads an image."""
+        return "image"
 
     @property
     def description(self) -> dict[str, Any]:
@@ -52,24 +63,80 @@ class VisionModel:
         shown = item if isinstance(item, str | Path) else f"image {image.width}×{image.height}"
         return Tokens(patches, str(shown), {"pixel_values": pixels}, segments=segments, grid=grid)
 
-    def read(self, batch: Sequence[Tokens], query: Query, wish: Wish) -> list[ForwardPass]:
+    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
         """Run the network once on a batch."""
-        if wish.gradients:
+        if spec.gradients:
             msg = "gradients are read from text models"
             raise InputError(msg)
-        pixels = torch.stack([tokens.inputs["pixel_values"] for tokens in batch])
-        parameter = next(self.network.parameters())
-        inputs = {"pixel_values": pixels.to(parameter.device, parameter.dtype)}
-        output, capture = network.run(self.network, inputs, wish)
+        output, capture = network.run(self.network, self._inputs(batch), spec)
         size = capture.sites[0].probabilities.shape[-1] if capture.sites else 0
         network.expect(capture.sites, self.depth, (size, size))
-        readings = []
+        passes = []
         for item, patches in enumerate(batch):
             tokens = self._with_extra(patches, size - len(patches))
             at = 0 if query is None or query == "all" else tokens.position(query)
-            record = network.square_activations(capture, item, size)
-            readings.append(ForwardPass(tokens, record, at, self._prediction(output, item)))
-        return readings
+            activations = network.square_activations(capture, item, size)
+            passes.append(ForwardPass(tokens, activations, at, self._prediction(output, item)))
+        return passes
+
+    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
+        """The labels of images."""
+        with torch.no_grad():
+            output = network.in_eval_mode(self.network)(**self._inputs(batch))
+        return [self._prediction(output, item) for item in range(len(batch))]
+
+    def decision(self, tokens: Tokens) -> int:
+        """Not defined: importance is measured for texts."""
+        raise no_probability(self.name)
+
+    def predicts_at(self, tokens: Tokens, position: int) -> bool:
+        """Never: a label has no position."""
+        return False
+
+    def probabilities(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """Not defined, as `decision`."""
+        raise no_probability(self.name)
+
+    def output_index(self, target: str | int) -> int:
+        """Not defined, as `decision`."""
+        raise no_probability(self.name)
+
+    def output_name(self, index: int) -> str:
+        """The name of a label."""
+        return str(self.network.config.id2label[index])
+
+    def filler(self, name: str | None = None) -> Filler:
+        """Pixels are normalised: 0 is the mean colour of the data the model was trained on."""
+        return Filler("mean", "the mean colour")
+
+    def blankable(self, tokens: Tokens, query: int) -> list[int]:
+        """The patches."""
+        return [at for at, segment in enumerate(tokens.segments or ()) if segment == "patch"]
+
+    def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
+        """The image with the mean colour in each of these patches."""
+        patches = self.blankable(tokens, 0)
+        pixels = tokens.inputs["pixel_values"].clone()
+        if tokens.grid is not None:
+            rows, columns = tokens.grid.rows, tokens.grid.columns
+            height, width = pixels.shape[-2] // rows, pixels.shape[-1] // columns
+            for at in positions:
+                top, left = divmod(patches.index(at), columns)
+                top, left = top * height, left * width
+                pixels[:, top : top + height, left : left + width] = 0
+        return replace(tokens, inputs={"pixel_values": pixels})
+
+    def generate(self, tokens: Tokens, length: int) -> list[int]:
+        """Not defined: it writes nothing."""
+        msg = f"{self.name} reads images and writes no text"
+        raise ModelError(msg)
+
+    def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
+        pixels = torch.stack([tokens.inputs["pixel_values"] for tokens in batch])
+        parameter = next(self.network.parameters())
+        return {"pixel_values": pixels.to(parameter.device, parameter.dtype)}
 
     def _with_extra(self, patches: Tokens, extra: int) -> Tokens:
         """The tokens that come before the patches: CLS, DeiT's second one, registers."""

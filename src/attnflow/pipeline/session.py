@@ -1,206 +1,315 @@
-"""One input through one model, kept so that it can be asked again: other layers, heads, routes."""
+"""A session: one forward pass, and everything that can be asked of it afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.aggregation import METHODS, Execution
-from attnflow.edges import EDGES
-from attnflow.edges.corrections import correct
+from attnflow.aggregation import AGGREGATORS, Scores
+from attnflow.aggregation.aggregator import merge_statistics
+from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.errors import InputError
-from attnflow.pipeline.config import Plan
-from attnflow.records import Activations, FloatArray, LayeredGraph, Prediction
-from attnflow.records.arrays import double, to_numpy
-from attnflow.records.selection import Selection
-from attnflow.records.words import Groups, word_groups
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.records import (
+    Activations,
+    Attribution,
+    FloatArray,
+    FlowTrace,
+    LayeredGraph,
+    Pair,
+    Prediction,
+    Selection,
+)
+from attnflow.records.arrays import to_numpy
+from attnflow.records.selection import Groups, resolve
+from attnflow.records.words import merge_words, word_groups
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ForwardPass, ModelAdapter, Query
+    from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 
-Check = Callable[[], None]  # called between pieces of work; raises where nobody waits any more
-PIECE = 10**8  # edges passed by flow between two calls of a check: some tenths of a second
-
-
-def go_on() -> None:
-    """The check of work that nobody interrupts."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the methods are asked with: the words of `attnflow.explain`."""
-
-    residual: float | None = None
-    discard: float = 0.0
-    correction: str | None = "auto"
-    threads: int | None = None
-
-    def plan(self, method: str, heads: str = "mean") -> Plan:
-        """A method with these options."""
-        return Plan(
-            method,
-            residual=self.residual,
-            discard=self.discard,
-            correction=self.correction,
-            heads=heads,
-            effort=Execution(self.threads),
-        )
+Check = Callable[[], None]  # called between pieces of work; raises where it shall end
+PIECE = 10**8  # edges that flow passes between two calls of a check: some tenths of a second
+BLANK_BATCH = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """A model's reading of one input with all heads, and what the methods make of it."""
+    """A model's forward pass on one input, under a configuration.
+
+    Scores of any method and selection, attributions and traces come from it; graphs are made once.
+    """
 
     adapter: ModelAdapter
-    reading: ForwardPass
-    choices: Choices = Choices()
+    forward: ForwardPass
+    config: ExplainConfig
+    _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
+
+    @property
+    def tokens(self) -> Tokens:
+        """The input as the model's tokens."""
+        return self.forward.tokens
+
+    @property
+    def activations(self) -> Activations:
+        """What the model computed."""
+        return self.forward.activations
+
+    @property
+    def query(self) -> int:
+        """The position that is explained."""
+        return self.forward.query
+
+    @property
+    def prediction(self) -> Prediction | None:
+        """The model's prediction."""
+        return self.forward.prediction
 
     @property
     def size(self) -> int:
         """How many tokens there are."""
-        return len(self.reading.tokens)
+        return len(self.tokens)
 
     @property
     def depth(self) -> int:
         """How many layers there are."""
-        return len(self.reading.record.steps)
+        return len(self.activations.steps)
 
     @property
     def heads(self) -> int:
-        """How many heads the first layer has."""
-        return int(self.reading.record.layers[0].shape[0])
+        """How many heads the first layer has; 0 where they were fused while the model ran."""
+        first = self.activations.attention[0]
+        return int(first.shape[0]) if first.ndim == 3 else 0
 
     @property
+    def causal(self) -> bool:
+        """Whether the model is a causal decoder."""
+        return self.activations.causal
+
+    @cached_property
     def correction(self) -> str | None:
         """How scores are corrected for the receptive field of a causal decoder."""
-        return self.choices.plan("flow").correction_for(self.reading.record)
+        return self.config.correction_for(causal=self.causal, size=self.size)
 
     @cached_property
     def fused(self) -> Activations:
-        """The record with its heads averaged."""
-        record = self.reading.record
-        return replace(record, layers=tuple(double(layer).mean(0) for layer in record.layers))
+        """The activations with their heads fused."""
+        if not self.heads:
+            return self.activations
+        fuse = self.config.fuse if self.config.heads != "each" else replace_heads(self.config).fuse
+        layers = self.activations.attention
+        return replace(self.activations, attention=tuple(fuse(each[None])[0] for each in layers))
 
     @cached_property
-    def graph(self) -> LayeredGraph:
-        """The edges that rollout and flow run on."""
-        graph = EDGES["attention"](
-            correct(self.fused, self.correction), self.choices.plan("flow").edges
-        )
-        return LayeredGraph(to_numpy(graph.weights))
+    def groups(self) -> Groups:
+        """The tokens of each word; a token that belongs to no word is alone."""
+        return word_groups(self.tokens.word_ids or [None] * self.size)
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """About how much memory this holds."""
-        heads = sum(layer.nbytes for layer in self.reading.record.layers)
-        return int(heads + 3 * 8 * len(self.reading.record.layers) * self.size**2)
+        graphs = [self._graphs[key] for key in tuple(self._graphs)]
+        arrays = [*self.activations.attention, *(self.fused.attention if self.heads else ())]
+        return sum(int(array.nbytes) for array in arrays) + sum(map(_graph_bytes, graphs))
+
+    def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
+        """The graph that a method runs on; with ``chance``, that of a model that attends evenly."""
+        options = self.config.edge_options(method, self.correction)
+        activations = self.activations
+        if each_head:
+            if not self.heads:
+                msg = "the heads were fused while the model ran; open the session with all heads"
+                raise InputError(msg)
+            options = replace(options, heads="each")
+        elif self.config.rule.fuses_heads:
+            activations, options = self.fused, replace(options, heads="mean")
+        elif options.heads == "each":
+            options = replace(options, heads="mean")
+        key = (options.residual, each_head, chance)
+        if key not in self._graphs:
+            build = chance_graph if chance else build_graph
+            self._graphs[key] = build(activations, options)
+        return self._graphs[key]
 
     def scores(
         self,
         method: str,
         layers: Sequence[int],
         queries: Sequence[int],
-        check: Check = go_on,
         *,
         words: bool = False,
-    ) -> FloatArray:
-        """``[layer, query, key]``: what `attnflow.explain` gives, for some layers and positions."""
-        plan = replace(self.choices.plan(method), words=words)
-        return self._asked(plan, self.fused, layers, queries, check)
+        each_head: bool = False,
+        check: Check | None = None,
+    ) -> Scores:
+        """``[layer, query, key]``, or ``[layer, head, query, key]`` with ``each_head``.
 
-    def head_scores(
-        self,
-        method: str,
-        layers: Sequence[int],
-        query: int,
-        check: Check = go_on,
-        *,
-        words: bool = False,
-    ) -> FloatArray:
-        """``[layer, head, key]``: single heads on top of the merged layers below (App. A.1)."""
-        plan = replace(self.choices.plan(method, "each"), words=words)
-        return self._asked(plan, self.reading.record, layers, (query,), check)[:, :, 0]
-
-    @cached_property
-    def groups(self) -> Groups:
-        """The tokens of each word."""
-        return word_groups(self.reading.tokens.word_ids or [None] * self.size)
-
-    @property
-    def splits_words(self) -> bool:
-        """Whether a word has several tokens."""
-        return len(self.groups) < self.size
-
-    def _asked(
-        self,
-        plan: Plan,
-        record: Activations,
-        layers: Sequence[int],
-        queries: Sequence[int],
-        check: Check,
-    ) -> FloatArray:
+        Long work is done in pieces, and ``check`` is called before each.
+        """
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
-            self._require("query", query)
-        groups = self.groups if plan.words else tuple((at,) for at in range(self.size))
-        sources = len(steps) * len(queries) * (self.heads if plan.heads == "each" else 1)
-        most = len(groups) if plan.method != "flow" else self._at_once(sources)
+            resolve("query", query, 0, self.size - 1, self.size)
+        groups = self.groups if words else None
+        keys = range(self.size if groups is None else len(groups))
+        selection = Selection(steps, tuple(queries), tuple(keys), groups=groups)
+        sources = len(steps) * len(queries) * (self.heads if each_head else 1)
+        whole = check is None or not AGGREGATORS[method].per_pair
+        most = len(keys) if whole else self._keys_per_piece(sources)
         parts = []
-        for start in range(0, len(groups), most):
-            check()
-            part = groups[start : start + most]
-            keys = tuple(key for group in part for key in group)
-            asked = Selection(steps, tuple(queries), keys, groups=part if plan.words else None)
-            parts.append(to_numpy(plan.answer(record, asked).scores))
-        return np.concatenate(parts, axis=-1)
+        for start in range(0, len(keys), most):
+            if check is not None:
+                check()
+            piece = replace(selection, keys=selection.keys[start : start + most])
+            parts.append(self._solve(method, piece, each_head=each_head))
+        if len(parts) == 1:
+            return parts[0]
+        values = np.concatenate([part.values for part in parts], axis=-1)
+        return Scores(values, merge_statistics([part.statistics for part in parts]))
 
-    def _at_once(self, sources: int) -> int:
-        """How many sinks make a piece of work that is short whatever the size."""
-        return max(1, PIECE // (sources * len(self.reading.record.layers) * self.size**2))
+    def _solve(self, method: str, selection: Selection, *, each_head: bool) -> Scores:
+        score, execution = AGGREGATORS[method].score, self.config.execution
+        scores = score(self.graph(method, each_head=each_head), selection, execution)
+        values = to_numpy(scores.values)
+        if self.correction == "uniform":
+            even = score(self.graph(method, each_head=each_head, chance=True), selection, execution)
+            values = _ratio(values, to_numpy(even.values))
+        return Scores(values, scores.statistics)
+
+    def _keys_per_piece(self, sources: int) -> int:
+        """How many keys make a piece of work that is short whatever the size."""
+        return max(1, PIECE // (sources * len(self.activations.attention) * self.size**2))
 
     def step(self, layer: int) -> int:
         """The step of the graph at which a layer ends."""
-        if not 1 <= layer <= self.depth:
-            msg = f"layer={layer} does not exist; this model has layers 1 to {self.depth}"
-            raise InputError(msg)
-        return self.reading.record.steps[layer - 1]
+        return self.activations.steps[resolve("layer", layer, 1, self.depth, self.depth + 1) - 1]
 
-    def _require(self, name: str, position: int) -> None:
-        if not 0 <= position < self.size:
-            msg = f"{name}={position} does not exist; there are tokens 0 to {self.size - 1}"
+    def attribution(self, method: str | None = None) -> Attribution:
+        """The scores that the configuration asks for, of its method or another."""
+        config, tokens = self.config, self.tokens
+        method = config.method if method is None else method
+        self._check()
+        layers, layer = config.resolve_layers(self.depth)
+        groups = self.groups if config.words else None
+        own = next((group for group in groups or () if self.query in group), (self.query,))
+        everywhere = config.query == "all" or not AGGREGATORS[method].per_pair
+        queries = tuple(range(self.size)) if everywhere else own
+        each = config.heads == "each"
+        scores = self.scores(method, layers, queries, words=config.words, each_head=each)
+        values = scores.values
+        if config.normalize:
+            values = _ratio(values, values.sum(-1, keepdims=True))
+        target = {} if tokens.target is None else {"target": tokens.target}
+        found = Attribution(
+            tokens=tokens.names,
+            scores=values if groups is None else _spread(values, groups),
+            layers=layers,
+            queries=queries,
+            layer=layer,
+            query=self.query,
+            method=method,
+            depth=self.depth,
+            options=config.describe(method, self.correction) | target,
+            model=self.adapter.name,
+            text=tokens.text,
+            prediction=self.prediction,
+            statistics={**scores.statistics, "model": self.adapter.description},
+            word_ids=tokens.word_ids,
+            word_texts=tokens.word_texts,
+            segments=tokens.segments,
+            grid=tokens.grid,
+        )
+        return found if groups is None else merge_words(found, values)
+
+    def _check(self) -> None:
+        if self.config.discard and self.activations.ends is not None:
+            msg = "discard is defined for models of one sequence, not for encoder–decoders"
+            raise InputError(msg)
+        if self.config.words and self.tokens.word_ids is None:
+            msg = f"{self.adapter.name} knows no words: its tokenizer gave no offsets in the text"
             raise InputError(msg)
 
-    def require_pair(self, method: str, layer: int, query: int, key: int) -> int:
-        """The step of a pair that routes are asked for, checked."""
-        if method not in METHODS:
-            msg = f"method={method!r} is unknown; allowed: {', '.join(METHODS)}"
+    def trace(self, method: str, layer: int, query: int, key: int) -> FlowTrace:
+        """How one score came about: what a method carried over which edges.
+
+        The correction ``"uniform"`` divides scores by those of chance and changes no edge: there a
+        trace has the value before the division.
+        """
+        aggregator = AGGREGATORS[method]
+        if aggregator.trace is None:
+            msg = f"method={method!r} can't tell how a score came about: it has no trace"
             raise InputError(msg)
-        self._require("query", query)
-        self._require("key", key)
-        return self.step(layer)
+        pair = Pair(
+            self.step(layer),
+            resolve("query", query, 0, self.size - 1, self.size),
+            resolve("key", key, 0, self.size - 1, self.size),
+        )
+        found = aggregator.trace(self.graph(method), pair)
+        return replace(
+            found,
+            layer=resolve("layer", layer, 1, self.depth, self.depth + 1),
+            tokens=self.tokens.names,
+            text=self.tokens.text,
+            model=self.adapter.name,
+            prediction=self.prediction,
+            causal=self.causal,
+            options=self.config.describe(method, self.correction),
+        )
+
+    @cached_property
+    def blankable(self) -> tuple[int, ...]:
+        """The positions that can be blanked out to see what the model says without them."""
+        return tuple(self.adapter.blankable(self.tokens, self.query))
 
     @property
-    def prediction(self) -> Prediction | None:
-        """What the model said."""
-        return self.reading.prediction
+    def filler(self) -> str | None:
+        """What stands for a blanked token; ``None`` where blanking shows nothing."""
+        return None if self.prediction is None else self.adapter.filler().label
+
+    def blank(
+        self, sets: Sequence[Sequence[int]], check: Check | None = None
+    ) -> Iterator[Prediction | None]:
+        """The model's prediction without each of these sets of tokens."""
+        filler = self.adapter.filler()
+        if self.prediction is None:
+            msg = f"{self.adapter.name} predicts nothing here, so blanking a token changes nothing"
+            raise InputError(msg)
+        for positions in sets:
+            refused = sorted(set(positions) - set(self.blankable))
+            if refused:
+                msg = f"positions={refused} cannot be blanked; allowed: {list(self.blankable)}"
+                raise InputError(msg)
+        size = BLANK_BATCH if self.adapter.batchable else 1
+        for start in range(0, len(sets), size):
+            if check is not None:
+                check()
+            part = [
+                self.adapter.blank(self.tokens, positions, filler)
+                for positions in sets[start : start + size]
+            ]
+            yield from self.adapter.predict(part, [self.query] * len(part))
 
 
-def study(
-    item: Any,
-    adapter: ModelAdapter,
-    *,
-    query: Query = None,
-    target: str | None = None,
-    truncate: bool = False,
-    choices: Choices = Choices(),  # noqa: B008 - frozen
-) -> Session:
-    """Run the model once and keep what is needed to answer everything the page can ask."""
-    from attnflow.models.adapter import Wish
+def replace_heads(config: ExplainConfig) -> ExplainConfig:
+    """The configuration of merged heads where single ones are asked for: their mean."""
+    return replace(config, heads="mean")
 
-    tokens = adapter.tokenize(item, truncate=truncate, target=target)
-    (reading,) = adapter.read([tokens], query, Wish())
-    return Session(adapter, reading, choices)
+
+def _graph_bytes(graph: LayeredGraph) -> int:
+    arrays = [graph.weights] if graph.heads is None else [graph.weights, graph.heads]
+    derived = tuple(graph.cache.values())
+    return sum(int(array.nbytes) for array in arrays) + sum(
+        _graph_bytes(each) if isinstance(each, LayeredGraph) else int(each.nbytes)
+        for each in derived
+    )
+
+
+def _spread(scores: FloatArray, groups: Groups) -> FloatArray:
+    """Every token with its word's score."""
+    return np.repeat(scores, [len(group) for group in groups], axis=-1)
+
+
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    """Above / below, and 0 where both are 0: what cannot be seen is not attended to."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

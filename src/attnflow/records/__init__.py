@@ -1,23 +1,33 @@
-"""The three things that travel through the library, each frozen and checked on creation.
+"""What travels through the library, each record frozen and checked on creation.
 
-    Activations   what a model attended to           models  → edges
-    LayeredGraph      weighted edges between layers      edges   → methods
-    Attribution       scores of input tokens             methods → views
+    Activations    what a model computed on one input      models      → edges
+    LayeredGraph   weighted edges between layers           edges       → aggregation
+    Selection      which scores are computed               pipeline    → aggregation
+    Attribution    scores of input tokens                  aggregation → views
+    FlowTrace      how one score came about                aggregation → views
 
 Axes are always called ``layer head query key``. Layers are numbered as in the paper: layer 0 is the
 input, layer l the output of the l-th attention layer; negative numbers count from the top.
 """
 
-from attnflow.records.attention import Activations, LayeredGraph
+from attnflow.records.activations import Activations
 from attnflow.records.attribution import Attribution, PatchGrid, Prediction
+from attnflow.records.graph import LayeredGraph
 from attnflow.records.kinds import Array, FloatArray
+from attnflow.records.selection import Pair, Selection
+from attnflow.records.trace import Edge, FlowTrace, Route
 
 __all__ = [
     "Activations",
     "Array",
     "Attribution",
+    "Edge",
     "FloatArray",
+    "FlowTrace",
     "LayeredGraph",
+    "Pair",
     "PatchGrid",
     "Prediction",
+    "Route",
+    "Selection",
 ]

@@ -65,8 +65,8 @@ class Attribution:
         scores: ``[layer, query, key]``, or ``[layer, head, query, key]`` for single heads.
         layers: The layer numbers along the first axis of ``scores``.
         queries: The positions along the query axis.
-        layer: The layer asked about, one of ``layers``.
-        query: The position asked about, one of ``queries``.
+        layer: The layer that is explained, one of ``layers``.
+        query: The position that is explained, one of ``queries``.
         method: The name of the method, e.g. ``"flow"``.
         options: Every option that was used.
         model: The model's name.
@@ -78,6 +78,7 @@ class Attribution:
         segments: For each token what it is part of, e.g. ``"source"`` and ``"target"``, or
             ``"patch"``; ``None`` where there is only one kind.
         grid: For images, how the patches lie on the image.
+        depth: How many layers the model has, of which ``layers`` may be some.
     """
 
     tokens: tuple[str, ...]
@@ -96,10 +97,13 @@ class Attribution:
     word_texts: tuple[str, ...] = ()
     segments: tuple[str, ...] | None = None
     grid: PatchGrid | None = None
+    depth: int = 0
 
     def __post_init__(self) -> None:
         for name in ("tokens", "layers", "queries", "word_texts"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not self.depth:
+            object.__setattr__(self, "depth", max(self.layers, default=0))
         scores = np.array(self.scores, dtype=np.float64)
         scores.flags.writeable = False
         object.__setattr__(self, "scores", scores)
@@ -168,7 +172,7 @@ class Attribution:
         if given is None:
             return self.layer
         below = isinstance(given, Integral) and given < 0
-        number = given + max(self.layers) + 1 if below else given
+        number = given + self.depth + 1 if below else given
         return _require("layer", given, number, self.layers)
 
     def _query(self, given: int | str | None) -> int:
@@ -227,7 +231,9 @@ class Attribution:
         return over_image(self, self.row(layer, query))
 
     def figure(self, kind: str = "heatmap", ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw this on ``ax`` or on a new figure, and return the axes: see `draw` in `attnflow.views.figures`.
+        """Draw this on ``ax`` or on a new figure, and return the axes.
+
+        Options are those of `draw` in `attnflow.views.figures`.
 
         ``kind`` is ``"heatmap"``, ``"graph"``, ``"heads"``, ``"pronouns"`` or ``"image"``.
         """
@@ -286,7 +292,8 @@ class Attribution:
 def _require(name: str, given: int | str, number: int, allowed: tuple[int, ...]) -> int:
     """The number, if it was computed; an error names it as it was given."""
     if number not in allowed:
-        more = "; explain with query='all' for all of them" if name == "query" else ""
+        all_of = {"query": "query='all'", "layer": "layers='all'"}[name]
+        more = f"; explain with {all_of} for all of them"
         msg = f"{name}={given!r} was not computed; this attribution has {_shown(allowed)}{more}"
         raise InputError(msg)
     return number

@@ -1,4 +1,4 @@
-"""Which part of an answer is wanted: layers, positions, tokens."""
+"""Which scores are computed: layers, queries and keys, resolved from what a caller gave."""
 
 from __future__ import annotations
 
@@ -9,25 +9,40 @@ from dataclasses import dataclass
 from attnflow.errors import InputError
 
 Indices = int | Iterable[int] | None
+Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The positions that ask, ``layers`` × ``queries``, and the ``keys`` of ``to_layer`` they mean.
+    """Scores of the positions ``layers`` × ``queries`` for the ``keys`` of ``to_layer``.
 
     Layers are numbered 1 … depth, 0 is the input; all numbers here are resolved: none is negative.
-    With ``groups`` the keys are those of the groups, one after the other, and each group is one
-    key: a word that was cut into tokens.
+    With ``groups`` each group of positions is one key (a word that was cut into tokens), and
+    ``keys`` are indices of groups.
     """
 
     layers: tuple[int, ...]
     queries: tuple[int, ...]
     keys: tuple[int, ...]
     to_layer: int = 0
-    groups: tuple[tuple[int, ...], ...] | None = None
+    groups: Groups | None = None
 
 
-def ask(
+@dataclass(frozen=True)
+class Pair:
+    """One score: from position ``query`` of ``layer`` to position ``key`` of ``to_layer``.
+
+    With ``head``, the edges of ``query`` are those of this head alone (Appendix A.1).
+    """
+
+    layer: int
+    query: int
+    key: int
+    to_layer: int = 0
+    head: int | None = None
+
+
+def make_selection(
     depth: int,
     size: int,
     *,
@@ -36,37 +51,36 @@ def ask(
     queries: Indices = None,
     keys: Indices = None,
 ) -> Selection:
-    """Resolve selections (``None`` is all, negatives count from the end) into a `Selection`."""
+    """Resolve indices (``None`` is all, negatives count from the end) into a `Selection`."""
     target = resolve("to_layer", to_layer, 0, depth - 1, depth + 1)
-    asked = _select("layers", layers, target + 1, depth, depth + 1)
     return Selection(
-        asked,
-        _select("queries", queries, 0, size - 1, size),
-        _select("keys", keys, 0, size - 1, size),
+        resolve_all("layers", layers, target + 1, depth, depth + 1),
+        resolve_all("queries", queries, 0, size - 1, size),
+        resolve_all("keys", keys, 0, size - 1, size),
         target,
     )
 
 
-def _select(name: str, chosen: Indices, low: int, high: int, count: int) -> tuple[int, ...]:
-    if chosen is None:
+def resolve_all(name: str, indices: Indices, low: int, high: int, count: int) -> tuple[int, ...]:
+    """Every index of one or several, checked; ``None`` is all from ``low`` to ``high``."""
+    if indices is None:
         return tuple(range(low, high + 1))
     try:
-        values = [operator.index(chosen)]  # type: ignore[arg-type]  # a TypeError means: not one int
+        values = [indices] if is_integer(indices) else list(indices)  # type: ignore[arg-type]
     except TypeError:
-        values = list(chosen)  # type: ignore[arg-type]
+        values = [indices]  # which `resolve` refuses
     if not values:
         msg = f"{name} is empty; give at least one number from {low} to {high}, or None for all"
         raise InputError(msg)
     return tuple(resolve(name, value, low, high, count) for value in values)
 
 
-def resolve(name: str, value: int, low: int, high: int, count: int) -> int:
-    """One number, negative ones counted from ``count``, checked against the allowed range."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        msg = f"{name}={value!r} is no whole number"
-        raise InputError(msg) from None
+def resolve(name: str, value: object, low: int, high: int, count: int) -> int:
+    """One index, negative ones counted from ``count``, checked against the allowed range."""
+    if not is_integer(value):
+        msg = f"{name} must be an integer from {low} to {high}, got {value!r}"
+        raise InputError(msg)
+    number = operator.index(value)  # type: ignore[arg-type] # which was just checked
     resolved = number + count if number < 0 else number
     if not low <= resolved <= high:
         msg = (
@@ -74,3 +88,14 @@ def resolve(name: str, value: int, low: int, high: int, count: int) -> int:
         )
         raise InputError(msg)
     return resolved
+
+
+def is_integer(value: object) -> bool:
+    """Whether this is an integer of any library; True and False are none."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return False
+    try:
+        operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True

@@ -4,7 +4,7 @@
 makes in this thread, and recognises attention in two shapes: a fused kernel
 (`F.scaled_dot_product_attention`, also inside `nn.MultiheadAttention`), and a softmax whose result,
 after dropout, casts and views, multiplies something. The model gets no hook, no other
-configuration and, unless gradients are asked for, the very same results: a fused kernel is called
+configuration and, unless gradients are requested, the very same results: a fused kernel is called
 as it was, and its probabilities are computed beside it.
 """
 
@@ -21,9 +21,8 @@ from torch.overrides import TorchFunctionMode
 
 from attnflow.errors import CaptureError
 from attnflow.models.capture.probabilities import give_sink_to_self, probabilities_of
-from attnflow.models.capture.sites import Site, Wanted
-
-__all__ = ["Capture", "Site", "Wanted"]
+from attnflow.models.capture.sites import Site
+from attnflow.models.capture.spec import CaptureSpec
 
 BLOCK = 1 << 20  # entries of [batch, head, query, key] held at a time where heads are fused
 
@@ -49,9 +48,10 @@ class Capture(TorchFunctionMode):
     torch.Size([1, 2, 3, 3])
     """
 
-    def __init__(self, wanted: Wanted | None = None) -> None:
+    def __init__(self, spec: CaptureSpec | None = None, batch: int = 1) -> None:
         super().__init__()
-        self.wanted = wanted or Wanted()
+        self.spec = spec or CaptureSpec()
+        self.batch = batch  # for models that flatten batch and heads into one axis
         self.sites: list[Site] = []
         self._calls = 0
         # Tensors on their way from a softmax to a product, and from a product to its projection,
@@ -69,7 +69,7 @@ class Capture(TorchFunctionMode):
         """The gradient of a scalar by the probabilities of each site, ``[batch, head, q, k]``."""
         leaves = [site.leaf for site in self.sites]
         if not leaves or any(leaf is None for leaf in leaves):
-            msg = "there is nothing to differentiate by: capture with Wanted(gradients=True)"
+            msg = "there is nothing to differentiate by: capture with CaptureSpec(gradients=True)"
             raise CaptureError(msg)
         found = torch.autograd.grad(target, leaves, allow_unused=True)  # type: ignore[arg-type]
         return tuple(
@@ -130,9 +130,9 @@ class Capture(TorchFunctionMode):
         if not self._is_wanted():
             return
         leaf = probabilities
-        kept = self._four_axes(probabilities if self.wanted.gradients else probabilities.detach())
-        if self.wanted.queries is not None:
-            kept = kept[:, :, list(self.wanted.queries)]
+        kept = self._four_axes(probabilities if self.spec.gradients else probabilities.detach())
+        if self.spec.queries is not None:
+            kept = kept[:, :, list(self.spec.queries)]
         rows, sums = self._finish(kept, sink=sink)
         self._keep(Site(rows, sums, probabilities.dtype, sink=sink), value, output, leaf)
 
@@ -156,7 +156,7 @@ class Capture(TorchFunctionMode):
         copy = FunctionType(func.__code__, scope, func.__name__, func.__defaults__)
         before = len(self.sites)
         output, _ = copy(*call.args, **call.kwargs)
-        if self.wanted.values and len(self.sites) > before:
+        if self.spec.values and len(self.sites) > before:
             self.sites[-1].projection = call.arguments["out_proj_weight"]
             self._outputs.clear()
         if not weights:
@@ -179,7 +179,7 @@ class Capture(TorchFunctionMode):
         if enable_gqa:
             repeats = query.size(-3) // key.size(-3)
             keys, values = (t.repeat_interleave(repeats, -3) for t in (key, value))
-        if self.wanted.gradients:
+        if self.spec.gradients:
             probabilities = probabilities_of(query, keys, attn_mask, is_causal, scale)
             self._on_tape(probabilities)
             output = F.dropout(probabilities, dropout_p).to(value.dtype) @ values
@@ -200,9 +200,9 @@ class Capture(TorchFunctionMode):
     ) -> tuple[Tensor, Tensor]:
         """The probabilities a fused kernel did not show, some rows at a time."""
         count = query.size(-2)
-        rows = range(count) if self.wanted.queries is None else list(self.wanted.queries)
+        rows = range(count) if self.spec.queries is None else list(self.spec.queries)
         row_size = max(1, query.numel() // (count * query.size(-1))) * key.size(-2)
-        step = len(rows) if self.wanted.fuse is None else max(1, BLOCK // row_size)
+        step = len(rows) if self.spec.fuse is None else max(1, BLOCK // row_size)
         blocks = [
             self._finish(
                 self._four_axes(
@@ -220,16 +220,16 @@ class Capture(TorchFunctionMode):
 
     def _is_wanted(self) -> bool:
         self._calls += 1
-        return self.wanted.layers is None or self._calls in self.wanted.layers
+        return self.spec.layers is None or self._calls in self.spec.layers
 
     def _on_tape(self, probabilities: Tensor) -> None:
-        if self.wanted.gradients and torch.is_grad_enabled() and not probabilities.requires_grad:
+        if self.spec.gradients and torch.is_grad_enabled() and not probabilities.requires_grad:
             probabilities.requires_grad_(True)
 
     def _four_axes(self, attention: Tensor) -> Tensor:
         if attention.dim() >= HEADS_FIRST:
             return attention
-        return attention.reshape(self.wanted.batch, -1, *attention.shape[1:])
+        return attention.reshape(self.batch, -1, *attention.shape[1:])
 
     def _finish(self, attention: Tensor, *, sink: bool) -> tuple[Tensor, Tensor]:
         """Rows in float32 that sum to 1, heads fused; and what the rows summed to before."""
@@ -240,13 +240,13 @@ class Capture(TorchFunctionMode):
             attention = give_sink_to_self(attention, sums)
         elif rounded:  # probabilities of half precision sum to 1 only roughly
             attention = attention / sums.clamp_min(torch.finfo(sums.dtype).tiny).unsqueeze(-1)
-        return (attention if self.wanted.fuse is None else self.wanted.fuse(attention)), sums
+        return (attention if self.spec.fuse is None else self.spec.fuse(attention)), sums
 
     def _keep(self, site: Site, value: Tensor | None, output: Tensor, leaf: Tensor | None) -> None:
         self.sites.append(site)
-        if self.wanted.gradients:
+        if self.spec.gradients:
             site.leaf = leaf
-        if self.wanted.values and value is not None:
+        if self.spec.values and value is not None:
             site.values, site.output = self._four_axes(value), output
             self._outputs = {id(output): (output, site)}
 

@@ -1,42 +1,58 @@
-"""Running a network once and making records of what it attended to."""
+"""Running a network once and making activations of what was captured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnflow.errors import CaptureError
-from attnflow.models.adapter import Wish
+from attnflow.errors import CaptureError, ModelError
 from attnflow.models.capture.mode import Capture
-from attnflow.models.capture.sites import Site, Wanted
+from attnflow.models.capture.sites import Site
+from attnflow.models.capture.spec import CaptureSpec
 from attnflow.records import Activations
 from attnflow.records.arrays import row_tolerance
 
 
-@contextmanager
-def quiet(network: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode (no dropout) inside; every module's own mode after."""
-    training = [module for module in network.modules() if module.training]
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
+def in_eval_mode(network: Any) -> Any:
+    """The network without dropout: itself, or, where it is being trained, a copy in eval mode.
+
+    The copy shares every parameter. The network that was given is never changed, so that other
+    threads may train it or run it at the same time.
+    """
+    if not any(module.training for module in network.modules()):
+        return network
+    copies: dict[int, torch.nn.Module] = {}
+
+    def copy_of(module: torch.nn.Module) -> torch.nn.Module:
+        if "forward" in vars(module):  # bound to the module itself, whose copy would not be used
+            msg = (
+                f"{type(network).__name__} is in training mode, and the forward method of "
+                f"{type(module).__name__} was replaced; call model.eval() first"
+            )
+            raise ModelError(msg)
+        if id(module) not in copies:  # a module may be used in several places
+            twin = copies[id(module)] = copy.copy(module)
+            twin.__dict__ = {**module.__dict__, "training": False}
+            twin._modules = {
+                name: None if child is None else copy_of(child)
+                for name, child in module._modules.items()
+            }
+        return copies[id(module)]
+
+    return copy_of(network)
 
 
-def run(network: torch.nn.Module, inputs: dict[str, Any], wish: Wish) -> tuple[Any, Capture]:
+def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> tuple[Any, Capture]:
     """Call the network with its attention captured."""
     batch = next(iter(inputs.values())).shape[0]
-    wanted = Wanted(fuse=wish.fuse, values=wish.values, gradients=wish.gradients, batch=batch)
-    with quiet(network), torch.set_grad_enabled(wish.gradients), Capture(wanted) as capture:
-        output = network(**inputs)
+    evaluated = in_eval_mode(network)
+    with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
+        output = evaluated(**inputs)
     return output, capture
 
 
@@ -95,9 +111,9 @@ def cut(site: Site, item: int, queries: int, keys: int) -> Tensor:
 
 
 def square_activations(capture: Capture, item: int, size: int) -> Activations:
-    """One item's record of a network whose every layer attends within one sequence."""
+    """One item's activations of a network whose every layer attends within one sequence."""
     layers = tuple(cut(site, item, size, size) for site in capture.sites)
-    if not capture.wanted.values:
+    if not capture.spec.values:
         return Activations(layers, causal=is_causal(layers))
     return Activations(
         layers,
@@ -109,20 +125,20 @@ def square_activations(capture: Capture, item: int, size: int) -> Activations:
     )
 
 
-def with_gradients(
-    records: Sequence[Activations], capture: Capture, target: Tensor
+def add_gradients(
+    passes: Sequence[Activations], capture: Capture, target: Tensor
 ) -> list[Activations]:
-    """The records of a batch with the gradients of a scalar that sums over the batch."""
+    """The activations of a batch with the gradients of a scalar that sums over the batch."""
     gradients = capture.gradients(target)
     return [
         replace(
-            record,
+            each,
             gradients=tuple(
                 _off(g[item, :, : layer.shape[-2], : layer.shape[-1]])
-                for g, layer in zip(gradients, record.layers, strict=True)
+                for g, layer in zip(gradients, each.attention, strict=True)
             ),
         )
-        for item, record in enumerate(records)
+        for item, each in enumerate(passes)
     ]
 
 

@@ -1,1 +1,1 @@
-"""Compiled with numba: `cpu` solves maximum flows (docs/flow.md), `rows` prepares their edges."""
+"""Maximum flows on the CPU, compiled with numba (docs/flow.md): `solver` is the way in."""

@@ -6,10 +6,15 @@ see docs/flow.md. Most flows of real attention meet this bound, so most need no 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 from numba import njit
 
 from attnflow.records import FloatArray
-from attnflow.solvers.cpu.network import Network
+from attnflow.solvers.cpu.network import IntArray, Network
+
+MOST_BYTES = 64 * 1024 * 1024  # of bounds that are kept; those of larger graphs are computed anew
 
 # Sums may be taken in any order, in vector lanes; a bound need not be the same to the last bit.
 REORDER = {"reassoc", "nsz", "nnan", "ninf", "contract"}
@@ -24,9 +29,43 @@ def capped_sum(row: FloatArray, cap: FloatArray) -> float:
     return total
 
 
+class Bounds(NamedTuple):
+    """The bounds of every sink that was solved before; arrays are empty where none are kept."""
+
+    known: IntArray  # [sink], up to which layer the bounds are known
+    reach: FloatArray  # [sink, layer, position]
+    share: FloatArray  # [sink, layer, position]
+
+
+def make_bounds(depth: int, size: int) -> Bounds:
+    """Room for the bounds of all sinks, unless that would be much."""
+    kept = size if 16 * size * (depth + 1) * size <= MOST_BYTES else 0
+    shape = (kept, depth + 1, size)
+    return Bounds(np.zeros(kept, np.int32), np.zeros(shape), np.zeros(shape))
+
+
 @njit(cache=True, nogil=True)
-def bound_reach(network: Network, top: int, sink: int, low: int) -> None:
-    """Fill ``reach`` and ``share`` for layers 1 … top.
+def recall_reach(network: Network, bounds: Bounds, top: int, sink: int, low: int) -> None:
+    """Fill ``reach`` and ``share`` for layers 1 … top, from what is known of the sink."""
+    if bounds.known.shape[0] == 0:
+        bound_reach(network, 1, top, sink, low)
+        return
+    known = bounds.known[sink]
+    if known < top:
+        network.reach[: known + 1] = bounds.reach[sink, : known + 1]
+        network.share[: known + 1] = bounds.share[sink, : known + 1]
+        bound_reach(network, known + 1, top, sink, low)
+        bounds.reach[sink, known + 1 : top + 1] = network.reach[known + 1 : top + 1]
+        bounds.share[sink, known + 1 : top + 1] = network.share[known + 1 : top + 1]
+        bounds.known[sink] = top
+    else:
+        network.reach[: top + 1] = bounds.reach[sink, : top + 1]
+        network.share[: top + 1] = bounds.share[sink, : top + 1]
+
+
+@njit(cache=True, nogil=True)
+def bound_reach(network: Network, first: int, top: int, sink: int, low: int) -> None:
+    """Fill ``reach`` and ``share`` for layers first … top, from the layers below.
 
     ``reach`` is what each node could send to the sink at most. ``share`` is what it can send down
     its own column and from there into the sink's: a modest guess that all nodes can keep at once.
@@ -36,7 +75,7 @@ def bound_reach(network: Network, top: int, sink: int, low: int) -> None:
     for position in range(low, reach.shape[1]):
         reach[1, position] = share[1, position] = network.capacity[0, position, sink]
         whole += reach[1, position]
-    for layer in range(2, top + 1):
+    for layer in range(max(2, first), top + 1):
         for position in range(low, reach.shape[1]):
             row = network.capacity[layer - 1, position, low:]
             reach[layer, position] = min(whole, capped_sum(row, reach[layer - 1, low:]))

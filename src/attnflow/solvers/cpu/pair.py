@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from attnflow.records import FloatArray
 from attnflow.solvers.cpu.bounds import bound_reach
 from attnflow.solvers.cpu.network import IntArray, Network, make_network
 from attnflow.solvers.cpu.pairs import load, maximize
+from attnflow.solvers.cpu.routes import decompose
 from attnflow.solvers.cpu.search import measure, send_along
+from attnflow.solvers.interface import PairFlow
 
-BoolArray = npt.NDArray[np.bool_]
 
-
-def solve_pair(
-    weights: FloatArray, edges: FloatArray, source: int, sink: int
-) -> tuple[FloatArray, BoolArray]:
-    """The flow on every edge, and which edges a minimum cut takes; both ``[layer, query, key]``.
+def solve_pair(weights: FloatArray, edges: FloatArray, source: int, sink: int) -> PairFlow:
+    """The flow on every edge, its routes, and a minimum cut.
 
     ``weights`` are the capacities of the layers below the source's, ``edges`` those of the source.
     """
@@ -40,14 +37,16 @@ def solve_pair(
         flow[top, source] = edges - _take_back(flow, network.excess, top)
         reaches[1:depth] = network.level[1:depth] != 0
     cut = (capacity > 0) & ~reaches[1:, :, None] & reaches[:-1, None, :]
-    return np.maximum(flow, 0.0), cut
+    flow = np.maximum(flow, 0.0)
+    routes = tuple(zip(*decompose(flow, source, sink), strict=True))
+    return PairFlow(float(flow[0, :, sink].sum()), flow, capacity, cut, routes)
 
 
 def _maximize(network: Network, edges: FloatArray, top: int, sink: int) -> None:
     """Leave a maximum flow in the network's residuals, and the cut in its levels."""
     size = len(edges)
     order: IntArray = np.argsort(-edges, kind="stable").astype(np.int32)
-    bound_reach(network, top, sink, 0)
+    bound_reach(network, 1, top, sink, 0)
     load(network, edges, top, sink, 0, size)
     maximize(network, top, sink, order, 0, size)
     while measure(network, top, 0, size):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 from attnflow.records import FloatArray
-from attnflow.solvers.cpu.bounds import bound_reach, capped_sum, cut_capacity
+from attnflow.solvers.cpu.bounds import Bounds, capped_sum, cut_capacity, recall_reach
 from attnflow.solvers.cpu.network import ByteArray, IntArray, LongArray, Network, restore
 from attnflow.solvers.cpu.pouring import pour
 from attnflow.solvers.cpu.search import measure, send_along
@@ -18,6 +18,7 @@ CLOSED_FORM, BOUND_MET, CUT_FOUND = 0, 1, 2  # how a value was proven
 @njit(cache=True, nogil=True)
 def solve_sinks(
     network: Network,
+    bounds: Bounds,
     sinks: LongArray,
     sources: tuple[FloatArray, IntArray, LongArray],
     causal: bool,
@@ -30,11 +31,11 @@ def solve_sinks(
     """
     values, gaps, proofs, stop = results
     edges, orders, layers = sources
-    deepest = network.capacity.shape[0] - 1
+    deepest = layers.max() - 1
     for place in range(sinks.shape[0]):
         sink = sinks[place]
         low = sink if causal else 0  # in a causal network nothing before the sink can reach it
-        bound_reach(network, deepest, sink, low)
+        recall_reach(network, bounds, deepest, sink, low)
         for source in range(edges.shape[0]):
             if stop[0]:
                 return

@@ -2,84 +2,119 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from attnflow.errors import InputError
 from attnflow.io.progress import progress_bar
-from attnflow.records import FloatArray
-from attnflow.solvers.cpu.network import LongArray, make_network
+from attnflow.records.kinds import FloatArray
+from attnflow.solvers.cpu.bounds import Bounds, make_bounds
+from attnflow.solvers.cpu.network import Network, make_network
+from attnflow.solvers.cpu.pair import solve_pair
 from attnflow.solvers.cpu.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND, solve_sinks
+from attnflow.solvers.execution import Execution
+from attnflow.solvers.interface import LongArray, PairFlow, Sources
 from attnflow.solvers.threads import cores
 
-POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is heard
+POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
 
 
-@dataclass(frozen=True, eq=False)
-class Sources:
-    """Where flow starts: for each source its edges, ``[source, key]``, and the layer it is in."""
+class CpuSolver:
+    """The solver that numba compiles for this machine."""
 
-    edges: FloatArray
-    layers: LongArray
+    name = "cpu"
+
+    def prepare(self, weights: FloatArray) -> PreparedCpuGraph:
+        """A graph of these capacities, ``[layer, query, key]``."""
+        return PreparedCpuGraph(np.ascontiguousarray(weights))
 
 
-def max_flows(
-    weights: FloatArray,
-    sources: Sources,
-    sinks: LongArray,
-    *,
-    threads: int | None = None,
-    progress: bool = False,
-) -> tuple[FloatArray, dict[str, Any]]:
-    """The maximum flow from every source to every sink, ``[source, sink]``, and statistics.
+class PreparedCpuGraph:
+    """Capacities with what earlier pieces leave for later ones: bounds, and a network per thread.
 
-    ``weights`` are the capacities, ``[layer, query, key]``; sinks are positions of the layer below
-    the first. An interrupt (Ctrl-C) stops every thread after the pair it is at.
+    Pieces are solved one at a time, so that threads which ask the same graph share its buffers.
     """
-    weights = weights[: sources.layers.max()]
-    workers = min(_threads(threads), len(sinks))
-    values = np.zeros((len(sinks), len(sources.edges)))
-    gaps = np.zeros_like(values)
-    proofs = np.zeros((workers, 3), np.int64)
-    stop = np.zeros(1, np.uint8)
-    orders = np.argsort(-sources.edges, axis=1, kind="stable").astype(np.int32)
-    causal = not np.triu(weights, 1).any()
-    parts = iter(_parts(len(sinks), workers))  # of a list: safe to share between threads
 
-    def work(proofs: Any) -> None:
-        network = make_network(weights)
-        for part in parts:
-            asked = (sources.edges, orders, sources.layers)
-            solve_sinks(
-                network, sinks[part], asked, causal, (values[part], gaps[part], proofs, stop)
-            )
+    def __init__(self, weights: FloatArray) -> None:
+        self._weights = weights
+        self._causal = not np.triu(weights, 1).any()
+        self._bounds: Bounds = make_bounds(*weights.shape[:2])
+        self._networks: list[Network] = []
+        self._lock = threading.Lock()
 
-    with (
-        progress_bar("flow", values.size, shown=progress) as show,
-        ThreadPoolExecutor(workers) as pool,
-    ):
-        running = [pool.submit(work, own) for own in proofs]
-        try:
-            while wait(running, timeout=POLL_SECONDS).not_done:
-                show(int(proofs.sum()))
-        finally:
-            stop[0] = 1
-        show(values.size)
-        for future in running:
-            future.result()
-    return values.T, _statistics(gaps, proofs.sum(axis=0), workers)
+    @property
+    def nbytes(self) -> int:
+        """The memory of bounds and networks."""
+        arrays = [*self._bounds, *(array for network in self._networks for array in network)]
+        return sum(array.nbytes for array in arrays if array is not self._weights)
+
+    def solve(
+        self, sources: Sources, sinks: LongArray, execution: Execution
+    ) -> tuple[FloatArray, dict[str, Any]]:
+        """The maximum flow from every source to every sink, ``[source, sink]``, and statistics.
+
+        An interrupt (Ctrl-C) stops every thread after the pair it is at.
+        """
+        with self._lock:
+            return self._solve(sources, sinks, execution)
+
+    def _solve(
+        self, sources: Sources, sinks: LongArray, execution: Execution
+    ) -> tuple[FloatArray, dict[str, Any]]:
+        workers = min(execution.threads or cores(), len(sinks))
+        values = np.zeros((len(sinks), len(sources.edges)))
+        gaps = np.zeros_like(values)
+        proofs = np.zeros((workers, 3), np.int64)
+        stop = np.zeros(1, np.uint8)
+        orders = np.argsort(-sources.edges, axis=1, kind="stable").astype(np.int32)
+        asked = (sources.edges, orders, sources.layers)
+        parts = _Shared(_parts(len(sinks), workers))
+        networks = self._networks_for(workers)
+
+        def work(network: Network, proofs: Any) -> None:
+            for part in parts:
+                results = (values[part], gaps[part], proofs, stop)
+                solve_sinks(network, self._bounds, sinks[part], asked, self._causal, results)
+
+        with (
+            progress_bar("flow", values.size, shown=execution.progress) as show,
+            ThreadPoolExecutor(workers) as pool,
+        ):
+            pairs = zip(networks, proofs, strict=True)
+            running = [pool.submit(work, network, own) for network, own in pairs]
+            try:
+                while wait(running, timeout=POLL_SECONDS).not_done:
+                    show(int(proofs.sum()))
+            finally:
+                stop[0] = 1
+            show(values.size)
+            for future in running:
+                future.result()
+        return values.T, _statistics(gaps, proofs.sum(axis=0), workers)
+
+    def _networks_for(self, workers: int) -> list[Network]:
+        while len(self._networks) < workers:
+            self._networks.append(make_network(self._weights))
+        return self._networks[:workers]
+
+    def solve_pair(self, edges: FloatArray, layer: int, source: int, sink: int) -> PairFlow:
+        """The flow of one pair on every edge, with its proof."""
+        return solve_pair(self._weights[: layer - 1], edges, source, sink)
 
 
-def _threads(asked: int | None) -> int:
-    if asked is None:
-        return cores()
-    if asked < 1:
-        msg = f"threads={asked} must be at least 1, or None for one a core"
-        raise InputError(msg)
-    return asked
+class _Shared(Iterator[slice]):
+    """Parts that several threads take, each part by one of them."""
+
+    def __init__(self, parts: list[slice]) -> None:
+        self._parts = iter(parts)
+        self._lock = threading.Lock()
+
+    def __next__(self) -> slice:
+        with self._lock:
+            return next(self._parts)
 
 
 def _parts(count: int, workers: int) -> list[slice]:

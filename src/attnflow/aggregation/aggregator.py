@@ -1,0 +1,63 @@
+"""An aggregator: how the edges of a graph become scores of input tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnflow.records.graph import LayeredGraph
+from attnflow.records.kinds import Array
+from attnflow.records.selection import Pair, Selection
+from attnflow.records.trace import FlowTrace
+from attnflow.registry import Registry
+from attnflow.solvers.execution import Execution
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """``[layer, query, key]`` or ``[layer, head, query, key]``, and how they were computed."""
+
+    values: Array
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Aggregator:
+    """A method by its name, with everything that views need to know of it.
+
+    Attributes:
+        name: What users write: ``method="flow"``.
+        title: What figures and pages call it.
+        score: The scores of a selection.
+        trace: How one score came about, edge by edge; ``None`` where a method can't tell.
+        residual: The share of the residual connection that the method is usually run with.
+        reaches_input: Whether scores are of input tokens; otherwise of the layer directly below.
+        per_pair: Whether every score costs a solve of its own. Otherwise the scores of all
+            positions come at once, as matrices.
+        slot: The place of its colour in the palette; ``None`` is the next free one.
+    """
+
+    name: str
+    title: str
+    score: Callable[[LayeredGraph, Selection, Execution], Scores]
+    trace: Callable[[LayeredGraph, Pair], FlowTrace] | None = None
+    residual: float = 0.5
+    reaches_input: bool = True
+    per_pair: bool = False
+    slot: int | None = None
+
+
+AGGREGATORS: Registry[Aggregator] = Registry("method")
+
+
+def merge_statistics(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The statistics of several runs as one: maxima where they are called so, otherwise sums."""
+    merged: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            if name.startswith("largest") or name == "threads":
+                merged[name] = max(merged.get(name, value), value)
+            else:
+                merged[name] = merged.get(name, 0) + value
+    return merged

@@ -1,0 +1,92 @@
+"""One way from activations to a graph: mix heads, correct, discard, add the residual, rows to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from attnflow.edges.corrections import correct_maps, uniform_activations
+from attnflow.edges.heads import fuse_heads, head_weights
+from attnflow.edges.options import EdgeOptions
+from attnflow.edges.rule import EDGE_RULES
+from attnflow.errors import InputError
+from attnflow.records import Activations, Array, FloatArray, LayeredGraph
+from attnflow.records.arrays import contiguous, double, empty, is_tensor, namespace, on_cpu
+
+
+def build_graph(activations: Activations, options: EdgeOptions) -> LayeredGraph:
+    """The graph of a rule's maps; in float64, axes before ``head`` (a batch) carried along."""
+    rule = EDGE_RULES[options.rule]
+    maps = [each[None] if each.ndim == 2 else each for each in rule.maps(activations)]
+    if options.heads == "each":
+        _check_equal_heads(maps)
+        merged = correct_maps([fuse_heads(each, "each") for each in maps], options.correction)
+        heads = correct_maps([double(each) for each in maps], options.correction)
+        return LayeredGraph(_finish(merged, options), _finish(heads, options))
+    if options.correction is not None:
+        fused = correct_maps([fuse_heads(each, options.heads) for each in maps], options.correction)
+        maps, options = [each[None] for each in fused], replace(options, heads="mean")
+    if on_cpu(maps[0]) and not options.discard and options.heads not in ("max", "min"):
+        return LayeredGraph(_in_one_pass(maps, options))
+    return LayeredGraph(_finish([fuse_heads(each, options.heads) for each in maps], options))
+
+
+def chance_graph(activations: Activations, options: EdgeOptions) -> LayeredGraph:
+    """The graph of a causal model of the same size that attends evenly to all it sees."""
+    even = uniform_activations(activations)
+    return build_graph(even, replace(options, rule="attention", correction=None))
+
+
+def _check_equal_heads(maps: Sequence[Array]) -> None:
+    counts = sorted({int(each.shape[-3]) for each in maps})
+    if len(counts) > 1:
+        msg = (
+            f"heads='each' needs the same number of heads in all layers; here they have "
+            f"{' and '.join(map(str, counts))}. Use heads='mean'"
+        )
+        raise InputError(msg)
+
+
+def _in_one_pass(maps: Sequence[Array], options: EdgeOptions) -> FloatArray:
+    """The weighted mean of heads and what follows it, compiled."""
+    from attnflow.edges.rows import fuse_rows  # numba takes its time
+
+    *batch, _, size, _ = maps[0].shape
+    flat, weights = [], []
+    for each in maps:
+        count = int(each.shape[-3])
+        chosen = head_weights(count, options.heads)
+        weights.append(np.array([chosen.get(head, 0.0) for head in range(count)]))
+        flat.append(contiguous(each).reshape(-1, count, size, size))
+    return fuse_rows(flat, weights, options.residual).reshape(len(maps), *batch, size, size)
+
+
+def _finish(fused: Sequence[Array], options: EdgeOptions) -> Array:
+    """The steps after mixing and correcting, from ``[…, query, key]`` per layer to their stack."""
+    xp = namespace(fused[0])
+    if options.discard:
+        fused = [_discard_smallest(layer, options.discard) for layer in fused]
+    edges = empty((len(fused), *fused[0].shape), fused[0])
+    for layer, into in zip(fused, edges, strict=True):
+        totals = (1 - options.residual) * layer.sum(-1) + options.residual
+        totals = totals + (totals == 0)  # a row of zeros reads nothing, and stays so
+        xp.multiply(layer, ((1 - options.residual) / totals)[..., None], out=into)
+        if options.residual:
+            diagonal = xp.einsum("...ii->...i", into)  # a view: the edges themselves change
+            diagonal += options.residual / totals
+    return edges
+
+
+def _discard_smallest(fused: Array, ratio: float) -> Array:
+    """Zero the smallest entries of each map; the first position's attention to itself stays."""
+    xp = namespace(fused)
+    flat = fused.reshape(*fused.shape[:-2], -1)
+    order = xp.argsort(
+        flat, **({"stable": True} if is_tensor(flat) else {"axis": -1, "kind": "stable"})
+    )
+    ranks = xp.argsort(order, -1)
+    keep = ranks >= int(flat.shape[-1] * ratio)
+    keep[..., 0] = True
+    return (flat * keep).reshape(fused.shape)

@@ -1,0 +1,51 @@
+"""Fusing heads: a mean, a maximum, a minimum, chosen heads or weighted ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral
+
+from attnflow.edges.options import Heads
+from attnflow.errors import InputError
+from attnflow.records.arrays import double, namespace
+from attnflow.records.kinds import Array
+
+
+def fuse_heads(layer: Array, heads: Heads) -> Array:
+    """``[…, head, query, key]`` → ``[…, query, key]`` in float64."""
+    if layer.shape[-3] == 1 and heads != "each":
+        head_weights(1, heads)
+        return double(layer[..., 0, :, :])
+    if heads in ("mean", "each"):
+        return double(layer).mean(-3)
+    if heads == "max":
+        return namespace(layer).amax(double(layer), -3)
+    if heads == "min":
+        return namespace(layer).amin(double(layer), -3)
+    weights = head_weights(int(layer.shape[-3]), heads)
+    return sum(weight * double(layer[..., head, :, :]) for head, weight in weights.items())
+
+
+def head_weights(count: int, heads: Heads) -> dict[int, float]:
+    """The weight of every head that takes part: picked heads weigh the same, weights sum to 1."""
+    if isinstance(heads, str):
+        return dict.fromkeys(range(count), 1 / count)
+    if all(isinstance(head, Integral) for head in heads):
+        return _picked(count, [int(head) for head in heads])
+    total = float(sum(heads))
+    if len(heads) != count or min(heads) < 0 or not 0 < total < math.inf:  # nor is NaN
+        msg = f"heads={list(heads)} must be {count} finite weights, none negative, not all zero"
+        raise InputError(msg)
+    return {head: float(weight) / total for head, weight in enumerate(heads)}
+
+
+def _picked(count: int, heads: Sequence[int]) -> dict[int, float]:
+    for head in heads:
+        if not -count <= head < count:
+            msg = f"heads={list(heads)}: head {head} does not exist; there are 0 to {count - 1}"
+            raise InputError(msg)
+    if len({head % count for head in heads}) != len(heads):
+        msg = f"heads={list(heads)} names a head twice; give weights (as floats) to weigh heads"
+        raise InputError(msg)
+    return {head % count: 1 / len(heads) for head in heads}

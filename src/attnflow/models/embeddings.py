@@ -1,0 +1,36 @@
+"""Reading and changing word embeddings on their way into a network, without hooks.
+
+A torch-function mode is seen by the thread that entered it alone: other threads that run the same
+network at the same time get their own embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+
+class EmbeddingEdit(TorchFunctionMode):
+    """A context in which the word embeddings that a table gives are changed by a function."""
+
+    def __init__(self, table: Tensor, edit: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.table = table
+        self.edit = edit
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Change what the table gives; leave all other calls as they are."""
+        result = func(*args, **(kwargs or {}))
+        if func is F.embedding and _table(args, kwargs or {}) is self.table:
+            self.count += 1
+            return self.edit(result)
+        return result
+
+
+def _table(args: Any, kwargs: Any) -> Any:
+    return args[1] if len(args) > 1 else kwargs.get("weight")

@@ -1,0 +1,55 @@
+"""From logits to probabilities and predictions: one softmax or sigmoid for all heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import ModelError
+from attnflow.records import Prediction
+
+ALTERNATIVES = 5  # that are kept with a prediction
+
+
+def is_multi_label(config: Any) -> bool:
+    """Whether labels exclude each other or not."""
+    return getattr(config, "problem_type", None) == "multi_label_classification"
+
+
+def to_probabilities(logits: Tensor, config: Any, *, labels: bool, name: str) -> Tensor:
+    """Probabilities along the last axis; of a regression, which has none, an error."""
+    if logits.shape[-1] == 1:
+        msg = f"{name} gives one number and no probabilities: a regression has no labels"
+        raise ModelError(msg)
+    return logits.sigmoid() if labels and is_multi_label(config) else logits.softmax(-1)
+
+
+def no_probability(name: str) -> ModelError:
+    """The error of models whose predictions importance can't be measured by."""
+    return ModelError(
+        f"{name} is no text classifier, masked or causal language model, so there is no "
+        "probability to measure importance by"
+    )
+
+
+def predict(logits: Tensor, name: Callable[[int], str], position: int | None) -> Prediction:
+    """The most likely entry of ``logits`` (one axis), and those after it."""
+    return _rank(logits.detach().float().softmax(-1), name, position)
+
+
+def predict_label(logits: Tensor, config: Any) -> Prediction | None:
+    """The label of a whole input. A regression gives a number and no label: ``None``."""
+    if logits.numel() == 1 or getattr(config, "problem_type", None) == "regression":
+        return None
+    values = logits.detach().float()
+    probabilities = values.sigmoid() if is_multi_label(config) else values.softmax(-1)
+    return _rank(probabilities, lambda label: str(config.id2label[label]), None)
+
+
+def _rank(probabilities: Tensor, name: Callable[[int], str], position: int | None) -> Prediction:
+    best = torch.topk(probabilities, min(ALTERNATIVES, probabilities.numel()))
+    ranked = tuple((name(int(i)), float(p)) for p, i in zip(best.values, best.indices, strict=True))
+    return Prediction(*ranked[0], alternatives=ranked, position=position)

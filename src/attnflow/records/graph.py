@@ -1,0 +1,48 @@
+"""The graph that scores are computed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnflow.errors import InputError
+from attnflow.records.arrays import to_numpy
+from attnflow.records.kinds import Array, FloatArray
+from attnflow.records.selection import Pair
+
+
+@dataclass(frozen=True, eq=False)
+class LayeredGraph:
+    """Weighted edges from every layer to the layer below.
+
+    Attributes:
+        weights: ``[layer, query, key]``: ``weights[l - 1, i, j]`` is the weight of the edge from
+            node (l, i) to node (l − 1, j). Rows sum to 1 (or to 0: a node that reads nothing).
+        heads: ``[layer, head, query, key]``: for scores of single heads (Appendix A.1), the
+            edges of each head, used on top of the merged ``weights`` of the layers below.
+        cache: What is derived from the graph once and used often, such as a prepared solver.
+    """
+
+    weights: Array
+    heads: Array | None = None
+    cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def depth(self) -> int:
+        """The number of layers of edges."""
+        return int(self.weights.shape[0])
+
+    @property
+    def size(self) -> int:
+        """The number of nodes of a layer."""
+        return int(self.weights.shape[-1])
+
+    def edges_of(self, pair: Pair) -> FloatArray:
+        """The edges of a pair's source, ``[key]``: those of its head, where one is named."""
+        if pair.head is None:
+            return to_numpy(self.weights[pair.layer - 1][pair.query])  # type: ignore[no-any-return]
+        count = 0 if self.heads is None else self.heads.shape[1]
+        if self.heads is None or not -count <= pair.head < count:
+            msg = f"head={pair.head} does not exist; there are {count}, 0 to {count - 1}"
+            raise InputError(msg)
+        return to_numpy(self.heads[pair.layer - 1, pair.head, pair.query])  # type: ignore[no-any-return]

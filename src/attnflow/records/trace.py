@@ -1,0 +1,83 @@
+"""How one score came about: what passed over which edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnflow.records.attribution import Prediction
+from attnflow.records.kinds import FloatArray
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The edge from (layer, query) to (layer − 1, key)."""
+
+    layer: int
+    query: int
+    key: int
+    capacity: float
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path that carries flow: its positions from the source's layer down, and the amount."""
+
+    positions: tuple[int, ...]
+    amount: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FlowTrace:
+    """What passed from (layer, query) to the input token ``key``, edge by edge.
+
+    Of a maximum flow it has the proof, too: a minimum cut, and the routes that the flow takes.
+
+    Attributes:
+        layer: The layer of the source.
+        query: The position of the source.
+        key: The token that the score is of.
+        to_layer: The layer of the token; 0 is the input.
+        value: The score; for flow, the maximum flow.
+        edges: What passed over every edge, ``[layer, query, key]``, from ``to_layer`` + 1 up. Where
+            a decoder layer has two steps, self-attention and cross-attention, these are steps.
+        cut: The edges of a minimum cut: together they carry no more than ``value``.
+        gap: The capacity of the cut less the value: how far the flow can be from the optimum.
+        routes: The flow as paths, the largest first; their amounts sum to ``value``.
+        method: The method whose score this is.
+        tokens: The input tokens that positions stand for; empty for attention of your own.
+        text: The input text.
+        model: The model's name.
+        prediction: The model's prediction.
+        causal: Whether the model is a causal decoder, whose scores favour the first tokens.
+        options: How the edges were made: rule, heads, residual, discard, correction.
+    """
+
+    layer: int
+    query: int
+    key: int
+    to_layer: int
+    value: float
+    edges: FloatArray
+    cut: tuple[Edge, ...] = ()
+    gap: float = 0.0
+    routes: tuple[Route, ...] = ()
+    method: str = "flow"
+    tokens: tuple[str, ...] = ()
+    text: str = ""
+    model: str = ""
+    prediction: Prediction | None = None
+    causal: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        query, key = (
+            (self.tokens[self.query], self.tokens[self.key])
+            if self.tokens
+            else (self.query, self.key)
+        )
+        return (
+            f"<FlowTrace: {self.value:.4g} from {query} of layer {self.layer} to {key} "
+            f"of layer {self.to_layer}; {len(self.routes)} routes, {len(self.cut)} edges cut>"
+        )

@@ -1,0 +1,25 @@
+"""How work is done, which changes no value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnflow.errors import InputError
+from attnflow.records.selection import is_integer
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How to work: threads (``None`` is one per core), a progress bar, and the device of solvers.
+
+    ``device`` is ``"auto"`` or the name of a solver.
+    """
+
+    threads: int | None = None
+    progress: bool = False
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not (is_integer(self.threads) and self.threads >= 1):
+            msg = f"threads={self.threads!r} must be an integer from 1, or None for one per core"
+            raise InputError(msg)
