@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import attnflow
 from attnflow.aggregation import METHODS
 from attnflow.pipeline.session import Check, Session, go_on
 from attnflow.records import Attribution, FloatArray, PatchGrid
+from attnflow.records.words import word_groups
 from attnflow.views.explorer.blanking import blank, blankable, replacement, said
 from attnflow.views.explorer.schema import (
     FORMAT,
@@ -21,18 +22,24 @@ from attnflow.views.explorer.schema import (
     Edges,
     Grid,
     HeadScores,
+    MethodDescription,
     Named,
+    Rule,
     Scores,
     View,
+    Words,
     pack,
 )
 from attnflow.views.explorer.traces import trace_path
 from attnflow.views.labels import printable
+from attnflow.views.methods import method_info
+from attnflow.views.scaling import not_special
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
 DRAWN_EDGES = 40_000  # edges of attention in a document, shared by all positions
+RULE: Rule = {"name": "attention", "title": "Attention"}
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
 MOST_SCORES = 500_000  # of an attribution; of a larger one only the position asked about is shown
 FEWEST_EDGES = 4  # of a position, however many there are
@@ -88,12 +95,18 @@ def view_of(study: Session, extent: Extent, check: Check = go_on, image: str | N
     methods = [name for name in METHODS if name != "flow" or study.size <= extent.flow]
     scores = [scores_of(study, method, layers, queries, check) for method in methods]
     top = study.scores("rollout", [study.depth], [query])[0, 0]
-    key = first_key(top, tokens.names, blankable(study), query)
+    key = first_key(top, tokens.names, tokens, query)
     view: View = {
         "text": tokens.text,
         "target": tokens.target,
         "model": model_name(study.adapter.name),
         "head": str(study.adapter.description["head"]),
+        "methods": describe_methods(METHODS),
+        "rule": RULE,
+        "causal": study.reading.record.causal,
+        "ratio": study.correction == "uniform",
+        "ordinary": not_special(tokens, study.size),
+        "blankable": [] if replacement(study) is None else blankable(study),
         **_named(tokens.names, tokens),
         "grid": _grid(tokens.grid),
         "image": image,
@@ -124,7 +137,9 @@ def view_of(study: Session, extent: Extent, check: Check = go_on, image: str | N
     for layer, token in _pairs(top, study.depth, extent.pairs, key):
         check()
         view["traces"] += [
-            trace_path(study, method, layer, query, token) for method in methods if method != "raw"
+            trace_path(study, method, layer, query, token)
+            for method in methods
+            if method_info(method).reaches_input  # else its score is one edge, drawn as it is
         ]
     if view["replacement"] is not None and study.size <= extent.blanks:
         view["blanked"] = blank(study, [[at] for at in blankable(study)], check)
@@ -141,14 +156,17 @@ def scores_of(
     study: Session, method: str, layers: Sequence[int], queries: Sequence[int], check: Check = go_on
 ) -> Scores:
     """Scores of chosen layers and positions, packed."""
+    values = pack(study.scores(method, layers, queries, check))
     found: Scores = {
         "method": method,
         "layers": list(layers),
         "queries": list(queries),
-        "values": pack(study.scores(method, layers, queries, check)),
+        "values": values,
     }
     if study.splits_words:
         found["words"] = pack(study.scores(method, layers, queries, check, words=True))
+    elif study.reading.tokens.word_ids is not None:
+        found["words"] = values  # every word is one token
     return found
 
 
@@ -160,73 +178,133 @@ def heads_of(
     found: HeadScores = {"method": method, "layers": list(layers), "query": query, "values": values}
     if study.splits_words:
         found["words"] = pack(study.head_scores(method, layers, query, check, words=True))
+    elif study.reading.tokens.word_ids is not None:
+        found["words"] = values
     return found
 
 
 def first_key(
-    values: FloatArray, tokens: Sequence[str], preferred: Sequence[int], query: int
+    values: FloatArray, tokens: Sequence[str], of: Tokens | Attribution, query: int
 ) -> int:
     """The token that is traced at first: the highest-scored one that is a word of the input."""
-    others = [at for at in preferred if at != query]
-    words = [at for at in others if any(letter.isalnum() for letter in tokens[at])]
-    choice = words or others or list(range(len(values)))
+    others = [at for at in not_special(of, len(tokens)) if at != query]
+    source = [at for at in others if of.segments is None or of.segments[at] != "target"]
+    words = [at for at in source if any(letter.isalnum() for letter in tokens[at])]
+    choice = words or source or others or list(range(len(values)))
     return max(choice, key=lambda at: float(values[at]))
+
+
+def describe_methods(names: Iterable[str]) -> list[MethodDescription]:
+    """What the page must know about the methods it shows, in their order."""
+    known = [(name, method_info(name)) for name in names]
+    return [
+        {
+            "name": name,
+            "title": info.title,
+            "label": info.label,
+            "slot": info.slot,
+            "reaches_input": info.reaches_input,
+            "traced": info.traced,
+        }
+        for name, info in known
+    ]
 
 
 def attribution_view(of: Attribution) -> View:
     """What an attribution alone can show: its own method, no routes and no attention."""
+    from attnflow.models.heads import CAUSAL
+
     if of.scores.size > MOST_SCORES:
         at = of.queries.index(of.query)
         of = replace(of, scores=of.scores[..., at : at + 1, :], queries=(of.query,))
-    fused = of.scores if of.scores.ndim == 3 else of.scores.mean(1)
     layers, queries = list(of.layers), list(of.queries)
+    single, fused = of.scores.ndim == 4, of.scores if of.scores.ndim == 3 else of.scores.mean(1)
     row = fused[layers.index(of.layer), queries.index(of.query)]
-    ordinary = [at for at in range(len(of.tokens)) if of.word_ids and of.word_ids[at] is not None]
-    single: list[HeadScores] = [
-        {
-            "method": of.method,
-            "layers": layers,
-            "query": query,
-            "values": pack(of.scores[:, :, at]),
-        }
-        for at, query in enumerate(queries if of.scores.ndim == 4 else [])
-    ]
+    head = str(of.statistics.get("model", {}).get("head", ""))
+    correction = of.options.get("correction")
     return {
         "text": of.text,
         "target": of.options.get("target"),
         "model": model_name(of.model),
-        "head": str(of.statistics.get("model", {}).get("head", "")),
+        "head": head,
+        "methods": describe_methods([of.method]),
+        "rule": RULE,
+        "causal": head == CAUSAL.name or correction is not None,  # others are never corrected
+        "ratio": correction == "uniform",
+        "ordinary": not_special(of, len(of.tokens)),
+        "blankable": [],
         **_named(of.tokens, of),
         "grid": _grid(of.grid),
         "image": None,
         "columns": ["input", *(f"L{layer}" for layer in range(1, max(layers) + 1))],
         "ends": list(range(1, max(layers) + 1)),
-        "heads": of.scores.shape[1] if of.scores.ndim == 4 else 0,
+        "heads": of.scores.shape[1] if single else 0,
         "layer": of.layer,
         "query": of.query,
-        "key": first_key(row, of.tokens, ordinary, of.query),
+        "key": first_key(row, of.tokens, of, of.query),
         "options": {name: of.options.get(name) for name in SHOWN_OPTIONS},
         "said": said(of.prediction),
         "said_at": None if of.prediction is None else of.prediction.position,
         "replacement": None,
-        "scores": [
-            {"method": of.method, "layers": layers, "queries": queries, "values": pack(fused)}
-        ],
-        "head_scores": single,
+        "scores": [_scores_alone(of, fused)],
+        "head_scores": [_heads_alone(of, at) for at in range(len(queries))] if single else [],
         "edges": None,
         "traces": [],
         "blanked": [],
     }
 
 
+def _scores_alone(of: Attribution, fused: FloatArray) -> Scores:
+    found: Scores = {
+        "method": of.method,
+        "layers": list(of.layers),
+        "queries": list(of.queries),
+        "values": pack(fused),
+    }
+    if of.word_ids is not None:
+        found["words"] = pack(_word_scores(of, fused))
+    return found
+
+
+def _heads_alone(of: Attribution, at: int) -> HeadScores:
+    values = of.scores[:, :, at]
+    found: HeadScores = {
+        "method": of.method,
+        "layers": list(of.layers),
+        "query": of.queries[at],
+        "values": pack(values),
+    }
+    if of.word_ids is not None:
+        found["words"] = pack(_word_scores(of, values))
+    return found
+
+
+def _word_scores(of: Attribution, values: FloatArray) -> FloatArray:
+    """Values ``[…, key]`` with words for keys: sums over tokens, means where they are ratios."""
+    groups = word_groups(of.word_ids or ())
+    sums: FloatArray = np.add.reduceat(values, [group[0] for group in groups], axis=-1)
+    ratio = of.options.get("correction") == "uniform"
+    return sums / [len(group) for group in groups] if ratio else sums
+
+
 def _named(names: Sequence[str], of: Tokens | Attribution) -> Named:
     return {
         "tokens": list(names),
         "labels": [printable(name) for name in names],
-        "words": None
-        if of.word_ids is None
-        else {"of": list(of.word_ids), "texts": [printable(text) for text in of.word_texts]},
+        "words": None if of.word_ids is None else _words(names, of.word_ids, of.word_texts),
         "segments": None if of.segments is None else list(of.segments),
+    }
+
+
+def _words(names: Sequence[str], ids: Sequence[int | None], texts: Sequence[str]) -> Words:
+    groups = word_groups(ids)
+    words = [ids[group[0]] for group in groups]
+    return {
+        "groups": [list(group) for group in groups],
+        "labels": [
+            printable(names[group[0]] if word is None else texts[word])
+            for group, word in zip(groups, words, strict=True)
+        ],
     }
 
 

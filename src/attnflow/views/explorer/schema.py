@@ -12,7 +12,7 @@ from typing import Any, NotRequired
 import numpy as np
 from typing_extensions import TypedDict
 
-FORMAT = "attnflow-view/1"
+FORMAT = "attnflow-view/2"
 
 
 class Array(TypedDict):
@@ -60,7 +60,7 @@ class Trace(TypedDict):
 class Scores(TypedDict):
     """``values`` are ``[layer, query, key]`` for these layers and queries.
 
-    ``words`` are the same with words for keys, where a word has several tokens.
+    ``words`` are the same with words for keys; they are there wherever the view has ``words``.
     """
 
     method: str
@@ -88,10 +88,10 @@ class Blanked(TypedDict):
 
 
 class Words(TypedDict):
-    """For each token its word's index, or null for special tokens; and the words."""
+    """The tokens of each word, in order, and the words' names; a special token is alone."""
 
-    of: list[int | None]
-    texts: list[str]
+    groups: list[list[int]]
+    labels: list[str]
 
 
 class Grid(TypedDict):
@@ -112,6 +112,29 @@ class Edges(TypedDict):
     kept: int
 
 
+class MethodDescription(TypedDict):
+    """A method that can be shown.
+
+    ``title`` is its name as a heading and ``label`` a short one. ``slot`` picks its colour.
+    ``reaches_input`` is false where scores are those of the layer below instead of input tokens.
+    ``traced`` says whether the graph can show how its scores came about.
+    """
+
+    name: str
+    title: str
+    label: str
+    slot: int
+    reaches_input: bool
+    traced: bool
+
+
+class Rule(TypedDict):
+    """What the edges of the graph are made of."""
+
+    name: str
+    title: str
+
+
 class Named(TypedDict):
     """Tokens; ``labels`` are the tokens without characters that break a layout."""
 
@@ -125,13 +148,22 @@ class View(Named):
     """One input and what the methods say of it.
 
     ``columns`` name the steps, the input first; ``ends`` is the step at which each layer ends;
-    ``key`` is the token that is traced at first.
+    ``key`` is the token that is traced at first. ``methods`` are those that can be shown, in order;
+    a long input may leave out scores of some. ``blankable`` are the positions that can be blanked.
+    ``ordinary`` are the positions of tokens that are not special: of these, all but the one asked
+    about set the top of the colour scale. ``ratio`` says whether scores are ratios to chance.
     """
 
     text: str
     target: str | None
     model: str
     head: str
+    methods: list[MethodDescription]
+    rule: Rule
+    causal: bool
+    ratio: bool
+    ordinary: list[int]
+    blankable: list[int]
     grid: Grid | None
     image: str | None
     columns: list[str]

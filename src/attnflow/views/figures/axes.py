@@ -11,6 +11,8 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
 from attnflow.views.labels import clip
+from attnflow.views.methods import method_info
+from attnflow.views.scaling import ordinary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,12 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 ROUND = (1, 2, 5, 10, 20, 50, 100)
-TITLES = {"raw": "Raw attention", "rollout": "Attention rollout", "flow": "Attention flow"}
 
 
 def title_of(attribution: Attribution) -> str:
     """The method's name as a title."""
-    return TITLES.get(attribution.method, attribution.method)
+    return method_info(attribution.method).title
 
 
 def label(token: str) -> str:
@@ -140,11 +141,9 @@ def relative(values: FloatArray, outshine: Sequence[int]) -> FloatArray:
 
 
 def outshining(attribution: Attribution) -> list[int]:
-    """The position asked about, which the residual favours, and special tokens, which are sinks."""
-    special = attribution.word_ids or ()
-    return [at for at, word in enumerate(special) if word is None and at != attribution.query] + [
-        attribution.query
-    ]
+    """The positions that set no scale: the one asked about, and special tokens."""
+    others = set(ordinary(attribution))
+    return [at for at in range(len(attribution.tokens)) if at not in others]
 
 
 def values_of(mesh: AxesImage | QuadMesh) -> FloatArray:

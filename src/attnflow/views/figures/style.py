@@ -1,16 +1,16 @@
 """Colours, and how large things are: one look for all kinds of figures.
 
-The colours of methods are from the Okabe–Ito palette, and the ramp changes evenly in lightness:
-both can be told apart with any kind of colour vision, and in grey print.
+The colours of methods are those of `attnflow.views.palette`, and the ramp changes evenly in
+lightness: both can be told apart with any kind of colour vision, and in grey print.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError
+from attnflow.views.palette import colour_of
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -28,8 +28,8 @@ class Theme:
         muted: What matters less: ticks, notes.
         rule: Lines and nodes that only give order.
         cut: The bottleneck.
-        methods: The colour of each method.
         ramp: From nothing (the background) to the largest value.
+        dark: Whether the paper is dark, on which methods have other colours.
     """
 
     paper: str
@@ -37,12 +37,12 @@ class Theme:
     muted: str
     rule: str
     cut: str
-    methods: Mapping[str, str]
     ramp: tuple[str, ...]
+    dark: bool = False
 
     def method(self, name: str) -> str:
-        """The colour of a method; ink for those without one of their own."""
-        return self.methods.get(name, self.ink)
+        """The colour of a method; ink for what is of none."""
+        return colour_of(name, dark=self.dark) if name else self.ink
 
     @property
     def cmap(self) -> Colormap:
@@ -59,7 +59,6 @@ THEMES = {
         muted="#5b6570",
         rule="#c9d0d6",
         cut="#111111",
-        methods={"raw": "#009e73", "rollout": "#0072b2", "flow": "#d55e00"},
         ramp=("#ffffff", "#d3e4f1", "#8bbcdc", "#3c86bd", "#0f4f97", "#071f47"),
     ),
     "dark": Theme(
@@ -68,8 +67,8 @@ THEMES = {
         muted="#9aa4ae",
         rule="#3a424b",
         cut="#ffffff",
-        methods={"raw": "#2fbf96", "rollout": "#56b4e9", "flow": "#f28e3c"},
         ramp=("#14171c", "#16385c", "#1f6a99", "#43a2b4", "#9dd6a6", "#f6f7c5"),
+        dark=True,
     ),
 }
 

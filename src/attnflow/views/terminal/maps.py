@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution, FloatArray
+from attnflow.views.scaling import ordinary
 from attnflow.views.terminal import label, paint
 
 LABEL = 18
@@ -104,8 +105,7 @@ def _map(
     table.add_row("", *(Text(item.method, paint.ink(item.method)) for item in attributions))
     table.add_row("", *(Text(axis, style="dim") for _ in attributions))
     drawn = [
-        paint.levels(each, paint.ordinary(item))
-        for item, each in zip(attributions, values, strict=True)
+        paint.levels(each, ordinary(item)) for item, each in zip(attributions, values, strict=True)
     ]
     for at, token in enumerate(attributions[0].tokens):
         name = Text(label(token, LABEL), Style(bold=at == attributions[0].query))

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnflow.records import Attribution, FloatArray
+from attnflow.records import FloatArray
+from attnflow.views.palette import colour_of
 from attnflow.views.terminal.background import background
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.style import Style
 
-COLOURS = {"raw": (0, 158, 115), "rollout": (30, 125, 200), "flow": (222, 100, 10)}
-FALLBACK = (150, 110, 190)
 LOWEST = {  # where the colours start, near the terminal's background
     "dark": (44, 48, 54),
     "light": (226, 229, 233),
@@ -28,16 +27,6 @@ UNSEEN = 0.2  # lower than this, a token keeps the terminal's own background
 def plain(console: Console) -> bool:
     """Whether there are no colours: NO_COLOR, a pipe, a dumb terminal."""
     return console.no_color or console.color_system is None
-
-
-def ordinary(attribution: Attribution) -> list[int]:
-    """Tokens but the one asked about and special ones, which outshine all others.
-
-    All tokens where fewer than two would be left.
-    """
-    special = attribution.word_ids or [0] * len(attribution.tokens)
-    places = [at for at, word in enumerate(special) if word is not None and at != attribution.query]
-    return places if len(places) > 1 else list(range(len(attribution.tokens)))
 
 
 def levels(values: FloatArray, places: list[int]) -> FloatArray:
@@ -56,10 +45,15 @@ def style(level: float, method: str) -> Style:
 
     if level < UNSEEN:
         return Style()
-    low, high = LOWEST[background()], COLOURS.get(method, FALLBACK)
+    low, high = LOWEST[background()], _colour(method)
     mixed = [round(a + (b - a) * level) for a, b in zip(low, high, strict=True)]
     letters = Color.from_rgb(0, 0, 0) if _bright(mixed) else Color.from_rgb(255, 255, 255)
     return Style(color=letters, bgcolor=Color.from_rgb(*mixed), bold=level > 0.8)
+
+
+def _colour(method: str) -> tuple[int, ...]:
+    """The colour of a method on this terminal."""
+    return tuple(bytes.fromhex(colour_of(method, dark=background() == "dark")[1:]))
 
 
 def _bright(colour: list[int]) -> bool:
@@ -73,7 +67,7 @@ def ink(method: str) -> Style:
     from rich.color import Color
     from rich.style import Style
 
-    return Style(color=Color.from_rgb(*COLOURS.get(method, FALLBACK)), bold=True)
+    return Style(color=Color.from_rgb(*_colour(method)), bold=True)
 
 
 def block(level: float) -> str:

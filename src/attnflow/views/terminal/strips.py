@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution
+from attnflow.views.scaling import ordinary
 from attnflow.views.terminal import label, paint
 from attnflow.views.terminal.wrapping import wrapped
 
@@ -32,7 +33,7 @@ def strips(attributions: Sequence[Attribution], console: Console) -> Group:
 
 def strip(attribution: Attribution, console: Console, width: int) -> Text:
     """All tokens with their levels, wrapped to the width between tokens."""
-    levels = paint.levels(attribution.values, paint.ordinary(attribution))
+    levels = paint.levels(attribution.values, ordinary(attribution))
     chips = [
         _chip(token, float(level), attribution.method, colours=not paint.plain(console))
         for token, level in zip(attribution.tokens, levels, strict=True)

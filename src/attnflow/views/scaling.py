@@ -1,0 +1,50 @@
+"""Which tokens set a scale of colours.
+
+Special tokens are attention sinks, and the residual connection favours the position asked about:
+both would leave all other tokens pale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+_INPUT_SEGMENTS = (None, "source", "target", "patch")  # not class, distillation or register tokens
+
+
+class Tokenized(Protocol):
+    """What has tokens, some of them special: an `Attribution`, or the input of a model."""
+
+    @property
+    def word_ids(self) -> Sequence[int | None] | None:
+        """For each token its word, ``None`` for special tokens."""
+
+    @property
+    def segments(self) -> Sequence[str] | None:
+        """For each token what it is part of."""
+
+
+class Asked(Tokenized, Protocol):
+    """What also has a position asked about: an `Attribution`."""
+
+    @property
+    def tokens(self) -> Sequence[str]:
+        """The tokens themselves."""
+
+    @property
+    def query(self) -> int:
+        """The position asked about."""
+
+
+def not_special(of: Tokenized, size: int) -> list[int]:
+    """The positions of tokens that are part of the input itself."""
+    words = of.word_ids or [0] * size
+    segments: Sequence[str | None] = of.segments or [None] * size
+    return [at for at in range(size) if words[at] is not None and segments[at] in _INPUT_SEGMENTS]
+
+
+def ordinary(of: Asked) -> list[int]:
+    """Positions but special tokens and the position asked about; all if fewer than two are left."""
+    size = len(of.tokens)
+    places = [at for at in not_special(of, size) if at != of.query]
+    return places if len(places) > 1 else list(range(size))
