@@ -8,11 +8,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from attnflow.version import VERSION
+
 if TYPE_CHECKING:
     from attnflow.aggregation import AGGREGATORS, Aggregator, Scores
     from attnflow.api.arrays import flow, raw, rollout
     from attnflow.api.explain import explain
-    from attnflow.api.explore import Exploration, explore
+    from attnflow.api.explore import explore
     from attnflow.api.routes import routes
     from attnflow.api.trace import trace
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
     from attnflow.evaluation.gradients import gradients
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
+    from attnflow.views.explorer.exploration import Exploration
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _MODULES = {
     "AGGREGATORS": "attnflow.aggregation",
@@ -30,7 +33,7 @@ _MODULES = {
     "Attribution": "attnflow.records",
     "EDGE_RULES": "attnflow.edges",
     "EdgeRule": "attnflow.edges",
-    "Exploration": "attnflow.api.explore",
+    "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
     "Needs": "attnflow.edges",
     "Scores": "attnflow.aggregation",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from attnflow.errors import InputError
@@ -78,11 +80,19 @@ class Registry(Generic[T]):
 
 
 def load_plugin(module: str) -> None:
-    """Import a module of the user's, which registers what it has."""
+    """Import a module of the user's, or a file such as ``my_rules.py``, which registers members.
+
+    Modules are found in the current folder, too.
+    """
+    path = Path(module)
+    folder, name = (path.parent, path.stem) if path.suffix == ".py" else (Path(), module)
+    sys.path.insert(0, str(folder.absolute()))
     try:
-        importlib.import_module(module)
+        importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
+        if error.name is None or not name.startswith(error.name):
             raise  # the module exists, and something that it needs does not
-        msg = f"plugin {module!r} can't be found; name a module on Python's path, such as my_rules"
+        msg = f"plugin {module!r} can't be found; name a module or a file, such as my_rules.py"
         raise InputError(msg) from error
+    finally:
+        sys.path.remove(str(folder.absolute()))

@@ -2,57 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnflow.pipeline.session import Choices, study
-from attnflow.records import Attribution
-from attnflow.views.explorer.document import ALONE, attribution_view, document, view_of
+from attnflow.pipeline.config import ExplainConfig, Query
+from attnflow.pipeline.sessions import open_sessions
+from attnflow.views.explorer.exploration import Exploration, explore_sessions
 from attnflow.views.explorer.images import picture
-from attnflow.views.explorer.render import framed, render, save
-from attnflow.views.explorer.schema import Document
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import Query
     from attnflow.models.loading import Source
 
 
-@dataclass(frozen=True, eq=False)
-class Exploration:
-    """An interactive view: it shows itself in notebooks, and `save` writes it as one HTML file.
-
-    Attributes:
-        document: The data that the page shows; plain JSON, see `attnflow.views.explorer.schema`.
-    """
-
-    document: Document
-
-    @property
-    def html(self) -> str:
-        """The whole page as text: self-contained, works from disk and offline."""
-        return render(self.document, self._title)
-
-    @property
-    def _title(self) -> str:
-        text = " ".join(self.document["views"][0]["text"].split())
-        return f"{text[:60]} · attnflow"
-
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the page as one HTML file."""
-        return save(self.document, path, self._title, overwrite=overwrite)
-
-    def _repr_html_(self) -> str:
-        return framed(self.html)
-
-
-def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywhere
+def explore(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: Any,
     model: Source = None,
     *,
     compare: Any = None,
     method: str = "flow",
-    layer: int = -1,
+    edges: str = "attention",
+    layer: int | None = None,
     query: Query = None,
     words: bool = False,
     residual: float | None = None,
@@ -65,12 +33,13 @@ def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywh
 
     Args:
         text: A text; for vision models an image (a path, a PIL image or an array).
-        model: As for `attnflow.explain`; so are ``query``, ``residual``, ``discard``,
+        model: As for `attnflow.explain`; so are ``edges``, ``query``, ``residual``, ``discard``,
             ``correction``, ``target`` and ``truncate``.
         compare: A second text to show beside the first.
         method: The method that is shown first.
+        edges: What the edges of the graph are made of.
         layer: The layer that is shown first.
-        query: The position asked about at first.
+        query: The position that is explained first.
         words: Show words at first instead of tokens.
         residual: The share of the identity.
         discard: The ratio of smallest attention weights set to zero.
@@ -83,21 +52,21 @@ def explore(  # noqa: PLR0913 - one keyword an option, the same words as everywh
         >>> view = attnflow.explore("the keys to the cabinet")  # doctest: +SKIP
         >>> view.save("keys.html")  # doctest: +SKIP
     """
-    choices = Choices(residual, discard, correction)
-    plan = replace(choices.plan(method), layer=layer)  # checks options before a model is loaded
+    config = ExplainConfig(
+        method=method,
+        edges=edges,
+        layer=layer,
+        query=query,
+        words=words,
+        residual=residual,
+        discard=discard,
+        correction=correction,
+        truncate=truncate,
+    )
     from attnflow.models.loading import load_model
 
     adapter = load_model(model)
-    views = []
-    for item in [text] if compare is None else [text, compare]:
-        found = study(item, adapter, query=query, target=target, truncate=truncate, choices=choices)
-        image = picture(item) if found.reading.tokens.grid is not None else None
-        view = view_of(found, ALONE, image=image)
-        view["layer"] = plan.layer_in(found.depth)
-        views.append(view)
-    return Exploration(document(views, method, words=words))
-
-
-def exploration_of(attribution: Attribution) -> Exploration:
-    """What an attribution alone can show: its own method at its layers and positions."""
-    return Exploration(document([attribution_view(attribution)], attribution.method))
+    items = [text] if compare is None else [text, compare]
+    found = dict(open_sessions(items, adapter, config, targets=target, all_heads=True))
+    images = [picture(item) if adapter.kind == "image" else None for item in items]
+    return explore_sessions([found[place] for place in range(len(items))], images)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli import options, running
 from attnflow.cli.inputs import read_text
 
 if TYPE_CHECKING:
     from attnflow.records import Attribution
 
 
-def compare(  # noqa: PLR0913 - one argument an option
+def compare(  # noqa: PLR0913 - one argument per option
     text: options.OneText = None,
     *,
     file: options.File = None,
@@ -24,27 +24,33 @@ def compare(  # noqa: PLR0913 - one argument an option
     target: options.Target = None,
     truncate: options.Truncate = False,
     method: options.Methods = None,
+    edges: options.Edges = "attention",
     query: options.Query = None,
     residual: options.Residual = None,
     correction: options.Correction = "auto",
     words: options.Words = False,
     as_json: options.Json = False,
+    plugin: options.Plugins = None,
 ) -> None:
     """Compare methods: their rank agreement in each layer, and what they see there.
 
     Example: attnflow compare "the keys to the cabinet"
     """
-    from attnflow.cli.explain import explained
+    from attnflow.pipeline.config import ExplainConfig
 
     chosen = read_text(text, file)
-    asked = {
-        "query": options.query_of(query),
-        "residual": residual,
-        "correction": options.correction_of(correction),
-        "target": target,
-        "truncate": truncate,
-    }
-    results = explained([chosen], model, method, asked, words=words)[0]
+    config = ExplainConfig(
+        edges=edges,
+        layers="all",
+        query=options.query_of(query),
+        residual=residual,
+        correction=options.correction_of(correction),
+        words=words,
+        truncate=truncate,
+    )
+    methods = options.methods_of(method)
+    session = running.one_session(chosen, model, config, target=target)
+    results = running.attributions(session, methods)
     table = agreements(results)
     if as_json:
         typer.echo(json.dumps(_data(results, table), ensure_ascii=False))

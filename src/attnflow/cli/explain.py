@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli import options, running
 from attnflow.cli.inputs import read_texts
-from attnflow.cli.waiting import busy
 from attnflow.errors import InputError
 from attnflow.io.files import check_target
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
-
-MANY = 20  # so many texts get a progress bar
 
 Save = Annotated[
     Path | None,
@@ -50,7 +46,7 @@ Top = Annotated[
 ]
 
 
-def explain(  # noqa: PLR0913 - one argument an option
+def explain(  # noqa: PLR0913 - one argument per option
     texts: options.Texts = None,
     *,
     file: options.File = None,
@@ -58,7 +54,9 @@ def explain(  # noqa: PLR0913 - one argument an option
     target: options.Target = None,
     truncate: options.Truncate = False,
     method: options.Methods = None,
-    layer: options.Layer = -1,
+    edges: options.Edges = "attention",
+    layer: options.Layer = None,
+    layers: options.Layers = None,
     query: options.Query = None,
     heads: options.Heads = "mean",
     residual: options.Residual = None,
@@ -69,30 +67,44 @@ def explain(  # noqa: PLR0913 - one argument an option
     save: Save = None,
     html: Html = None,
     force: options.Force = False,
+    plugin: options.Plugins = None,
 ) -> None:
     """Show which tokens the model's output came from.
 
     Example: attnflow explain "the keys to the cabinet"
     """
+    from attnflow.pipeline.config import ExplainConfig
+
     chosen = read_texts(texts, file)
     _check_targets(save, html, force=force)
     if html is not None:
         _check_page(chosen, heads)
-    asked = {
-        "layer": layer,
-        "query": options.query_of(query),
-        "heads": options.heads_of(heads),
-        "residual": residual,
-        "correction": options.correction_of(correction),
-        "target": target,
-        "truncate": truncate,
-    }
-    results = explained(chosen, model, method, asked, words=words)
+    methods = options.methods_of(method)
+    config = ExplainConfig(
+        method=methods[0] if method else ExplainConfig.method,
+        edges=edges,
+        layer=layer,
+        layers=options.layers_of(layers),
+        query=options.query_of(query),
+        heads=options.heads_of(heads),
+        residual=residual,
+        correction=options.correction_of(correction),
+        words=words,
+        truncate=truncate,
+    )
+    found: dict[int, list[Attribution]] = {}
+    kept: dict[int, Session] = {}
+    for place, session in running.sessions(
+        chosen, model, config, target=target, all_heads=html is not None
+    ):
+        found[place] = running.attributions(session, methods)
+        if html is not None:
+            kept[place] = session
+    results = [found[place] for place in range(len(chosen))]
     if save is not None:
         _save([item for one in results for item in one], save)
     if html is not None:
-        first = str(method[0]) if method else "flow"
-        _save_page(chosen, model, {**asked, "method": first, "words": words}, html)
+        _save_page([kept[place] for place in range(len(chosen))], html)
     if as_json:
         for one in results:
             typer.echo(json.dumps(as_data(one), ensure_ascii=False))
@@ -104,29 +116,6 @@ def explain(  # noqa: PLR0913 - one argument an option
         if at:
             console.print()
         show(one, console, top)
-
-
-def explained(
-    texts: list[str],
-    model: str | None,
-    methods: Sequence[str] | None,
-    asked: dict[str, Any],
-    *,
-    words: bool,
-) -> list[list[Attribution]]:
-    """For each text its attributions, one a method."""
-    import attnflow
-    from attnflow.api.explain import attribute
-    from attnflow.pipeline.config import Plan
-
-    given = {"truncate": asked["truncate"], "target": asked["target"]}
-    question = {name: value for name, value in asked.items() if name not in given}
-    plans = [Plan(str(name), words=words, **question) for name in methods or options.Method]
-    with busy("loading the model"):
-        loaded = attnflow.load_model(model)
-    progress = sys.stderr.isatty() and len(texts) >= MANY
-    with nullcontext() if progress else busy("explaining"):
-        return attribute(texts, loaded, plans, given, progress=progress)
 
 
 def show(attributions: Sequence[Attribution], console: Console, top: int) -> None:
@@ -185,12 +174,12 @@ def _check_page(texts: Sequence[str], heads: str) -> None:
         raise InputError(msg)
 
 
-def _save_page(texts: Sequence[str], model: str | None, asked: dict[str, Any], file: Path) -> None:
-    import attnflow
+def _save_page(sessions: Sequence[Session], file: Path) -> None:
+    from attnflow.views.explorer.exploration import explore_sessions
+    from attnflow.views.explorer.images import picture
 
-    first, *second = texts
-    options = {name: value for name, value in asked.items() if name != "heads"}
-    view = attnflow.explore(first, model, compare=second[0] if second else None, **options)
+    images = [picture(s.tokens.text) if s.tokens.grid is not None else None for s in sessions]
+    view = explore_sessions(sessions, images)
     view.save(file, overwrite=True)  # which was checked before any work
     typer.echo(f"saved the interactive view to {file}", err=True)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli import options, running
 from attnflow.cli.inputs import read_text
 from attnflow.errors import InputError
 
 if TYPE_CHECKING:
-    from attnflow.api.trace import FlowTrace
-    from attnflow.records import Attribution
+    from attnflow.pipeline.session import Session
+    from attnflow.records import Attribution, FlowTrace
 
 _LOOK = "Look"
 
@@ -101,7 +101,7 @@ Dpi = Annotated[
 ]
 
 
-def figure(  # noqa: PLR0913 - one argument an option
+def figure(  # noqa: PLR0913 - one argument per option
     kind: Annotated[
         Kind,
         typer.Argument(
@@ -116,7 +116,8 @@ def figure(  # noqa: PLR0913 - one argument an option
     target: options.Target = None,
     truncate: options.Truncate = False,
     method: options.Methods = None,
-    layer: options.Layer = -1,
+    edges: options.Edges = "attention",
+    layer: options.Layer = None,
     query: options.Query = None,
     residual: options.Residual = None,
     correction: options.Correction = "auto",
@@ -130,14 +131,16 @@ def figure(  # noqa: PLR0913 - one argument an option
     theme: Theme = options.Theme.LIGHT,
     dpi: Dpi = 200,
     force: options.Force = False,
+    plugin: options.Plugins = None,
 ) -> None:
-    """Draw a figure fit for print: one panel a method.
+    """Draw a figure fit for print: one panel per method.
 
     graph: layers, tokens and edges between them. heatmap: layers × tokens. heads: the heads of a
     layer × tokens. pronouns: layers × a few tokens. image: patches over the picture.
 
     Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
     """
+    from attnflow.pipeline.config import ExplainConfig
     from attnflow.views.figures import figure as compose
     from attnflow.views.figures import save
     from attnflow.views.figures.files import check_file
@@ -150,18 +153,25 @@ def figure(  # noqa: PLR0913 - one argument an option
     given = {"threshold": threshold, "to": to, "candidate": candidate, "pronoun": pronoun}
     _check(kind, {**given, "values": values, "relative": relative}, words=words)
     look = _look(threshold=threshold, candidates=candidate, values=values, relative=relative)
-    asked = {
-        "layer": layer,
-        "query": options.query_of(query),
-        "residual": residual,
-        "correction": options.correction_of(correction),
-        "target": target,
-        "truncate": truncate,
-        "heads": "each" if kind is Kind.HEADS else "mean",
-    }
-    results = _results(kind, chosen, model, method, asked, words=words)
+    place = options.query_of(query)
+    config = ExplainConfig(
+        edges=edges,
+        layer=layer,
+        layers=None if kind in ONE_LAYER else "all",
+        query="all" if kind is Kind.GRAPH else place,
+        heads="each" if kind is Kind.HEADS else "mean",
+        residual=residual,
+        correction=options.correction_of(correction),
+        words=words,
+        truncate=truncate,
+    )
+    methods = options.methods_of(method)
+    session = running.one_session(chosen, model, config, target=target)
+    results = running.attributions(session, methods)
+    if kind is Kind.GRAPH and place is not None:
+        results = [item.at(query=place) for item in results]
     if to is not None:
-        look["trace"] = _trace(chosen, model, asked, to)
+        look["trace"] = _trace(session, to, place)
     if kind is Kind.PRONOUNS:
         look["probabilities"] = _probabilities(results[0], pronoun)
     made = compose(str(kind), *results, theme=str(theme), **look)
@@ -169,6 +179,7 @@ def figure(  # noqa: PLR0913 - one argument an option
     typer.echo(f"saved {output}", err=True)
 
 
+ONE_LAYER = (Kind.HEADS, Kind.IMAGE)
 FOR = {  # the options that not every kind has
     "threshold": (Kind.GRAPH,),
     "to": (Kind.GRAPH,),
@@ -203,32 +214,12 @@ def _look(**given: Any) -> dict[str, Any]:
     }
 
 
-def _results(
-    kind: Kind,
-    text: str,
-    model: str | None,
-    method: list[options.Method] | None,
-    asked: dict[str, Any],
-    *,
-    words: bool,
-) -> list[Attribution]:
-    from attnflow.cli.explain import explained
-
-    if kind is not Kind.GRAPH:
-        return explained([text], model, method, asked, words=words)[0]
-    whole = explained([text], model, method, {**asked, "query": "all"}, words=words)[0]
-    return whole if asked["query"] is None else [item.at(query=asked["query"]) for item in whole]
-
-
-def _trace(text: str, model: str | None, asked: dict[str, Any], to: str) -> FlowTrace:
-    import attnflow
-
-    residual = 0.5 if asked["residual"] is None else asked["residual"]
-    rest = {name: asked[name] for name in ("layer", "query", "target", "truncate")}
-    correction = None if asked["correction"] == "auto" else asked["correction"]
-    place = options.number_or_text(to)
-    found = attnflow.routes(text, model, to=place, residual=residual, correction=correction, **rest)
-    return found.trace
+def _trace(session: Session, to: str, query: int | str | None) -> FlowTrace:
+    """The routes from the position that is explained to a token."""
+    tokens, config = session.tokens, session.config
+    key = tokens.position(options.number_or_text(to), name="to")
+    source = session.query if query is None else tokens.position(query)
+    return session.trace(config.method, config.resolve_layers(session.depth)[1], source, key)
 
 
 def _probabilities(of: Attribution, pronouns: list[str] | None) -> dict[str, float] | None:

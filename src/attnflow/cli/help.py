@@ -23,12 +23,31 @@ def write_options(command: Any, context: Any, formatter: Any) -> None:
         if record is not None:
             usual = ARGUMENTS if parameter.param_type_name == "argument" else OPTIONS
             panel = getattr(parameter, "rich_help_panel", None) or usual
-            groups.setdefault(panel, []).append(_tidy(*record))
+            name, about = _tidy(*record)
+            groups.setdefault(panel, []).append((name, _with_names(about)))
     groups[OPTIONS] = groups.pop(OPTIONS, [])
     for name, records in groups.items():
         if records:
             with formatter.section(name):
                 formatter.write_dl(records)
+
+
+def _with_names(about: str) -> str:
+    """The help of an option with the members of the families that it chooses from."""
+    if "{methods}" in about:
+        from attnflow.aggregation import AGGREGATORS
+
+        about = about.replace("{methods}", _listed(list(AGGREGATORS)))
+    if "{edges}" in about:
+        from attnflow.edges import EDGE_RULES
+
+        about = about.replace("{edges}", _listed(list(EDGE_RULES)))
+    return about
+
+
+def _listed(names: list[str]) -> str:
+    """Names as a sentence has them: one, two or three."""
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _tidy(name: str, about: str) -> tuple[str, str]:

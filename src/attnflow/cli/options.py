@@ -11,14 +11,6 @@ import typer
 from attnflow.errors import InputError
 
 
-class Method(StrEnum):
-    """The methods by name."""
-
-    RAW = "raw"
-    ROLLOUT = "rollout"
-    FLOW = "flow"
-
-
 class Theme(StrEnum):
     """The looks of a figure."""
 
@@ -52,7 +44,7 @@ File = Annotated[
         "--file",
         "-f",
         metavar="FILE",
-        help="Read texts from a file, one a line.",
+        help="Read texts from a file, one per line.",
         rich_help_panel=_INPUT,
     ),
 ]
@@ -66,24 +58,90 @@ _model = typer.Option(
 )
 Model = Annotated[str | None, _model]
 Models = Annotated[list[str] | None, _model]
+
+
+def _method_names() -> list[str]:
+    from attnflow.aggregation import AGGREGATORS
+
+    return list(AGGREGATORS)
+
+
+def _rule_names() -> list[str]:
+    from attnflow.edges import EDGE_RULES
+
+    return list(EDGE_RULES)
+
+
+def _load_plugins(modules: list[str] | None) -> list[str] | None:
+    from attnflow.registry import load_plugin
+
+    for module in modules or ():
+        load_plugin(module)
+    return modules
+
+
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="MODULE",
+        help="Import a module or file that registers methods or edge rules; repeat for several.",
+        callback=_load_plugins,
+        is_eager=True,
+        rich_help_panel=_INPUT,
+        show_default=False,
+    ),
+]
 Methods = Annotated[
-    list[Method] | None,
+    list[str] | None,
     typer.Option(
         "--method",
         metavar="METHOD",
-        help="raw, rollout or flow; repeat for several.",
+        help="{methods}; repeat for several.",
+        autocompletion=_method_names,
         rich_help_panel=_QUESTION,
-        show_default="all three",
+        show_default="all",
+    ),
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="METHOD",
+        help="The method: {methods}.",
+        autocompletion=_method_names,
+        rich_help_panel=_QUESTION,
+    ),
+]
+Edges = Annotated[
+    str,
+    typer.Option(
+        "--edges",
+        metavar="RULE",
+        help="What the edges are made of: {edges}.",
+        autocompletion=_rule_names,
+        rich_help_panel=_QUESTION,
     ),
 ]
 Layer = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--layer",
         "-l",
         metavar="N",
-        help="1 … L, or negative from the top.",
+        help="The layer to explain: 1 … L, or negative from the top.",
         rich_help_panel=_QUESTION,
+        show_default="the top",
+    ),
+]
+Layers = Annotated[
+    str | None,
+    typer.Option(
+        "--layers",
+        metavar="LAYERS",
+        help="Layers to compute and save: all, or numbers: 1,3,6.",
+        rich_help_panel=_QUESTION,
+        show_default="the layer to explain",
     ),
 ]
 Query = Annotated[
@@ -92,7 +150,7 @@ Query = Annotated[
         "--query",
         "-q",
         metavar="TOKEN",
-        help="The position asked about: a token or its number, from 0.",
+        help="The position to explain: a token or its number, from 0.",
         rich_help_panel=_QUESTION,
         show_default="where the model decides: CLS, the mask, the last token",
     ),
@@ -161,13 +219,31 @@ Words = Annotated[
 Json = Annotated[
     bool,
     typer.Option(
-        "--json", help="Print JSON and nothing else, one line a text.", rich_help_panel=_OUTPUT
+        "--json", help="Print JSON and nothing else, one line per text.", rich_help_panel=_OUTPUT
     ),
 ]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Overwrite files that exist.", rich_help_panel=_OUTPUT),
 ]
+
+
+def methods_of(given: list[str] | None) -> list[str]:
+    """The methods that were named, or all of them."""
+    from attnflow.aggregation import AGGREGATORS
+
+    return [AGGREGATORS[name].name for name in given or AGGREGATORS]
+
+
+def layers_of(given: str | None) -> Any:
+    """``all`` as it is; ``1,3`` as layer numbers."""
+    if given is None or given == "all":
+        return given
+    try:
+        return [int(part) for part in given.split(",")]
+    except ValueError:
+        msg = f"--layers {given!r} is unknown; give all, or numbers such as 1,3,6"
+        raise InputError(msg) from None
 
 
 def heads_of(given: str) -> Any:

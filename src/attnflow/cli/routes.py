@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli import options, running
 from attnflow.cli.inputs import read_text
-from attnflow.cli.waiting import busy
 
 if TYPE_CHECKING:
-    from attnflow.api.routes import Routes
+    from attnflow.records import FlowTrace
 
 To = Annotated[
     str,
@@ -32,7 +31,7 @@ Top = Annotated[
 ]
 
 
-def routes(  # noqa: PLR0913 - one argument an option
+def routes(  # noqa: PLR0913 - one argument per option
     text: options.OneText = None,
     *,
     to: To,
@@ -40,35 +39,37 @@ def routes(  # noqa: PLR0913 - one argument an option
     model: options.Model = None,
     target: options.Target = None,
     truncate: options.Truncate = False,
-    layer: options.Layer = -1,
+    method: options.Method = "flow",
+    edges: options.Edges = "attention",
+    layer: options.Layer = None,
     query: options.Query = None,
     heads: options.MergedHeads = "mean",
     residual: options.FlowResidual = None,
     correction: options.RouteCorrection = "none",
     top: Top = 10,
     as_json: options.Json = False,
+    plugin: options.Plugins = None,
 ) -> None:
     """Show the paths that carry the flow to a token, and its bottleneck.
 
     Example: attnflow routes "the keys to the cabinet" --to keys
     """
-    import attnflow
+    from attnflow.api.routes import trace_to
+    from attnflow.pipeline.config import ExplainConfig
 
     chosen = read_text(text, file)
-    with busy("loading the model"):
-        loaded = attnflow.load_model(model)
-    found = attnflow.routes(
-        chosen,
-        loaded,
-        to=options.number_or_text(to),
+    config = ExplainConfig(
+        method=method,
+        edges=edges,
         layer=layer,
         query=options.query_of(query),
         heads=options.heads_of(heads),
-        residual=0.5 if residual is None else residual,
+        residual=residual,
         correction=options.correction_of(correction),
-        target=target,
         truncate=truncate,
     )
+    session = running.one_session(chosen, model, config, target=target)
+    found = trace_to(session, options.number_or_text(to))
     if as_json:
         typer.echo(json.dumps(as_data(found), ensure_ascii=False))
         return
@@ -79,21 +80,21 @@ def routes(  # noqa: PLR0913 - one argument an option
     show_routes(found, Console(highlight=False), top)
 
 
-def as_data(found: Routes) -> dict[str, Any]:
+def as_data(trace: FlowTrace) -> dict[str, Any]:
     """What ``--json`` prints: every route and every edge of the cut."""
     from dataclasses import asdict
 
-    trace = found.trace
     return {
-        "text": found.text,
-        "model": found.model,
-        "prediction": asdict(found.prediction) if found.prediction else None,
-        "tokens": list(found.tokens),
-        "layer": found.layer,
-        "options": dict(found.options),
+        "text": trace.text,
+        "model": trace.model,
+        "prediction": asdict(trace.prediction) if trace.prediction else None,
+        "tokens": list(trace.tokens),
+        "layer": trace.layer,
+        "options": dict(trace.options),
         "query": trace.query,
         "to": trace.key,
-        "flow": trace.value,
+        "method": trace.method,
+        "value": trace.value,
         "gap": trace.gap,
         "routes": [asdict(route) for route in trace.routes],
         "cut": [asdict(edge) for edge in trace.cut],

@@ -59,6 +59,7 @@ def serve(
     workers: Workers = 2,
     max_tokens: Tokens = 512,
     timeout: Seconds = 60,
+    plugin: options.Plugins = None,
 ) -> None:
     """Open the explorer: an interactive view in the browser.
 

@@ -12,10 +12,12 @@ import numpy as np
 from attnflow.aggregation import AGGREGATORS, Scores
 from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
+from attnflow.edges.heads import fuse_heads
 from attnflow.errors import InputError
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import (
     Activations,
+    Array,
     Attribution,
     FloatArray,
     FlowTrace,
@@ -99,9 +101,19 @@ class Session:
         """The activations with their heads fused."""
         if not self.heads:
             return self.activations
-        fuse = self.config.fuse if self.config.heads != "each" else replace_heads(self.config).fuse
+        config = self.config
+        fuse = (replace(config, heads="mean") if config.heads == "each" else config).fuse
         layers = self.activations.attention
         return replace(self.activations, attention=tuple(fuse(each[None])[0] for each in layers))
+
+    @property
+    def maps(self) -> Sequence[Array]:
+        """What the edge rule made of the activations, heads fused: ``[query, key]`` per step."""
+        if self.config.rule.fuses_heads:
+            return self.fused.attention
+        maps = self.config.rule.maps(self.activations)
+        heads = "mean" if self.config.heads == "each" else self.config.heads
+        return [each if each.ndim == 2 else fuse_heads(each, heads) for each in maps]
 
     @cached_property
     def groups(self) -> Groups:
@@ -201,6 +213,7 @@ class Session:
         if config.normalize:
             values = _ratio(values, values.sum(-1, keepdims=True))
         target = {} if tokens.target is None else {"target": tokens.target}
+        model = {**self.adapter.description, "causal": self.causal}
         found = Attribution(
             tokens=tokens.names,
             scores=values if groups is None else _spread(values, groups),
@@ -214,7 +227,10 @@ class Session:
             model=self.adapter.name,
             text=tokens.text,
             prediction=self.prediction,
-            statistics={**scores.statistics, "model": self.adapter.description},
+            statistics={
+                **scores.statistics,
+                "model": {**self.adapter.description, "causal": self.causal},
+            },
             word_ids=tokens.word_ids,
             word_texts=tokens.word_texts,
             segments=tokens.segments,
@@ -289,11 +305,6 @@ class Session:
                 for positions in sets[start : start + size]
             ]
             yield from self.adapter.predict(part, [self.query] * len(part))
-
-
-def replace_heads(config: ExplainConfig) -> ExplainConfig:
-    """The configuration of merged heads where single ones are asked for: their mean."""
-    return replace(config, heads="mean")
 
 
 def _graph_bytes(graph: LayeredGraph) -> int:

@@ -243,7 +243,8 @@ class Attribution:
 
     def _repr_html_(self) -> str:
         """The interactive view, for notebooks."""
-        html: str = import_module("attnflow.api.explore").exploration_of(self)._repr_html_()
+        explorer = import_module("attnflow.views.explorer.exploration")
+        html: str = explorer.exploration_of(self)._repr_html_()
         return html
 
     def to_dict(self) -> dict[str, Any]:

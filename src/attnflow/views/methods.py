@@ -1,11 +1,13 @@
-"""How methods are named and coloured, wherever they are shown.
-
-An interim table: the registry of aggregators is to say this of each of its methods.
-"""
+"""How methods are named and coloured, wherever they are shown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from attnflow.aggregation import AGGREGATORS
+
+_IMPORTANCE = {"blank-out": 3, "gradient": 4, "gradient (norm)": 5, "gradient (integrated)": 6}
+_OTHER_SLOT = 7
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,16 @@ class MethodInfo:
     traced: bool = False
 
 
-_KNOWN = {
-    "raw": MethodInfo("Raw attention", "Raw", 0, reaches_input=False, traced=True),
-    "rollout": MethodInfo("Attention rollout", "Rollout", 1, traced=True),
-    "flow": MethodInfo("Attention flow", "Flow", 2, traced=True),
-    "blank-out": MethodInfo("Blank-out", "Blank-out", 3),
-    "gradient": MethodInfo("Gradient", "Gradient", 4),
-    "gradient (norm)": MethodInfo("Gradient (norm)", "Gradient (norm)", 5),
-    "gradient (integrated)": MethodInfo("Integrated gradient", "Integrated", 6),
-}
-_OTHER_SLOT = 7
-
-
 def method_info(name: str) -> MethodInfo:
-    """How a method is shown; one that nobody knows has its name for a title, and no graph."""
-    return _KNOWN.get(name) or MethodInfo(name, name, _OTHER_SLOT)
+    """How a method is shown: an aggregator, or another kind of importance, which has no graph."""
+    if name not in AGGREGATORS:
+        title = name[:1].upper() + name[1:]
+        return MethodInfo(title, title, _IMPORTANCE.get(name, _OTHER_SLOT))
+    member = AGGREGATORS[name]
+    return MethodInfo(
+        title=member.title,
+        label=name.capitalize(),
+        slot=list(AGGREGATORS).index(name) if member.slot is None else member.slot,
+        reaches_input=member.reaches_input,
+        traced=member.trace is not None,
+    )

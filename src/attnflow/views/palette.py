@@ -38,5 +38,5 @@ def slot_of(method: str) -> int:
 
 def colour_of(method: str, *, dark: bool = False) -> str:
     """The colour of a method, as ``#rrggbb``."""
-    slot = SLOTS[slot_of(method)]
+    slot = SLOTS[slot_of(method) % len(SLOTS)]
     return slot.dark if dark else slot.light

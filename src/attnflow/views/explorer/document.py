@@ -1,78 +1,73 @@
-"""A study, or an attribution alone, as the JSON document that feeds the page."""
+"""A session as the JSON document that feeds the page."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-import attnflow
-from attnflow.aggregation import METHODS
-from attnflow.pipeline.session import Check, Session, go_on
-from attnflow.records import Attribution, FloatArray, PatchGrid
-from attnflow.records.words import word_groups
-from attnflow.views.explorer.blanking import blank, blankable, replacement, said
+from attnflow.aggregation import AGGREGATORS
+from attnflow.pipeline.session import Check, Session
+from attnflow.records import FloatArray
+from attnflow.records.arrays import to_numpy
+from attnflow.version import VERSION
+from attnflow.views.explorer.parts import (
+    describe_method,
+    describe_rule,
+    first_key,
+    model_name,
+    name_tokens,
+    predictions,
+    to_grid,
+)
 from attnflow.views.explorer.schema import (
     FORMAT,
+    Blanked,
     Document,
     Edges,
-    Grid,
     HeadScores,
-    MethodDescription,
-    Named,
-    Rule,
     Scores,
     View,
-    Words,
     pack,
 )
 from attnflow.views.explorer.traces import trace_path
-from attnflow.views.labels import printable
-from attnflow.views.methods import method_info
 from attnflow.views.scaling import not_special
 
-if TYPE_CHECKING:
-    from attnflow.models.adapter import Tokens
-
-DRAWN_EDGES = 40_000  # edges of attention in a document, shared by all positions
-RULE: Rule = {"name": "attention", "title": "Attention"}
-SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
-MOST_SCORES = 500_000  # of an attribution; of a larger one only the position asked about is shown
+DRAWN_EDGES = 40_000  # edges in a document, shared by all positions
 FEWEST_EDGES = 4  # of a position, however many there are
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much of a study goes into its document; the rest is asked of a server, or left out.
+    """How much of a session goes into its document; the rest is computed by a server, or left out.
 
     Attributes:
-        all_queries: Up to this many tokens, every position can be asked about.
-        flow: Up to this many tokens, flow is there from the start.
+        all_queries: Up to this many tokens, every position can be explained.
+        solved: Up to this many tokens, methods that solve every score apart are included.
         pairs: At most this many (layer, token) pairs are traced.
-        heads: At most this many flows of single heads are computed.
+        heads: At most this many scores of single heads are solved apart.
         blanks: Up to this many tokens, each is blanked out.
     """
 
     all_queries: int
-    flow: int
+    solved: int
     pairs: int
     heads: int
     blanks: int
 
 
-SERVED = Extent(all_queries=32, flow=64, pairs=1, heads=0, blanks=0)
-ALONE = Extent(all_queries=40, flow=1024, pairs=400, heads=20_000, blanks=128)
+SERVED = Extent(all_queries=32, solved=64, pairs=1, heads=0, blanks=0)
+ALONE = Extent(all_queries=40, solved=1024, pairs=400, heads=20_000, blanks=128)
 
 
-def document(views: Sequence[View], method: str = "flow", *, words: bool = False) -> Document:
+def document(views: Sequence[View], method: str, *, words: bool = False) -> Document:
     """One view, or two to compare, and how they are shown at first."""
     return {
         "format": FORMAT,
-        "library": attnflow.__version__,
+        "library": VERSION,
         "views": list(views),
         "method": method,
         "words": words,
@@ -87,247 +82,144 @@ def to_json(content: Any) -> str:
     return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates are no UTF-8
 
 
-def view_of(study: Session, extent: Extent, check: Check = go_on, image: str | None = None) -> View:
+def view_of(
+    session: Session, extent: Extent, check: Check | None = None, image: str | None = None
+) -> View:
     """One input with what the page needs at once."""
-    tokens, query = study.reading.tokens, study.reading.query
-    layers = list(range(1, study.depth + 1))
-    queries = list(range(study.size)) if study.size <= extent.all_queries else [query]
-    methods = [name for name in METHODS if name != "flow" or study.size <= extent.flow]
-    scores = [scores_of(study, method, layers, queries, check) for method in methods]
-    top = study.scores("rollout", [study.depth], [query])[0, 0]
+    tokens, query = session.tokens, session.query
+    layers = list(range(1, session.depth + 1))
+    queries = list(range(session.size)) if session.size <= extent.all_queries else [query]
+    methods = [
+        member.name
+        for member in AGGREGATORS.members()
+        if not member.per_pair or session.size <= extent.solved
+    ]
+    top = _ranking(session, query)
     key = first_key(top, tokens.names, tokens, query)
     view: View = {
         "text": tokens.text,
         "target": tokens.target,
-        "model": model_name(study.adapter.name),
-        "head": str(study.adapter.description["head"]),
-        "methods": describe_methods(METHODS),
-        "rule": RULE,
-        "causal": study.reading.record.causal,
-        "ratio": study.correction == "uniform",
-        "ordinary": not_special(tokens, study.size),
-        "blankable": [] if replacement(study) is None else blankable(study),
-        **_named(tokens.names, tokens),
-        "grid": _grid(tokens.grid),
+        "model": model_name(session.adapter.name),
+        "head": str(session.adapter.description["head"]),
+        "methods": [describe_method(name) for name in AGGREGATORS],
+        "rule": describe_rule(session.config.edges),
+        "causal": session.causal,
+        "ratio": session.correction == "uniform",
+        "ordinary": not_special(tokens, session.size),
+        "blankable": [] if session.filler is None else list(session.blankable),
+        **name_tokens(tokens.names, tokens),
+        "grid": to_grid(tokens.grid),
         "image": image,
-        "columns": _columns(study),
-        "ends": list(study.reading.record.steps),
-        "heads": study.heads,
+        "columns": _columns(session),
+        "ends": list(session.activations.steps),
+        "heads": session.heads,
         "options": {
-            "residual": study.choices.plan("flow").edges.residual,
-            "discard": study.choices.discard,
-            "correction": study.correction,
+            "residual": session.config.residual_of(session.config.method),
+            "discard": session.config.discard,
+            "correction": session.correction,
         },
-        "layer": study.depth,
+        "layer": session.config.resolve_layers(session.depth)[1],
         "query": query,
         "key": key,
-        "said": said(study.prediction),
-        "said_at": None if study.prediction is None else study.prediction.position,
-        "replacement": replacement(study),
-        "scores": scores,
+        "said": predictions(session.prediction),
+        "said_at": None if session.prediction is None else session.prediction.position,
+        "replacement": session.filler,
+        "scores": [scores_of(session, method, layers, queries, check) for method in methods],
         "head_scores": [
-            heads_of(study, method, layers, query, check)
+            heads_of(session, method, layers, query, check)
             for method in methods
-            if method != "flow" or study.depth * study.heads * study.size <= extent.heads
+            if not AGGREGATORS[method].per_pair
+            or session.depth * session.heads * session.size <= extent.heads
         ],
-        "edges": _attention(study.fused.layers),
+        "edges": _strongest(session),
         "traces": [],
         "blanked": [],
     }
-    for layer, token in _pairs(top, study.depth, extent.pairs, key):
-        check()
-        view["traces"] += [
-            trace_path(study, method, layer, query, token)
-            for method in methods
-            if method_info(method).reaches_input  # else its score is one edge, drawn as it is
-        ]
-    if view["replacement"] is not None and study.size <= extent.blanks:
-        view["blanked"] = blank(study, [[at] for at in blankable(study)], check)
+    traced = [name for name in methods if _has_routes(name)]
+    for layer, token in _pairs(top, session.depth, extent.pairs, key):
+        if check is not None:
+            check()
+        view["traces"] += [trace_path(session, name, layer, query, token) for name in traced]
+    if session.filler is not None and session.size <= extent.blanks:
+        view["blanked"] = blank(session, [[at] for at in session.blankable], check)
     return view
 
 
-def model_name(name: str) -> str:
-    """A model's name without the place on the disk that it was loaded from."""
-    path = Path(name)
-    return "/".join(path.parts[-2:]) if path.is_absolute() else name
+def _ranking(session: Session, query: int) -> FloatArray:
+    """The scores that choose which tokens are traced first: of a method that costs little."""
+    methods = AGGREGATORS.members()
+    cheap = [each.name for each in methods if each.reaches_input and not each.per_pair]
+    method = cheap[0] if cheap else session.config.method
+    values: FloatArray = session.scores(method, [session.depth], [query]).values[0, 0]
+    return values
+
+
+def _has_routes(method: str) -> bool:
+    """Whether a trace shows more than one edge, which is drawn as it is."""
+    member = AGGREGATORS[method]
+    return member.trace is not None and member.reaches_input
 
 
 def scores_of(
-    study: Session, method: str, layers: Sequence[int], queries: Sequence[int], check: Check = go_on
+    session: Session,
+    method: str,
+    layers: Sequence[int],
+    queries: Sequence[int],
+    check: Check | None = None,
 ) -> Scores:
     """Scores of chosen layers and positions, packed."""
-    values = pack(study.scores(method, layers, queries, check))
+    values = pack(session.scores(method, layers, queries, check=check).values)
     found: Scores = {
         "method": method,
         "layers": list(layers),
         "queries": list(queries),
         "values": values,
     }
-    if study.splits_words:
-        found["words"] = pack(study.scores(method, layers, queries, check, words=True))
-    elif study.reading.tokens.word_ids is not None:
+    if len(session.groups) < session.size:
+        words = session.scores(method, layers, queries, words=True, check=check)
+        found["words"] = pack(words.values)
+    elif session.tokens.word_ids is not None:
         found["words"] = values  # every word is one token
     return found
 
 
 def heads_of(
-    study: Session, method: str, layers: Sequence[int], query: int, check: Check = go_on
+    session: Session, method: str, layers: Sequence[int], query: int, check: Check | None = None
 ) -> HeadScores:
     """Scores of single heads, packed."""
-    values = pack(study.head_scores(method, layers, query, check))
+
+    def scores(*, words: bool) -> Any:
+        each = session.scores(method, layers, [query], words=words, each_head=True, check=check)
+        return pack(each.values[:, :, 0])
+
+    values = scores(words=False)
     found: HeadScores = {"method": method, "layers": list(layers), "query": query, "values": values}
-    if study.splits_words:
-        found["words"] = pack(study.head_scores(method, layers, query, check, words=True))
-    elif study.reading.tokens.word_ids is not None:
+    if len(session.groups) < session.size:
+        found["words"] = scores(words=True)
+    elif session.tokens.word_ids is not None:
         found["words"] = values
     return found
 
 
-def first_key(
-    values: FloatArray, tokens: Sequence[str], of: Tokens | Attribution, query: int
-) -> int:
-    """The token that is traced at first: the highest-scored one that is a word of the input."""
-    others = [at for at in not_special(of, len(tokens)) if at != query]
-    source = [at for at in others if of.segments is None or of.segments[at] != "target"]
-    words = [at for at in source if any(letter.isalnum() for letter in tokens[at])]
-    choice = words or source or others or list(range(len(values)))
-    return max(choice, key=lambda at: float(values[at]))
-
-
-def describe_methods(names: Iterable[str]) -> list[MethodDescription]:
-    """What the page must know about the methods it shows, in their order."""
-    known = [(name, method_info(name)) for name in names]
+def blank(
+    session: Session, sets: Sequence[Sequence[int]], check: Check | None = None
+) -> list[Blanked]:
+    """The model's predictions without each of these sets of tokens."""
+    found = zip(sets, session.blank(sets, check), strict=True)
     return [
-        {
-            "name": name,
-            "title": info.title,
-            "label": info.label,
-            "slot": info.slot,
-            "reaches_input": info.reaches_input,
-            "traced": info.traced,
-        }
-        for name, info in known
+        {"positions": sorted(positions), "said": predictions(prediction)}
+        for positions, prediction in found
     ]
 
 
-def attribution_view(of: Attribution) -> View:
-    """What an attribution alone can show: its own method, no routes and no attention."""
-    from attnflow.models.heads import CAUSAL
-
-    if of.scores.size > MOST_SCORES:
-        at = of.queries.index(of.query)
-        of = replace(of, scores=of.scores[..., at : at + 1, :], queries=(of.query,))
-    layers, queries = list(of.layers), list(of.queries)
-    single, fused = of.scores.ndim == 4, of.scores if of.scores.ndim == 3 else of.scores.mean(1)
-    row = fused[layers.index(of.layer), queries.index(of.query)]
-    head = str(of.statistics.get("model", {}).get("head", ""))
-    correction = of.options.get("correction")
-    return {
-        "text": of.text,
-        "target": of.options.get("target"),
-        "model": model_name(of.model),
-        "head": head,
-        "methods": describe_methods([of.method]),
-        "rule": RULE,
-        "causal": head == CAUSAL.name or correction is not None,  # others are never corrected
-        "ratio": correction == "uniform",
-        "ordinary": not_special(of, len(of.tokens)),
-        "blankable": [],
-        **_named(of.tokens, of),
-        "grid": _grid(of.grid),
-        "image": None,
-        "columns": ["input", *(f"L{layer}" for layer in range(1, max(layers) + 1))],
-        "ends": list(range(1, max(layers) + 1)),
-        "heads": of.scores.shape[1] if single else 0,
-        "layer": of.layer,
-        "query": of.query,
-        "key": first_key(row, of.tokens, of, of.query),
-        "options": {name: of.options.get(name) for name in SHOWN_OPTIONS},
-        "said": said(of.prediction),
-        "said_at": None if of.prediction is None else of.prediction.position,
-        "replacement": None,
-        "scores": [_scores_alone(of, fused)],
-        "head_scores": [_heads_alone(of, at) for at in range(len(queries))] if single else [],
-        "edges": None,
-        "traces": [],
-        "blanked": [],
-    }
-
-
-def _scores_alone(of: Attribution, fused: FloatArray) -> Scores:
-    found: Scores = {
-        "method": of.method,
-        "layers": list(of.layers),
-        "queries": list(of.queries),
-        "values": pack(fused),
-    }
-    if of.word_ids is not None:
-        found["words"] = pack(_word_scores(of, fused))
-    return found
-
-
-def _heads_alone(of: Attribution, at: int) -> HeadScores:
-    values = of.scores[:, :, at]
-    found: HeadScores = {
-        "method": of.method,
-        "layers": list(of.layers),
-        "query": of.queries[at],
-        "values": pack(values),
-    }
-    if of.word_ids is not None:
-        found["words"] = pack(_word_scores(of, values))
-    return found
-
-
-def _word_scores(of: Attribution, values: FloatArray) -> FloatArray:
-    """Values ``[…, key]`` with words for keys: sums over tokens, means where they are ratios."""
-    groups = word_groups(of.word_ids or ())
-    sums: FloatArray = np.add.reduceat(values, [group[0] for group in groups], axis=-1)
-    ratio = of.options.get("correction") == "uniform"
-    return sums / [len(group) for group in groups] if ratio else sums
-
-
-def _named(names: Sequence[str], of: Tokens | Attribution) -> Named:
-    return {
-        "tokens": list(names),
-        "labels": [printable(name) for name in names],
-        "words": None if of.word_ids is None else _words(names, of.word_ids, of.word_texts),
-        "segments": None if of.segments is None else list(of.segments),
-    }
-
-
-def _words(names: Sequence[str], ids: Sequence[int | None], texts: Sequence[str]) -> Words:
-    groups = word_groups(ids)
-    words = [ids[group[0]] for group in groups]
-    return {
-        "groups": [list(group) for group in groups],
-        "labels": [
-            printable(names[group[0]] if word is None else texts[word])
-            for group, word in zip(groups, words, strict=True)
-        ],
-    }
-
-
-def _grid(grid: PatchGrid | None) -> Grid | None:
-    if grid is None:
-        return None
-    height, width = grid.image
-    left, top, right, bottom = grid.box
-    return {
-        "rows": grid.rows,
-        "columns": grid.columns,
-        "box": [left / width, top / height, right / width, bottom / height],
-    }
-
-
-def _columns(study: Session) -> list[str]:
+def _columns(session: Session) -> list[str]:
     """A name for each step of the graph; an encoder–decoder says which kind of step it is."""
-    record = study.reading.record
-    if record.ends is None:
-        return ["input", *(f"L{layer}" for layer in range(1, study.depth + 1))]
+    activations = session.activations
+    if activations.ends is None:
+        return ["input", *(f"L{layer}" for layer in range(1, session.depth + 1))]
     names = {}
     before = 0
-    for layer, end in enumerate(record.steps, start=1):
+    for layer, end in enumerate(activations.steps, start=1):
         names[end] = f"L{layer}"
         if end - before == 2:
             names[end - 1] = f"L{layer} self"
@@ -336,9 +228,9 @@ def _columns(study: Session) -> list[str]:
     return ["input", *(names[step] for step in sorted(names))]
 
 
-def _attention(layers: Sequence[Any]) -> Edges:
+def _strongest(session: Session) -> Edges:
     """The strongest edges of every position: all of them where there are few tokens."""
-    weights = np.stack([np.asarray(layer, dtype=np.float64) for layer in layers])
+    weights = np.stack([to_numpy(each) for each in session.maps])
     steps, size = weights.shape[:2]
     kept = min(size, max(FEWEST_EDGES, DRAWN_EDGES // (steps * size)))
     keys = np.argpartition(-weights, kept - 1, axis=-1)[..., :kept]

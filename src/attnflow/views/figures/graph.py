@@ -11,6 +11,7 @@ from attnflow.errors import InputError
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Scale, Theme
+from attnflow.views.methods import method_info
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,11 +60,12 @@ def draw(
 def _label(ax: Axes, attribution: Attribution, theme: Theme, threshold: float | None) -> None:
     axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
     first = attribution.layers[0] - 1
-    below = f"L{first}" if attribution.method == "raw" and first else "input"
+    reaches_input = method_info(attribution.method).reaches_input
+    below = "input" if reaches_input or not first else f"L{first}"
     names = [below, *axes.layer_names(attribution)]
     axes.columns(ax, names, theme.muted, [first, *attribution.layers])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
-    to = "to the layer below" if attribution.method == "raw" else "to input tokens"
+    to = "to input tokens" if reaches_input else "to the layer below"
     shown = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
     axes.note(ax, f"{shown} {to}", theme)
     axes.bare(ax, theme)

@@ -14,7 +14,7 @@ from attnflow.views.figures.style import Theme
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from attnflow.api.trace import FlowTrace
+    from attnflow.records import FlowTrace
 
 
 def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, most: int = 5) -> None:
@@ -29,14 +29,14 @@ def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, mos
     graph.nodes(ax, depth + 1, len(tokens), theme)
     grey = graph.Lines(theme.muted, 2, largest, faint=True)
     graph.edges(ax, np.where(flows > 0.002 * largest, flows, 0), range(len(tokens)), grey)
-    colour = graph.Lines(theme.method("flow"), 3, largest)
+    colour = graph.Lines(theme.method(trace.method), 3, largest)
     graph.edges(ax, carried, range(len(tokens)), colour)
     _mark_cut(ax, trace, theme)
     axes.token_rows(ax, tokens, theme, bold=trace.key)
     layers = range(trace.to_layer, trace.layer + 1)
     names = [f"L{layer}" if layer else "input" for layer in layers]
     axes.columns(ax, names, theme.muted, layers)
-    axes.heading(ax, f"Routes to {axes.label(tokens[trace.key])}", theme, "flow")
+    axes.heading(ax, f"Routes to {axes.label(tokens[trace.key])}", theme, trace.method)
     shown = sum(route.amount for route in trace.routes[:most])
     share = shown / trace.value if trace.value else 0
     source = f"flow {trace.value:.2g} from {axes.label(tokens[trace.query])}"

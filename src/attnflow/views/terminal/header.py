@@ -52,7 +52,7 @@ def model_name(model: str) -> str:
 
 def _asked(attribution: Attribution, *, all_layers: bool) -> Text:
     source = label(attribution.tokens[attribution.query], 24)
-    depth = max(attribution.layers)
+    depth = attribution.depth
     layer = f"layers 1 to {depth}" if all_layers else f"layer {attribution.layer} of {depth}"
     heads = attribution.options.get("heads", "mean")
     note = "" if heads == "mean" else f", heads {heads}"

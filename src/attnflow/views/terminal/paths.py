@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from attnflow.api.trace import Edge, FlowTrace, Route
+from attnflow.records import Edge, FlowTrace, Route
 from attnflow.views.terminal import distinct, paint
 from attnflow.views.terminal.header import model_name, said, title
 from attnflow.views.terminal.wrapping import wrapped
-
-if TYPE_CHECKING:
-    from attnflow.api.routes import Routes
 
 WIDTH = 16
 BAR = 12
@@ -25,18 +21,18 @@ EDGES_SHOWN = 4  # of each layer of the cut
 ROUNDING = 1e-12  # a gap that says nothing but that numbers have 16 digits
 
 
-def show_routes(found: Routes, console: Console, top: int) -> None:
+def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     """What flows, the largest routes, and the cut."""
-    trace, tokens = found.trace, distinct(found.tokens, WIDTH)
-    console.print(Group(title(found.text), *said(found.prediction)))
-    ink = paint.ink("flow")
-    line = Text("flow ")
+    tokens = distinct(trace.tokens, WIDTH)
+    console.print(Group(title(trace.text), *said(trace.prediction)))
+    ink = paint.ink(trace.method)
+    line = Text(f"{trace.method} ")
     line.append(f"{trace.value:.4f}", ink)
-    line.append(f" from {tokens[trace.query]} at layer {found.layer} to ")
+    line.append(f" from {tokens[trace.query]} at layer {trace.layer} to ")
     line.append(tokens[trace.key], "bold")
     console.print(line)
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
-    about = [proof, *_correction(found), model_name(found.model)]
+    about = [proof, *_correction(trace), model_name(trace.model)]
     console.print(Text(" · ".join(about), style="dim", overflow="ellipsis", no_wrap=True))
     console.print()
     if not trace.routes:
@@ -52,11 +48,11 @@ def show_routes(found: Routes, console: Console, top: int) -> None:
     _show_cut(trace, tokens, console)
 
 
-def _correction(found: Routes) -> list[str]:
+def _correction(trace: FlowTrace) -> list[str]:
     """What was done about the receptive field of a causal decoder."""
-    if not found.causal:
+    if not trace.causal:
         return []
-    name = found.options.get("correction")
+    name = trace.options.get("correction")
     plain = name in (None, "uniform")
     return ["not corrected for the receptive field" if plain else f"corrected ({name})"]
 
@@ -69,7 +65,7 @@ def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Ta
     room = width - NUMBER - BAR - 3
     largest = trace.routes[0].amount
     for route in trace.routes[:top]:
-        drawn = Text(paint.bar(route.amount / largest, BAR), paint.ink("flow"))
+        drawn = Text(paint.bar(route.amount / largest, BAR), paint.ink(trace.method))
         path = wrapped(_path(route, tokens, trace.to_layer), room)
         table.add_row(f"{route.amount:.4f}", drawn, path)
     return table

@@ -14,12 +14,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
-import attnflow
+from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
 from attnflow.solvers.threads import cores
-from attnflow.views.explorer.document import SERVED, model_name, view_of
+from attnflow.version import VERSION
+from attnflow.views.explorer.document import SERVED, view_of
+from attnflow.views.explorer.parts import describe_rule, model_name
 from attnflow.views.explorer.render import static
-from attnflow.views.explorer.server import requests as asked
+from attnflow.views.explorer.server import requests
 from attnflow.views.explorer.server.guard import Guard, problem
 from attnflow.views.explorer.server.limits import ApiError, Cancelled, Limits
 from attnflow.views.explorer.server.routes import router
@@ -43,7 +47,7 @@ def make_app(
     ``hosts`` are the names that it answers to; ``None`` is any.
     """
     limits = limits or Limits()
-    desk = SessionCache(models, limits, _threads(limits))
+    sessions = SessionCache(models, limits, _threads(limits))
     workers = Workers(limits)
 
     @asynccontextmanager
@@ -53,36 +57,37 @@ def make_app(
 
     app = FastAPI(
         title="attnflow explorer",
-        version=attnflow.__version__,
+        version=VERSION,
         description="Where a Transformer's output came from: raw attention, rollout and flow.",
         openapi_url="/api/openapi.json",
         docs_url=None,  # its page is fetched from a CDN
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.desk, app.state.workers = desk, workers
+    app.state.sessions, app.state.workers = sessions, workers
     app.add_middleware(Guard, hosts=hosts, body=limits.body)
     _answer_errors(app)
-    _add_pages(app, desk, workers)
+    _add_pages(app, sessions, workers)
     app.include_router(router)
     return app
 
 
-def _add_pages(app: FastAPI, desk: SessionCache, workers: Workers) -> None:
+def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
         return HTMLResponse(static("index.html").replace('<meta name="policy">\n', ""))
 
     @app.get("/health")
-    async def health() -> asked.Health:
+    async def health() -> requests.Health:
         """Whether the server is up, and how much it has to do."""
-        return asked.Health(status="ok", version=attnflow.__version__, pending=workers.pending)
+        return requests.Health(status="ok", version=VERSION, pending=workers.pending)
 
     @app.get("/api/models")
-    async def models() -> asked.Models:
-        """The models that can be asked."""
-        listed = [asked.Model(**each) for each in desk.described()]
-        return asked.Models(models=listed, example=EXAMPLE)
+    async def models() -> requests.Models:
+        """The models that can be requests."""
+        listed = [requests.Model(**each) for each in sessions.describe_models()]
+        rules = [describe_rule(name) for name in EDGE_RULES]
+        return requests.Models(models=listed, rules=rules, example=EXAMPLE)
 
     folder = str(files("attnflow.views.explorer") / "static")
     app.mount("/static", StaticFiles(directory=folder), name="static")
@@ -165,9 +170,6 @@ def _threads(limits: Limits) -> int:
 
 def warm_up(adapters: Sequence[ModelAdapter]) -> None:
     """Compile and load everything now, so that the first visitor does not wait."""
-    from attnflow.models.vision import VisionModel
-    from attnflow.pipeline.session import study
-
     for adapter in adapters:
-        if not isinstance(adapter, VisionModel):
-            view_of(study(EXAMPLE, adapter), SERVED)
+        if adapter.kind != "image":
+            view_of(open_session(EXAMPLE, adapter, ExplainConfig(), all_heads=True), SERVED)

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from attnflow.views.explorer.schema import Blanked
+from attnflow.aggregation import AGGREGATORS
+from attnflow.edges import EDGE_RULES
+from attnflow.registry import Registry
+from attnflow.views.explorer.schema import Blanked, Rule
 
 Position = Annotated[int, Field(ge=0, le=100_000)]
 Layer = Annotated[int, Field(ge=1, le=10_000)]
-Method = Literal["raw", "rollout", "flow"]
+
+
+def _member(family: Registry[Any]) -> tuple[AfterValidator, Any]:
+    """A name of a family: checked when a request comes, listed where it is described."""
+
+    def check(name: str) -> str:
+        family[name]  # an error lists the names
+        return name
+
+    def describe(schema: dict[str, Any]) -> None:
+        schema["enum"] = list(family)
+
+    return AfterValidator(check), Field(json_schema_extra=describe)
+
+
+Method = Annotated[str, *_member(AGGREGATORS)]
+Edges = Annotated[str, *_member(EDGE_RULES)]
 
 
 class InputRequest(BaseModel):
@@ -23,9 +42,7 @@ class InputRequest(BaseModel):
     image: str | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
     target: str | None = Field(None, description="Encoder–decoders: the answer to explain.")
 
-    def query_of(self) -> int | None:
-        """The position that the model's prediction is about; none but `AskedView` chooses it."""
-        return None
+    edges: Edges = Field("attention", description="What the edges are made of.")
 
 
 class ScoresRequest(InputRequest):
@@ -63,9 +80,10 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
-    """The models, fixed when the server started, and a text to begin with."""
+    """The models, fixed when the server started, the edge rules, and a text to begin with."""
 
     models: list[Model]
+    rules: list[Rule]
     example: str
 
 

@@ -8,97 +8,94 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from attnflow.pipeline.session import Choices, Session, study
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.session import Session
+from attnflow.solvers.execution import Execution
 from attnflow.views.explorer.images import picture, received
 from attnflow.views.explorer.server.limits import ApiError, Job, Limits
+from attnflow.views.explorer.server.requests import InputRequest
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.adapter import ModelAdapter, Tokens
 
 EXAMPLE = "the keys to the cabinet"
+Opened = tuple[Session, str | None]  # with the picture, for images
 
 
 class SessionCache:
-    """Studies of inputs, made when asked for and kept for the next question about them."""
+    """Sessions of inputs, opened when they are requested and kept for the next request."""
 
     def __init__(self, models: Mapping[str, ModelAdapter], limits: Limits, threads: int) -> None:
         self.models = dict(models)
         self.limits = limits
-        self.choices = Choices(threads=threads)
-        self._kept: OrderedDict[str, tuple[Session, str | None]] = OrderedDict()
+        self.execution = Execution(threads)
+        self._cached: OrderedDict[str, Opened] = OrderedDict()
         self._lock = threading.Lock()
 
-    def kind(self, name: str) -> str:
-        """What a model reads: a text, a pair of texts, or an image."""
-        from attnflow.models.seq2seq import Seq2SeqModel
-        from attnflow.models.vision import VisionModel
-
-        kinds = {VisionModel: "image", Seq2SeqModel: "pair"}
-        return kinds.get(type(self.models[name]), "text")
-
-    def described(self) -> list[dict[str, Any]]:
+    def describe_models(self) -> list[dict[str, Any]]:
         """The models, for people to choose from."""
         return [
             {
                 "name": name,
-                "kind": self.kind(name),
+                "kind": adapter.kind,
                 "head": str(adapter.description["head"]),
                 "layers": adapter.depth,
             }
             for name, adapter in self.models.items()
         ]
 
-    def open(self, asked: Any, job: Job) -> tuple[Session, str | None]:
-        """The study of an input and, for images, the picture of it."""
-        name = self._check(asked)
-        parts = (name, asked.text, asked.image, asked.target, asked.query_of())
-        place = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
+    def open(self, request: InputRequest, job: Job) -> Opened:
+        """The session of an input and, for images, the picture of it."""
+        name = self._check(request)
+        parts = (name, request.text, request.image, request.target, request.edges)
+        key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
         with self._lock:
-            if place in self._kept:
-                self._kept.move_to_end(place)
-                return self._kept[place]
+            if key in self._cached:
+                self._cached.move_to_end(key)
+                return self._cached[key]
         job.check()
-        image = received(asked.image) if self.kind(name) == "image" else None
         adapter = self.models[name]
-        item = asked.text if image is None else image
-        self._check_tokens(adapter, item, asked.target)
-        made = study(
-            item, adapter, query=asked.query_of(), target=asked.target, choices=self.choices
-        )
-        found = (made, None if image is None else picture(image))
-        self._keep(place, found)
-        return found
+        image = None if request.image is None else received(request.image)
+        config = ExplainConfig(edges=request.edges, execution=self.execution)
+        tokens = adapter.tokenize(request.text if image is None else image, target=request.target)
+        self._check_size(tokens)
+        (forward,) = adapter.run([tokens], None, config.capture(all_heads=True))
+        opened = (Session(adapter, forward, config), None if image is None else picture(image))
+        self._keep(key, opened)
+        return opened
 
-    def _check(self, asked: Any) -> str:
-        name = next(iter(self.models)) if asked.model is None else asked.model
+    def _check(self, request: InputRequest) -> str:
+        name = next(iter(self.models)) if request.model is None else request.model
         if name not in self.models:
             msg = f"model={name!r} is not served here; allowed: {', '.join(self.models)}"
             raise ApiError(404, "unknown-model", msg)
-        kind = self.kind(name)
-        if (asked.image is None) == (kind == "image"):
+        kind = self.models[name].kind
+        if (request.image is None) == (kind == "image"):
             wanted = "image" if kind == "image" else "text"
             msg = f"{name} reads {'an image' if kind == 'image' else 'text'}; send {wanted!r}"
             raise ApiError(422, "invalid", msg)
-        if asked.target is not None and kind != "pair":
+        if request.target is not None and kind != "pair":
             msg = f"{name} writes no answer; send no target"
             raise ApiError(422, "invalid", msg)
         for field in ("text", "target"):
-            length = len(getattr(asked, field) or "")
+            length = len(getattr(request, field) or "")
             if length > self.limits.characters:
                 msg = f"{field} has {length:,} characters; at most {self.limits.characters:,}"
                 raise ApiError(413, "too-large", msg)
         return str(name)
 
-    def _check_tokens(self, adapter: ModelAdapter, item: Any, target: str | None) -> None:
-        count = len(adapter.tokenize(item, target=target))
-        if count > self.limits.tokens:
-            msg = f"the input has {count} tokens; at most {self.limits.tokens} are explained here"
+    def _check_size(self, tokens: Tokens) -> None:
+        if len(tokens) > self.limits.tokens:
+            most = self.limits.tokens
+            msg = f"the input has {len(tokens)} tokens; at most {most} are explained here"
             raise ApiError(413, "too-large", msg)
 
-    def _keep(self, place: str, found: tuple[Session, str | None]) -> None:
+    def _keep(self, key: str, opened: Opened) -> None:
         with self._lock:
-            self._kept[place] = found
-            total = sum(made.bytes for made, _ in self._kept.values())
-            while self._kept and (total > self.limits.kept or len(self._kept) > self.limits.inputs):
-                _, (oldest, _) = self._kept.popitem(last=False)
-                total -= oldest.bytes
+            self._cached[key] = opened
+            total = sum(session.nbytes for session, _ in self._cached.values())
+            while self._cached and (
+                total > self.limits.kept or len(self._cached) > self.limits.inputs
+            ):
+                _, (oldest, _) = self._cached.popitem(last=False)
+                total -= oldest.nbytes

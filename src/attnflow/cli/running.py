@@ -1,0 +1,61 @@
+"""Loading a model and opening sessions, with signs of life for people who wait."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from attnflow.cli.waiting import busy
+
+if TYPE_CHECKING:
+    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.session import Session
+    from attnflow.records import Attribution
+
+MANY = 20  # so many texts get a progress bar
+
+
+def sessions(
+    texts: Sequence[str],
+    model: str | None,
+    config: ExplainConfig,
+    *,
+    target: str | None = None,
+    all_heads: bool = False,
+) -> Iterator[tuple[int, Session]]:
+    """The sessions of texts, each with its place among them, as they come."""
+    from attnflow.io.progress import progress_bar
+    from attnflow.models.loading import load_model
+    from attnflow.pipeline.sessions import open_sessions
+
+    with busy("loading the model"):
+        loaded = load_model(model)
+    shown = sys.stderr.isatty() and len(texts) >= MANY
+    with (
+        nullcontext() if shown else busy("explaining"),
+        progress_bar("explaining", len(texts), shown=shown) as advance,
+    ):
+        opened = open_sessions(texts, loaded, config, targets=target, all_heads=all_heads)
+        for done, pair in enumerate(opened, start=1):
+            yield pair
+            advance(done)
+
+
+def one_session(
+    text: str,
+    model: str | None,
+    config: ExplainConfig,
+    *,
+    target: str | None = None,
+    all_heads: bool = False,
+) -> Session:
+    """The session of one text."""
+    ((_, session),) = sessions([text], model, config, target=target, all_heads=all_heads)
+    return session
+
+
+def attributions(session: Session, methods: Sequence[str]) -> list[Attribution]:
+    """The attributions of several methods from one forward pass."""
+    return [session.attribution(method) for method in methods]

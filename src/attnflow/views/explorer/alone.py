@@ -1,0 +1,98 @@
+"""An attribution alone as a view: its own method, no routes and no attention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from attnflow.records import Attribution, FloatArray
+from attnflow.records.words import word_groups
+from attnflow.views.explorer.parts import (
+    describe_method,
+    describe_rule,
+    first_key,
+    model_name,
+    name_tokens,
+    predictions,
+    to_grid,
+)
+from attnflow.views.explorer.schema import HeadScores, Scores, View, pack
+from attnflow.views.scaling import not_special
+
+SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
+MOST_SCORES = 500_000  # of a larger attribution only the position that is explained is shown
+
+
+def attribution_view(of: Attribution) -> View:
+    """What an attribution alone can show."""
+    if of.scores.size > MOST_SCORES:
+        at = of.queries.index(of.query)
+        of = replace(of, scores=of.scores[..., at : at + 1, :], queries=(of.query,))
+    layers, queries = list(of.layers), list(of.queries)
+    single, fused = of.scores.ndim == 4, of.scores if of.scores.ndim == 3 else of.scores.mean(1)
+    row = fused[layers.index(of.layer), queries.index(of.query)]
+    model = of.statistics.get("model", {})
+    return {
+        "text": of.text,
+        "target": of.options.get("target"),
+        "model": model_name(of.model),
+        "head": str(model.get("head", "")),
+        "methods": [describe_method(of.method)],
+        "rule": describe_rule(str(of.options.get("edges", "attention"))),
+        "causal": bool(model.get("causal", False)),
+        "ratio": of.options.get("correction") == "uniform",
+        "ordinary": not_special(of, len(of.tokens)),
+        "blankable": [],
+        **name_tokens(of.tokens, of),
+        "grid": to_grid(of.grid),
+        "image": None,
+        "columns": ["input", *(f"L{layer}" for layer in range(1, of.depth + 1))],
+        "ends": list(range(1, of.depth + 1)),
+        "heads": of.scores.shape[1] if single else 0,
+        "layer": of.layer,
+        "query": of.query,
+        "key": first_key(row, of.tokens, of, of.query),
+        "options": {name: of.options.get(name) for name in SHOWN_OPTIONS},
+        "said": predictions(of.prediction),
+        "said_at": None if of.prediction is None else of.prediction.position,
+        "replacement": None,
+        "scores": [_scores(of, fused)],
+        "head_scores": [_head_scores(of, at) for at in range(len(queries))] if single else [],
+        "edges": None,
+        "traces": [],
+        "blanked": [],
+    }
+
+
+def _scores(of: Attribution, fused: FloatArray) -> Scores:
+    found: Scores = {
+        "method": of.method,
+        "layers": list(of.layers),
+        "queries": list(of.queries),
+        "values": pack(fused),
+    }
+    if of.word_ids is not None:
+        found["words"] = pack(_word_scores(of, fused))
+    return found
+
+
+def _head_scores(of: Attribution, at: int) -> HeadScores:
+    values = of.scores[:, :, at]
+    found: HeadScores = {
+        "method": of.method,
+        "layers": list(of.layers),
+        "query": of.queries[at],
+        "values": pack(values),
+    }
+    if of.word_ids is not None:
+        found["words"] = pack(_word_scores(of, values))
+    return found
+
+
+def _word_scores(of: Attribution, values: FloatArray) -> FloatArray:
+    """Values ``[…, key]`` with words for keys: sums over tokens, means where they are ratios."""
+    groups = word_groups(of.word_ids or ())
+    sums: FloatArray = np.add.reduceat(values, [group[0] for group in groups], axis=-1)
+    ratio = of.options.get("correction") == "uniform"
+    return sums / [len(group) for group in groups] if ratio else sums

@@ -1,0 +1,56 @@
+"""An interactive view that shows itself in notebooks and can be saved as one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnflow.pipeline.session import Session
+from attnflow.records import Attribution
+from attnflow.views.explorer.alone import attribution_view
+from attnflow.views.explorer.document import ALONE, document, view_of
+from attnflow.views.explorer.render import framed, render, save
+from attnflow.views.explorer.schema import Document
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """An interactive view: it shows itself in notebooks, and `save` writes it as one HTML file.
+
+    Attributes:
+        document: The data that the page shows; plain JSON, see `attnflow.views.explorer.schema`.
+    """
+
+    document: Document
+
+    @property
+    def html(self) -> str:
+        """The whole page as text: self-contained, works from disk and offline."""
+        return render(self.document, self._title)
+
+    @property
+    def _title(self) -> str:
+        text = " ".join(self.document["views"][0]["text"].split())
+        return f"{text[:60]} · attnflow"
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the page as one HTML file."""
+        return save(self.document, path, self._title, overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        return framed(self.html)
+
+
+def explore_sessions(sessions: Sequence[Session], images: Sequence[str | None] = ()) -> Exploration:
+    """The view of one session, or of two side by side; ``images`` are data URLs, for images."""
+    config = sessions[0].config
+    pictures = images or [None] * len(sessions)
+    pairs = zip(sessions, pictures, strict=True)
+    views = [view_of(session, ALONE, image=image) for session, image in pairs]
+    return Exploration(document(views, config.method, words=config.words))
+
+
+def exploration_of(attribution: Attribution) -> Exploration:
+    """What an attribution alone can show: its own method at its layers and positions."""
+    return Exploration(document([attribution_view(attribution)], attribution.method))

@@ -1,0 +1,96 @@
+"""Parts of a view that sessions and attributions alone have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnflow.edges import EDGE_RULES
+from attnflow.records import Attribution, FloatArray, PatchGrid, Prediction
+from attnflow.records.words import word_groups
+from attnflow.views.explorer.schema import Grid, MethodDescription, Named, Rule, Said, Words
+from attnflow.views.labels import printable
+from attnflow.views.methods import method_info
+from attnflow.views.scaling import not_special
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import Tokens
+
+
+def model_name(name: str) -> str:
+    """A model's name without the place on the disk that it was loaded from."""
+    path = Path(name)
+    return "/".join(path.parts[-2:]) if path.is_absolute() else name
+
+
+def describe_method(name: str) -> MethodDescription:
+    """What the page must know about a method that it shows."""
+    info = method_info(name)
+    return {
+        "name": name,
+        "title": info.title,
+        "label": info.label,
+        "slot": info.slot,
+        "reaches_input": info.reaches_input,
+        "traced": info.traced,
+    }
+
+
+def describe_rule(name: str) -> Rule:
+    """What the edges are made of; a saved attribution's rule may not be registered here."""
+    return {"name": name, "title": EDGE_RULES[name].title if name in EDGE_RULES else name}
+
+
+def first_key(
+    values: FloatArray, tokens: Sequence[str], of: Tokens | Attribution, query: int
+) -> int:
+    """The token that is traced at first: the highest-scored one that is a word of the input."""
+    others = [at for at in not_special(of, len(tokens)) if at != query]
+    source = [at for at in others if of.segments is None or of.segments[at] != "target"]
+    words = [at for at in source if any(letter.isalnum() for letter in tokens[at])]
+    choice = words or source or others or list(range(len(values)))
+    return max(choice, key=lambda at: float(values[at]))
+
+
+def predictions(prediction: Prediction | None) -> list[Said]:
+    """A prediction as plain data, the most likely first."""
+    if prediction is None:
+        return []
+    pairs = prediction.alternatives or ((prediction.label, prediction.probability),)
+    return [{"label": label, "probability": float(share)} for label, share in pairs]
+
+
+def name_tokens(names: Sequence[str], of: Tokens | Attribution) -> Named:
+    """Tokens and words by their names."""
+    return {
+        "tokens": list(names),
+        "labels": [printable(name) for name in names],
+        "words": None if of.word_ids is None else _words(names, of.word_ids, of.word_texts),
+        "segments": None if of.segments is None else list(of.segments),
+    }
+
+
+def _words(names: Sequence[str], ids: Sequence[int | None], texts: Sequence[str]) -> Words:
+    groups = word_groups(ids)
+    words = [ids[group[0]] for group in groups]
+    return {
+        "groups": [list(group) for group in groups],
+        "labels": [
+            printable(names[group[0]] if word is None else texts[word])
+            for group, word in zip(groups, words, strict=True)
+        ],
+    }
+
+
+def to_grid(grid: PatchGrid | None) -> Grid | None:
+    """How patches lie on an image, in shares of it."""
+    if grid is None:
+        return None
+    height, width = grid.image
+    left, top, right, bottom = grid.box
+    return {
+        "rows": grid.rows,
+        "columns": grid.columns,
+        "box": [left / width, top / height, right / width, bottom / height],
+    }
