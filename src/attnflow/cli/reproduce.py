@@ -99,17 +99,17 @@ def reproduce(  # noqa: PLR0913 - one argument an option
 
     Example: attnflow reproduce table1
     """
-    from attnflow.paper.reproduce.report import around, insert, page
+    from attnflow.paper.reproduce.report import insert_page, render_page, split_at_markers
     from attnflow.paper.reproduce.request import Request
     from attnflow.paper.reproduce.run import run
     from attnflow.views.terminal.pages import show_page
 
     if report is not None:
-        around(report)  # which says so now if there is no place for results
+        split_at_markers(report)  # raises an error now, before any work
     request = Request(out, data, model, sentiment_data, sentiment_model, language_model, count)
     results = run(targets or (), request)
     if report is None:
-        show_page(page(results, str(out)))
+        show_page(render_page(results, str(out)))
     else:
-        insert(results, out, report)
+        insert_page(results, out, report)
         typer.echo(f"wrote {', '.join(results)} into {report}", err=True)

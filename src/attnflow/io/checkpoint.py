@@ -23,7 +23,7 @@ import json
 import os
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -287,4 +287,8 @@ def _decode_tensors(content: bytes) -> Any:
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 
-DECODERS = {"json": json.loads, "arrays": _decode_arrays, "tensors": _decode_tensors}
+DECODERS: dict[str, Callable[[bytes], Any]] = {
+    "json": json.loads,
+    "arrays": _decode_arrays,
+    "tensors": _decode_tensors,
+}
