@@ -69,7 +69,7 @@ def test_a_checkpoint_of_other_data_is_refused(folders, tmp_path):
     before = trainer(folders)
     before.save(Checkpoint(tmp_path / "checkpoint", before.request))
     path = folders[0] / "numpred.val"
-    path.write_text(path.read_text() + "VBZ\tthe new dog\n")
+    path.write_text(path.read_text() + "VBZ\tthe blue dog\n")
     with pytest.raises(InputError, match=r"checkpoint was made with other options: data was"):
         Checkpoint(tmp_path / "checkpoint", trainer(folders).request)
 
