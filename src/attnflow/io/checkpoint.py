@@ -234,7 +234,8 @@ def _plain_request(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _damaged_piece(path: Path, reason: str) -> str:
     return (
-        f"{path} is damaged: {reason}; delete this file and run again: only this piece is made anew"
+        f"{path} is damaged: {reason}; delete this file and run again: only this piece is "
+        "computed again"
     )
 
 

@@ -43,22 +43,24 @@ def find_subjects(
 
     Sentences whose prefix has only one noun are skipped.
     """
-    selected = [(s, _nouns(s, number)) for s in sentences if len(_nouns(s, number)) > 1]
+    nouns = [(sentence, _noun_positions(sentence, number)) for sentence in sentences]
+    selected = [(sentence, positions) for sentence, positions in nouns if len(positions) > 1]
     if not selected:
         return []
-    explained = explanations([s.prefix for s, _ in selected], model)
+    explained = explanations([sentence.prefix for sentence, _ in selected], model)
     return [
         {
-            "attractors": _attractors(sentence, places, number),
-            "nouns": len(places),
+            "attractors": _count_attractors(sentence, positions, number),
+            "nouns": len(positions),
             "found": {
                 method: [
-                    _subject_share(found[at], sentence, places, layer) for layer in found[at].layers
+                    _subject_share(found[index], sentence, positions, layer)
+                    for layer in found[index].layers
                 ]
                 for method, found in explained.items()
             },
         }
-        for at, (sentence, places) in enumerate(selected)
+        for index, (sentence, positions) in enumerate(selected)
     ]
 
 
@@ -81,24 +83,26 @@ def summarize_subjects(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def _attractors(sentence: Sentence, places: Sequence[int], number: Mapping[str, int]) -> int:
-    later = [sentence.words[place] for place in places if place > sentence.subject]
+def _count_attractors(
+    sentence: Sentence, positions: Sequence[int], number: Mapping[str, int]
+) -> int:
+    later = [sentence.words[position] for position in positions if position > sentence.subject]
     return sum(number.get(word) == 1 - sentence.label for word in later)
 
 
-def _nouns(sentence: Sentence, number: Mapping[str, int]) -> list[int]:
+def _noun_positions(sentence: Sentence, number: Mapping[str, int]) -> list[int]:
     words = sentence.words[: sentence.verb]
-    return [p for p, word in enumerate(words) if word in number or p == sentence.subject]
+    return [i for i, word in enumerate(words) if word in number or i == sentence.subject]
 
 
 def _subject_share(
-    one: Attribution, sentence: Sentence, places: Sequence[int], layer: int
+    one: Attribution, sentence: Sentence, positions: Sequence[int], layer: int
 ) -> float:
     """1 if the subject alone has the highest score, 1/n if it ties with others, otherwise 0."""
-    scores = one.row(layer)[[place + 1 for place in places]]  # after CLS
+    scores = one.row(layer)[[position + 1 for position in positions]]  # after CLS
     best = np.flatnonzero(scores >= scores.max() - 1e-9)
-    at = list(places).index(sentence.subject)
-    return 1 / len(best) if at in best else 0.0
+    subject = list(positions).index(sentence.subject)
+    return 1 / len(best) if subject in best else 0.0
 
 
 def predict_pairs(model: ModelAdapter) -> list[dict[str, Any]]:
@@ -160,8 +164,8 @@ def summarize_errors(
 
 def _top_nouns(one: Attribution, number: Mapping[str, int]) -> list[str]:
     """The noun with the highest score; several if they tie."""
-    places = [i for i, token in enumerate(one.tokens) if token in number]
-    if not places:
+    positions = [i for i, token in enumerate(one.tokens) if token in number]
+    if not positions:
         return []
-    best = max(one.values[i] for i in places)
-    return list(dict.fromkeys(one.tokens[i] for i in places if one.values[i] >= best - 1e-9))
+    best = max(one.values[i] for i in positions)
+    return list(dict.fromkeys(one.tokens[i] for i in positions if one.values[i] >= best - 1e-9))

@@ -75,9 +75,9 @@ class BatchSampler:
         numbers = torch.full((len(self.vocabulary),), NOT_A_NOUN)
         rng = random.Random(self.recipe.seed)
         pools = []
-        for wanted in (0, 1):
-            nouns = [w for w in number if number[w] == wanted and w not in QUANTITIES]
-            numbers[[self.vocabulary[word] for word in nouns]] = wanted
+        for current in (0, 1):
+            nouns = [w for w in number if number[w] == current and w not in QUANTITIES]
+            numbers[[self.vocabulary[word] for word in nouns]] = current
             weights = [counts[word] ** 0.5 for word in nouns]
             drawn = rng.choices(nouns, weights, k=POOL_SIZE)
             pools.append(torch.tensor([self.vocabulary[word] for word in drawn]))

@@ -95,7 +95,7 @@ def fit(run: TrainingRun, checkpoint: Checkpoint, report: Callable[[int, float],
 
 @contextmanager
 def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """Defer the first Ctrl-C; the function tells whether it was pressed."""
+    """Defer the first Ctrl-C; yield a function that returns whether it was pressed."""
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # which alone gets signals
         yield lambda: False
