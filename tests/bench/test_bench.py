@@ -1,4 +1,4 @@
-"""The benchmark measures what it says: same pairs, same values, missing opponents named."""
+"""The benchmark compares the same pairs and values, and names baselines that are missing."""
 
 import dataclasses
 
@@ -6,29 +6,29 @@ import pytest
 
 import attention as some
 from attnflow.bench import cases, inputs, report
+from attnflow.bench.baselines import AUTHORS, LIBRARIES
 from attnflow.bench.inputs import random_attention, real_attention
-from attnflow.bench.opponents import AUTHORS, LIBRARIES
 from attnflow.errors import AttnflowError, InputError
 
-EVERYONE = (*LIBRARIES, AUTHORS)
+BASELINES = (*LIBRARIES, AUTHORS)
 
 
-def test_every_opponent_solves_the_same_pairs():
-    row = cases.against("small", some.make("peaked", 4, 9, seed=1), range(9), EVERYONE, sample=20)
-    assert set(row.others) == {opponent.name for opponent in EVERYONE}
+def test_every_baseline_solves_the_same_pairs():
+    row = cases.compare("small", some.make("peaked", 4, 9, seed=1), range(9), BASELINES, sample=20)
+    assert set(row.others) == {baseline.name for baseline in BASELINES}
     assert all(isinstance(seconds, float) for seconds in row.others.values())
     assert row.ratio == min(row.others.values()) / row.seconds
 
 
-def test_a_wrong_opponent_is_found_out():
+def test_wrong_values_are_detected():
     wrong = dataclasses.replace(AUTHORS, prepare=lambda weights: lambda source, sink: 0.5)
     with pytest.raises(AttnflowError, match="networkx Edmonds–Karp disagrees"):
-        cases.against("small", some.make("dense", 3, 5, seed=1), [0], [wrong], sample=5)
+        cases.compare("small", some.make("dense", 3, 5, seed=1), [0], [wrong], sample=5)
 
 
-def test_a_missing_opponent_is_named():
+def test_a_missing_baseline_is_named():
     missing = dataclasses.replace(AUTHORS, package="no_such_package")
-    row = cases.against("small", some.make("dense", 3, 5, seed=1), [0], [missing], sample=5)
+    row = cases.compare("small", some.make("dense", 3, 5, seed=1), [0], [missing], sample=5)
     assert row.ratio is None
     assert "not installed (pip install no_such_package)" in report._table([row])
 
@@ -40,8 +40,9 @@ def test_real_attention_is_attention():
     assert len(real_attention(20, depth=8)) == 8
 
 
-def test_growth_has_its_exponent(monkeypatch):
-    monkeypatch.setattr(cases, "growth", lambda say: iter([("tokens", [10, 100], [0.001, 0.1])]))
+def test_growth_is_shown_with_its_exponent(monkeypatch):
+    rows = [("tokens", [10, 100], [0.001, 0.1])]
+    monkeypatch.setattr(cases, "measure_growth", lambda report: iter(rows))
     assert "| tokens | 10: 1.0 ms | 100: 100 ms | 2.0 |" in report._growth(print)
 
 
@@ -53,7 +54,7 @@ def test_a_page_is_not_overwritten(tmp_path):
     assert page.read_text() == "mine"
 
 
-def test_loading_its_model_draws_nothing(capsys):
+def test_loading_the_model_prints_nothing(capsys):
     inputs._minilm.cache_clear()
     inputs.real_attention(16)
     assert capsys.readouterr() == ("", "")

@@ -1,4 +1,4 @@
-"""`attnflow bench`: flow against its opponents, in one run on one machine."""
+"""`attnflow bench`: attention flow against other libraries, in one run on one machine."""
 
 from attnflow.bench.report import run
 

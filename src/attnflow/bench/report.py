@@ -1,11 +1,10 @@
-"""Runs the cases and writes what was measured as a page that users can read."""
+"""Run all measurements and write them as a page of Markdown."""
 
 from __future__ import annotations
 
 import datetime
 import importlib.metadata
 import platform
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,28 +16,26 @@ from attnflow.solvers.threads import cores
 PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")
 
 
-def run(
-    *, write: Path | None = None, overwrite: bool = False, say: Callable[[str], None] = print
-) -> str:
+def run(*, write: Path | None = None, overwrite: bool = False, report: cases.Report = print) -> str:
     """Measure everything (some minutes) and return the page; ``write`` also saves it to a file."""
     if write is not None:
         check_target(write, overwrite=overwrite)
-    parts = [_head()]
+    parts = [_introduction()]
     for title, measure in (
-        ("Against maximum-flow libraries", cases.libraries),
-        ("Against a forward pass", cases.forward_pass),
-        ("Long texts", cases.large),
-        ("Rollout", cases.products),
+        ("Against maximum-flow libraries", cases.measure_libraries),
+        ("Against a forward pass", cases.measure_forward_pass),
+        ("Long texts", cases.measure_long_texts),
+        ("Rollout", cases.measure_rollout),
     ):
-        parts.append(f"## {title}\n\n{_table(list(measure(say)))}")
-    parts.append(_growth(say))
+        parts.append(f"## {title}\n\n{_table(list(measure(report)))}")
+    parts.append(_growth(report))
     page = "\n".join(parts)
     if write is not None:
         write.write_text(page, encoding="utf-8")
     return page
 
 
-def _head() -> str:
+def _introduction() -> str:
     versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return f"""# How fast attention flow is
 
@@ -61,21 +58,21 @@ def _table(rows: list[cases.Row]) -> str:
             for name, time in row.others.items()
         )
         ratio = "" if row.ratio is None else _significant(row.ratio)
-        lines.append(f"| {row.what} | {_seconds(row.seconds)} | {others} | {ratio} |")
+        lines.append(f"| {row.label} | {_seconds(row.seconds)} | {others} | {ratio} |")
     return "\n".join(lines) + "\n"
 
 
-def _growth(say: Callable[[str], None]) -> str:
+def _growth(report: cases.Report) -> str:
     lines = [
         "## Growth\n",
         "Seconds for CLS, all sinks, all layers, and the exponent e of the fitted power law.\n",
         "| what grows | | | | | e |",
         "|---|---|---|---|---|---|",
     ]
-    for what, values, times in cases.growth(say):
+    for label, values, times in cases.measure_growth(report):
         exponent = np.polyfit(np.log(values), np.log(times), 1)[0]
         cells = " | ".join(f"{n}: {_seconds(t)}" for n, t in zip(values, times, strict=True))
-        lines.append(f"| {what} | {cells} | {exponent:.1f} |")
+        lines.append(f"| {label} | {cells} | {exponent:.1f} |")
     return "\n".join(lines) + "\n"
 
 

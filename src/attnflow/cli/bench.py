@@ -1,4 +1,4 @@
-"""``attnflow bench``: flow against its opponents, on this machine."""
+"""``attnflow bench``: attention flow against other libraries, on this machine."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Output = Annotated[
 
 
 def bench(*, output: Output = None, force: options.Force = False) -> None:
-    """Measure attention flow against maximum-flow libraries, in minutes.
+    """Measure attention flow against maximum-flow libraries; this takes minutes.
 
-    SciPy, OR-Tools, igraph and networkx take part where they are installed: pip install
+    SciPy, OR-Tools, igraph and networkx are measured if they are installed: pip install
     'attnflow[bench]'.
 
     Example: attnflow bench -o benchmark.md
@@ -40,6 +40,6 @@ def bench(*, output: Output = None, force: options.Force = False) -> None:
         page = run(
             write=output,
             overwrite=force,
-            say=lambda what: status.update(f"measuring: {what}"),
+            report=lambda label: status.update(f"measuring: {label}"),
         )
     show_page(page)

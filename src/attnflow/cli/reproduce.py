@@ -28,8 +28,8 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="The folder with the agreement data, numpred.val and its kin; for sentiment, SST-2.",
-        show_default="fetched from its public home",
+        help="The folder with the agreement data (numpred.val, …).",
+        show_default="downloaded",
         rich_help_panel="Input",
     ),
 ]
@@ -38,8 +38,8 @@ Sentiment = Annotated[
     typer.Option(
         "--sentiment-data",
         metavar="FOLDER",
-        help="GLUE's SST-2, with dev.tsv, for table3.",
-        show_default="fetched from its public home",
+        help="The folder with GLUE's SST-2 (dev.tsv), for table3.",
+        show_default="downloaded",
         rich_help_panel="Input",
     ),
 ]
@@ -66,7 +66,11 @@ LanguageModel = Annotated[
 Count = Annotated[
     int,
     typer.Option(
-        "--count", metavar="N", min=1, help="How many held-out sentences.", rich_help_panel="Input"
+        "--count",
+        metavar="N",
+        min=1,
+        help="The number of held-out sentences.",
+        rich_help_panel="Input",
     ),
 ]
 Report = Annotated[
@@ -74,14 +78,14 @@ Report = Annotated[
     typer.Option(
         "--report",
         metavar="FILE",
-        help="Write the results into a page, between its marks, instead of showing them.",
+        help="Write the results between the markers of a page instead of printing them.",
         show_default=False,
         rich_help_panel="Output",
     ),
 ]
 
 
-def reproduce(  # noqa: PLR0913 - one argument an option
+def reproduce(  # noqa: PLR0913 - one argument per option
     targets: Targets = None,
     *,
     out: Out = Path("reproduction"),
@@ -93,23 +97,23 @@ def reproduce(  # noqa: PLR0913 - one argument an option
     count: Count = 2_000,
     report: Report = None,
 ) -> None:
-    """Make the paper's tables and figures anew, beside the paper's own.
+    """Reproduce the paper's tables and figures, next to the paper's numbers.
 
-    Results are kept in the folder as they come: a run that was stopped goes on where it was.
+    Results are saved as they are computed: run the same command again to continue.
 
     Example: attnflow reproduce table1
     """
-    from attnflow.paper.reproduce.report import around, insert, page
+    from attnflow.paper.reproduce.report import insert_page, render_page, split_at_markers
     from attnflow.paper.reproduce.request import Request
     from attnflow.paper.reproduce.run import run
     from attnflow.views.terminal.pages import show_page
 
     if report is not None:
-        around(report)  # which says so now if there is no place for results
+        split_at_markers(report)  # raises an error now, before any work
     request = Request(out, data, model, sentiment_data, sentiment_model, language_model, count)
     results = run(targets or (), request)
     if report is None:
-        show_page(page(results, str(out)))
+        show_page(render_page(results, str(out)))
     else:
-        insert(results, out, report)
+        insert_page(results, out, report)
         typer.echo(f"wrote {', '.join(results)} into {report}", err=True)

@@ -51,7 +51,7 @@ Seconds = Annotated[
 ]
 
 
-def serve(
+def serve(  # noqa: PLR0913 - one argument per option
     *,
     model: options.Models = None,
     host: Host = "127.0.0.1",

@@ -11,7 +11,7 @@ import typer
 from attnflow.errors import InputError
 
 
-class Which(StrEnum):
+class TrainableModel(StrEnum):
     """The models that can be trained."""
 
     VERBS = "verbs"
@@ -19,14 +19,14 @@ class Which(StrEnum):
 
 
 Model = Annotated[
-    Which, typer.Argument(metavar="MODEL", help="verbs or sentiment.", show_default=False)
+    TrainableModel, typer.Argument(metavar="MODEL", help="verbs or sentiment.", show_default=False)
 ]
 Data = Annotated[
     Path,
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="The folder with the agreement data, numpred.val and its kin; for sentiment, SST-2.",
+        help="For verbs: the agreement data (numpred.val, …). For sentiment: GLUE's SST-2.",
     ),
 ]
 Out = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write.")]
@@ -35,7 +35,7 @@ Corpora = Annotated[
     typer.Option(
         "--corpora",
         metavar="FOLDER",
-        help="For verbs: brown.zip, masc_tagged.zip and ud_english_ewt.conllu.gz.",
+        help="For verbs: the folder with brown.zip, masc_tagged.zip, ud_english_ewt.conllu.gz.",
         show_default=False,
     ),
 ]
@@ -48,20 +48,22 @@ Base = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the run.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The random seed.")]
 Steps = Annotated[
     int | None,
-    typer.Option("--steps", metavar="N", min=1, help="For verbs: how long.", show_default="6000"),
+    typer.Option(
+        "--steps", metavar="N", min=1, help="For verbs: the number of steps.", show_default="6000"
+    ),
 ]
 Device = Annotated[
     str | None,
     typer.Option(
-        "--device", metavar="NAME", help="cpu, cuda …", show_default="the GPU where there is one"
+        "--device", metavar="NAME", help="cpu, cuda …", show_default="the GPU if there is one"
     ),
 ]
 
 
-def train(  # noqa: PLR0913 - one argument an option
+def train(  # noqa: PLR0913 - one argument per option
     model: Model,
     *,
     data: Data,
@@ -72,18 +74,21 @@ def train(  # noqa: PLR0913 - one argument an option
     steps: Steps = None,
     device: Device = None,
 ) -> None:
-    """Train the shipped model anew, or the sentiment model of Table 3.
+    """Train the shipped model again, or the sentiment model of Table 3.
 
-    A run that was stopped goes on where it was.
+    Run the same command again to continue an interrupted run.
 
     Example: attnflow train verbs --data sva --corpora corpora -o my-verbs
     """
-    needed = ("--corpora", corpora) if model is Which.VERBS else ("--base", base)
-    if needed[1] is None:
-        msg = f"training {model} needs {needed[0]}; see attnflow train --help"
+    verbs = {"--corpora": corpora, "--steps": steps}
+    sentiment = {"--base": base}
+    required, unused = (
+        ("--corpora", sentiment) if model is TrainableModel.VERBS else ("--base", verbs)
+    )
+    if {**verbs, **sentiment}[required] is None:
+        msg = f"training {model} needs {required}; see attnflow train --help"
         raise InputError(msg)
-    others = {"--base": base} if model is Which.VERBS else {"--corpora": corpora, "--steps": steps}
-    for name, value in others.items():
+    for name, value in unused.items():
         if value is not None:
             msg = f"{name} is not for {model}; leave it out"
             raise InputError(msg)
@@ -91,13 +96,13 @@ def train(  # noqa: PLR0913 - one argument an option
     from attnflow.paper.training.run import train_sentiment, train_verbs
     from attnflow.paper.training.sentiment import SentimentRecipe
 
-    if corpora is not None and model is Which.VERBS:
+    if corpora is not None and model is TrainableModel.VERBS:
         recipe = Recipe(seed=seed) if steps is None else Recipe(seed=seed, steps=steps)
         scores = train_verbs(data, corpora, out, recipe=recipe, device=device)
     else:
-        tuned = SentimentRecipe(seed=seed)
-        scores = train_sentiment(data, str(base), out, recipe=tuned, device=device)
+        fine_tuning = SentimentRecipe(seed=seed)
+        scores = train_sentiment(data, str(base), out, recipe=fine_tuning, device=device)
     typer.echo(f"accuracy of the model in {out}")
-    for name, facts in scores.items():
-        right = "–" if facts["accuracy"] is None else f"{facts['accuracy']:.3f}"
-        typer.echo(f"{right}  {name} ({facts['rows']} rows)")
+    for name, score in scores.items():
+        accuracy = "–" if score["accuracy"] is None else f"{score['accuracy']:.3f}"
+        typer.echo(f"{accuracy}  {name} ({score['rows']} rows)")

@@ -227,10 +227,7 @@ class Session:
             model=self.adapter.name,
             text=tokens.text,
             prediction=self.prediction,
-            statistics={
-                **scores.statistics,
-                "model": {**self.adapter.description, "causal": self.causal},
-            },
+            statistics={**scores.statistics, "model": model},
             word_ids=tokens.word_ids,
             word_texts=tokens.word_texts,
             segments=tokens.segments,

@@ -1,4 +1,4 @@
-"""Subjects found, errors and what they are blamed on, and the published script's correlation."""
+"""Subjects found, errors and the nouns behind them, and the published script's correlation."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ from attnflow.paper.training.data import Sentence
 NOUNS = {"keys": 1, "cabinet": 0}
 
 
-def test_subjects_counts_who_has_the_highest_score():
+def test_a_subject_is_found_if_it_has_the_highest_score():
     sentence = Sentence(("the", "keys", "to", "the", "cabinet", "are"), 1, 5, 1)
-    alone = Sentence(("the", "keys", "are"), 1, 2, 1)  # nothing to choose from
+    alone = Sentence(("the", "keys", "are"), 1, 2, 1)  # skipped: only one noun
     rows = cases.find_subjects([sentence, alone], attnflow.load_model(), NOUNS)
     assert cases.find_subjects([alone], attnflow.load_model(), NOUNS) == []
-    found = cases.subjects(rows)
+    found = cases.summarize_subjects(rows)
     assert list(found) == ["1"]
     assert (found["1"]["sentences"], found["1"]["chance"]) == (1, 0.5)
     for method, by_layer in found["1"]["found"].items():
@@ -25,14 +25,14 @@ def test_subjects_counts_who_has_the_highest_score():
             keys, cabinet = one.row(layer)[2], one.row(layer)[5]
             tied = abs(keys - cabinet) < 1e-9
             assert value == (0.5 if tied else float(keys > cabinet))
-    twice = cases.subjects([*rows, {**rows[0], "attractors": 3, "nouns": 4}])
-    assert {name: facts["chance"] for name, facts in twice.items()} == {"1": 0.5, "2 or more": 0.25}
+    twice = cases.summarize_subjects([*rows, {**rows[0], "attractors": 3, "nouns": 4}])
+    assert {name: group["chance"] for name, group in twice.items()} == {"1": 0.5, "2 or more": 0.25}
 
 
-def test_errors_lists_what_the_model_gets_wrong():
+def test_errors_are_wrong_predictions():
     rows = [("the keys to the cabinet", 1), ("the keys to the cabinet", 0)]
     listed = cases.find_errors(rows, attnflow.load_model(), NOUNS)
-    found = cases.errors(listed, len(rows), NOUNS)
+    found = cases.summarize_errors(listed, len(rows), NOUNS)
     assert (found["rows"], found["errors"], found["with_nouns"]) == (2, 1, 1)
     case = found["cases"][0]
     assert (case["right"], case["said"]) == ("singular", "plural")

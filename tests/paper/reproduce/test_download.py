@@ -1,4 +1,4 @@
-"""Data is fetched once, checked, and refused where it is not what it was."""
+"""Data is downloaded once and verified; changed or missing files are refused."""
 
 import hashlib
 import http.server
@@ -13,28 +13,28 @@ from attnflow.errors import InputError
 from attnflow.paper.reproduce.download import Archive, data_folder
 
 CONTENT = b"VBZ\tthe key\n"
-RIGHT = hashlib.sha256(CONTENT).hexdigest()
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 def archives():
-    tape, packed = io.BytesIO(), io.BytesIO()
-    with tarfile.open(fileobj=tape, mode="w:gz") as archive:
+    tar, zipped = io.BytesIO(), io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w:gz") as archive:
         item = tarfile.TarInfo("rnn_agr_simple/numpred.val")
         item.size = len(CONTENT)
         archive.addfile(item, io.BytesIO(CONTENT))
-    with zipfile.ZipFile(packed, "w") as archive:
+    with zipfile.ZipFile(zipped, "w") as archive:
         archive.writestr("SST-2/numpred.val", CONTENT)
         archive.writestr("SST-2/other", b"x")
-    return {"/a.tar.gz": tape.getvalue(), "/a.zip": packed.getvalue(), "/bad": b"no archive"}
+    return {"/a.tar.gz": tar.getvalue(), "/a.zip": zipped.getvalue(), "/bad": b"no archive"}
 
 
 @pytest.fixture
 def server():
-    files, asked = archives(), []
+    files, requested = archives(), []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            requested.append(self.path)
             self.send_response(200 if self.path in files else 404)
             self.end_headers()
             self.wfile.write(files.get(self.path, b""))
@@ -45,33 +45,37 @@ def server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{running.server_port}", asked
+        yield f"http://127.0.0.1:{running.server_port}", requested
         running.shutdown()
         thread.join()
 
 
 @pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
-def test_files_are_fetched_once_and_kept(server, tmp_path, monkeypatch, name):
-    url, asked = server
+def test_files_are_downloaded_once_and_cached(server, tmp_path, monkeypatch, name):
+    url, requested = server
     monkeypatch.setenv("ATTNFLOW_CACHE", str(tmp_path))
-    archive = Archive(f"{url}/{name}", {"numpred.val": RIGHT}, "--data")
+    archive = Archive(f"{url}/{name}", {"numpred.val": SHA256}, "--data")
     for _ in range(2):
         folder = data_folder(None, archive, "agreement")
         assert [p.name for p in folder.iterdir()] == ["numpred.val"]
         assert (folder / "numpred.val").read_bytes() == CONTENT
-    assert asked == [f"/{name}"]
+    assert requested == [f"/{name}"]
 
 
 @pytest.mark.parametrize(
     ("path", "files", "message"),
     [
-        ("a.zip", {"numpred.val": "0" * 64}, "is not the file this was made with"),
-        ("a.zip", {"numpred.val": RIGHT, "dev.tsv": RIGHT}, "holds no dev.tsv"),
-        ("bad", {"numpred.val": RIGHT}, "no archive that can be read"),
-        ("gone", {"numpred.val": RIGHT}, "could not be fetched .*give the data's folder"),
+        ("a.zip", {"numpred.val": "0" * 64}, "has changed: its SHA-256 is"),
+        (
+            "a.zip",
+            {"numpred.val": SHA256, "dev.tsv": SHA256},
+            "has no dev.tsv; give the data's folder",
+        ),
+        ("bad", {"numpred.val": SHA256}, "is not a zip or tar archive"),
+        ("gone", {"numpred.val": SHA256}, "could not be downloaded .*give the data's folder"),
     ],
 )
-def test_what_is_not_as_it_was_is_refused(server, tmp_path, monkeypatch, path, files, message):
+def test_changed_or_missing_files_are_refused(server, tmp_path, monkeypatch, path, files, message):
     monkeypatch.setenv("ATTNFLOW_CACHE", str(tmp_path))
     with pytest.raises(InputError, match=message):
         data_folder(None, Archive(f"{server[0]}/{path}", files, "--data"), "agreement")
@@ -81,6 +85,6 @@ def test_what_is_not_as_it_was_is_refused(server, tmp_path, monkeypatch, path, f
 def test_a_folder_that_was_given_is_never_written_to(tmp_path):
     with pytest.raises(InputError, match=r"has no numpred\.val"):
         data_folder(
-            tmp_path, Archive("http://127.0.0.1:9/", {"numpred.val": RIGHT}, "--data"), "agreement"
+            tmp_path, Archive("http://127.0.0.1:9/", {"numpred.val": SHA256}, "--data"), "agreement"
         )
     assert not list(tmp_path.iterdir())

@@ -12,12 +12,12 @@ import agreement_data
 import attnflow
 from attnflow.cli.app import run as command
 from attnflow.errors import InputError
-from attnflow.paper import checkpoint as keeping
 from attnflow.paper import verbs
+from attnflow.paper.reproduce import results as result_files
 from attnflow.paper.reproduce import tables
-from attnflow.paper.reproduce.paper import PAPER
-from attnflow.paper.reproduce.report import END, START, insert, page
-from attnflow.paper.reproduce.request import DEPENDS, Request
+from attnflow.paper.reproduce.published import PUBLISHED
+from attnflow.paper.reproduce.report import END, START, insert_page, render_page
+from attnflow.paper.reproduce.request import DEPENDENCIES, Request
 from attnflow.paper.reproduce.run import TARGETS, run
 from attnflow.paper.training.data import held_out_rows
 
@@ -49,17 +49,18 @@ def test_table1_is_the_mean_of_each_sentences_correlation(results, folder):
         assert (cell["count"], cell["undefined"]) == (6, 0)
 
 
-def test_results_are_kept_and_not_made_again(results, folder, monkeypatch):
+def test_saved_results_are_not_computed_again(results, folder, monkeypatch):
     made, out = results
     monkeypatch.setattr(tables, "explanations", None)  # would fail if it were called
     again = run(["table1", "subjects"], Request(out, folder, count=6), progress=False)
     assert again["table1"] == made["table1"]
-    with pytest.raises(InputError, match="choose another folder"):
-        run(["table1"], Request(out, folder, count=7), progress=False)
+    with pytest.raises(InputError, match=r"count was 6, now 7\. .*choose another folder"):
+        run(["figure1", "table1"], Request(out, folder, count=7), progress=False)
+    assert not (out / "figure1.json").exists()  # refused before any work
 
 
-def test_an_interrupted_table_goes_on_where_it_was(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(keeping, "PIECE", 2)
+def test_an_interrupted_table_continues_where_it_stopped(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(result_files, "PIECE_SIZE", 2)
     request = Request(tmp_path / "stopped", folder, count=5)
     explained, original = [], tables.explanations
 
@@ -72,8 +73,12 @@ def test_an_interrupted_table_goes_on_where_it_was(folder, tmp_path, monkeypatch
     monkeypatch.setattr(tables, "explanations", stop_at_the_third)
     with pytest.raises(KeyboardInterrupt):
         run(["table1"], request, progress=False)
-    found = run(["table1"], request, progress=False)["table1"]
-    assert [len(texts) for texts in explained] == [2, 2, 1, 1]  # the last one again
+    with pytest.raises(InputError, match=r"table1\.checkpoint was made with .*count was 5, now 4"):
+        run(["table1"], Request(request.out, folder, count=4), progress=False)
+    capsys.readouterr()
+    found = run(["table1"], request)["table1"]
+    assert "table1 continues where an earlier run stopped" in capsys.readouterr().err
+    assert [len(texts) for texts in explained] == [2, 2, 1, 1]  # the interrupted one again
     assert {path.name for path in request.out.iterdir()} == {"table1.json"}
     whole = run(["table1"], Request(tmp_path / "whole", folder, count=5), progress=False)["table1"]
     assert found == whole
@@ -85,40 +90,59 @@ def test_another_models_tables(folder, results, tmp_path):
     request = Request(tmp_path / "out", folder, model=str(copy), count=6)
     found = run(["table1", "errors"], request, progress=False)
     assert found["table1"] == results[0]["table1"]
-    kept = json.loads((tmp_path / "out" / "table1.json").read_text())
-    assert kept["conditions"] == {"model": str(copy), "count": 6}
+    saved = json.loads((tmp_path / "out" / "table1.json").read_text())
+    assert saved["conditions"] == {"model": str(copy), "count": 6}
     (copy / "nouns.tsv").unlink()
     with pytest.raises(InputError, match=r"nouns\.tsv is missing"):
         run(["errors"], Request(tmp_path / "other", folder, model=str(copy)), progress=False)
 
 
-def test_a_broken_result_is_named(folder, tmp_path):
+def test_a_damaged_piece_is_named_and_can_be_computed_again(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(result_files, "PIECE_SIZE", 2)
+    request = Request(tmp_path, folder, count=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "summarize_pieces", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(["table1"], request, progress=False)
+    piece = tmp_path / "table1.checkpoint" / "2-4.piece"
+    piece.write_bytes(piece.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"2-4\.piece is damaged.*delete this file"):
+        run(["table1"], request, progress=False)
+    piece.unlink()
+    assert run(["table1"], request, progress=False)["table1"]["unk"]["raw"][0]["count"] == 5
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_damaged_result_is_named(folder, tmp_path):
     (tmp_path / "flips.json").write_text('{"conditions"')
-    with pytest.raises(InputError, match=r"flips\.json is no result of an earlier run"):
+    with pytest.raises(InputError, match=r"flips\.json is damaged or not a result .*; delete it"):
         run(["flips"], Request(tmp_path, folder), progress=False)
     with pytest.raises(InputError, match="is a file; give a folder"):
         run(["flips"], Request(tmp_path / "flips.json", folder), progress=False)
 
 
-def test_a_page_without_a_place_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+def test_a_page_without_markers_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("attnflow.paper.reproduce.run.run", None)  # would fail if it were called
-    (tmp_path / "page.md").write_text("no marks")
+    (tmp_path / "page.md").write_text("no markers")
     assert command(["reproduce", "flips", "--report", str(tmp_path / "page.md")]) == 2
     assert "has no lines" in capsys.readouterr().err
 
 
-def test_every_target_says_what_it_depends_on():
-    assert list(DEPENDS) == list(TARGETS)
+def test_every_target_has_its_dependencies():
+    assert list(DEPENDENCIES) == list(TARGETS)
 
 
-def test_what_is_missing_is_said_before_any_work(folder, tmp_path, monkeypatch):
+def test_missing_inputs_are_reported_before_any_work(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "explanations", None)  # would fail if it were called
     with pytest.raises(InputError, match="table3 needs a 6-layer encoder"):
         run((), Request(tmp_path, folder, count=3), progress=False)
 
 
-def test_the_page_shows_ours_beside_the_papers(results):
-    shown = page(results[0], "figures")
+def test_the_page_shows_our_numbers_next_to_the_papers(results):
+    shown = render_page(results[0], "figures")
     cell = results[0]["table1"]["unk"]["flow"][5]
     assert f"{cell['mean']:.2f} ± {cell['std']:.2f}".replace("-", "−") in shown
     assert "| flow, the paper | 0.32 ± 0.26 | 0.44 ± 0.29 |" in shown
@@ -128,9 +152,9 @@ def test_the_page_shows_ours_beside_the_papers(results):
     assert widths == {8}
 
 
-def test_the_papers_tables_have_a_cell_a_layer():
-    assert {len(row) for name in ("table1", "table2") for row in PAPER[name].values()} == {6}
-    assert {len(row) for row in PAPER["table3"].values()} == {4}
+def test_the_papers_tables_have_one_cell_per_layer():
+    assert {len(row) for name in ("table1", "table2") for row in PUBLISHED[name].values()} == {6}
+    assert {len(row) for row in PUBLISHED["table3"].values()} == {4}
 
 
 def test_flips(results):
@@ -160,33 +184,33 @@ def test_the_command(folder, tmp_path, capsys):
     assert json.loads((out / "table1.json").read_text())["conditions"]["count"] == 3
 
 
-def test_training_says_what_it_needs(tmp_path, capsys):
+def test_training_names_a_missing_option(tmp_path, capsys):
     code = command(["train", "verbs", "--data", str(tmp_path), "-o", str(tmp_path / "m")])
     assert code == 2
     assert "needs --corpora" in capsys.readouterr().err
 
 
-def test_the_report_keeps_what_people_wrote(results, tmp_path):
+def test_the_report_keeps_the_text_around_it(results, tmp_path):
     file = tmp_path / "page.md"
     file.write_text(f"before\n{START}\nold\n{END}\nafter\n")
-    insert({"flips": results[0]["flips"]}, results[1], file)
+    insert_page({"flips": results[0]["flips"]}, results[1], file)
     text = file.read_text()
     assert text.startswith(f"before\n{START}\n## Changing")
     assert text.endswith(f"{END}\nafter\n")
     assert "old" not in text
-    file.write_text("no marks")
+    file.write_text("no markers")
     with pytest.raises(InputError, match="has no lines"):
-        insert(results[0], results[1], file)
-    assert file.read_text() == "no marks"
+        insert_page(results[0], results[1], file)
+    assert file.read_text() == "no markers"
 
 
 def test_the_committed_page_shows_the_committed_results():
-    docs = Path(__file__).parents[2] / "docs"
+    docs = Path(__file__).parents[3] / "docs"
     names = [name for name in TARGETS if (docs / "reproduction" / f"{name}.json").exists()]
     assert {"table1", "table2", "figure1"} <= set(names)
-    kept = {
+    saved = {
         name: json.loads((docs / "reproduction" / f"{name}.json").read_text("utf-8"))["result"]
         for name in names
     }
     text = (docs / "reproduction.md").read_text("utf-8")
-    assert text.partition(START)[2].partition(END)[0] == "\n" + page(kept, "reproduction")
+    assert text.partition(START)[2].partition(END)[0] == "\n" + render_page(saved, "reproduction")

@@ -4,20 +4,20 @@ import pytest
 
 import agreement_data
 from attnflow.errors import InputError
-from attnflow.paper.training import corpora, data
+from attnflow.paper.training import corpora, data, derived
 from attnflow.paper.training.lexicon import build_lexicon, plurals
 
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "HELD_ATTRACTORS", {1: 3, 2: 3, 3: 2, 4: 2, 5: 2})
-    original = data.split
-    monkeypatch.setattr(data, "split", lambda f, development=0: original(f, 30, development))
+    original = data.split_rows
+    monkeypatch.setattr(data, "split_rows", lambda f, development=0: original(f, 30, development))
     return agreement_data.write(tmp_path)
 
 
 def test_no_training_row_is_or_continues_a_held_out_prefix(folders):
-    found = data.load(*folders, development=5)
+    found = data.load_training_data(*folders, development=5)
     held = found.held_out.prefixes
     assert len(found.held_out.natural) == 30
     assert len(found.held_out.development) == 5
@@ -30,19 +30,19 @@ def test_no_training_row_is_or_continues_a_held_out_prefix(folders):
 
 
 def test_every_source_has_rows_with_both_labels(folders):
-    found = data.load(*folders)
+    found = data.load_training_data(*folders)
     for name in ("natural", "attractors", "cut", "corpora", "flipped"):
         assert {label for _, label in found.sources[name]} == {0, 1}, name
     assert all(word in found.vocabulary for word in ("dog", "dogs", "kings"))
 
 
 def test_the_split_does_not_change(folders):
-    assert data.load(*folders).held_out == data.load(*folders).held_out
+    assert data.load_training_data(*folders).held_out == data.load_training_data(*folders).held_out
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"numpred\.val is missing"):
-        data.split(tmp_path)
+        data.split_rows(tmp_path)
 
 
 def lexicon():
@@ -70,11 +70,13 @@ def test_plurals(singular, plural):
 
 
 def test_rows_are_cut_after_the_subject():
-    assert list(data.cut_rows(("the keys to the cabinet", 1), lexicon())) == [("the keys", 1)]
+    assert list(derived.cut_rows(("the keys to the cabinet", 1), lexicon())) == [("the keys", 1)]
 
 
 def test_rows_within_a_prefix_end_before_a_finite_verb():
-    rows = list(data.inner_rows("the key is old and the keys were lost when they are", lexicon()))
+    rows = list(
+        derived.inner_rows("the key is old and the keys were lost when they are", lexicon())
+    )
     assert rows == [("the key", 0), ("the key is old and the keys", 1)]
 
 
@@ -88,7 +90,7 @@ def test_rows_within_a_prefix_end_before_a_finite_verb():
     ],
 )
 def test_flipping_the_number(row, flipped):
-    assert list(data.flipped_rows(row, lexicon())) == flipped
+    assert list(derived.flipped_rows(row, lexicon())) == flipped
 
 
 def test_brown_possessives_and_tags():

@@ -1,4 +1,4 @@
-"""Fine-tuning on sentiment: it learns, resumes, and Table 3 reads its folder."""
+"""Fine-tuning on sentiment: it learns, can be resumed, and Table 3 reads its folder."""
 
 import gzip
 import itertools
@@ -15,11 +15,10 @@ from attnflow.errors import InputError
 from attnflow.paper.reproduce.run import Request, run
 from attnflow.paper.training.run import train_sentiment
 from attnflow.paper.training.sentiment import SentimentRecipe, SentimentRun, read_sentiment
-from resuming import check_resuming
 
 ROWS = [
-    (f"{first} {noun} {verb} {judged}", int(judged == "here"))
-    for first, noun, verb, judged in itertools.product(
+    (f"{first} {noun} {verb} {last}", int(last == "here"))
+    for first, noun, verb, last in itertools.product(
         ("the", "a", "the old", "a red"), ("key", "keys", "cat", "cabinet"), ("is", "are"),
         ("here", "playing"),
     )
@@ -28,7 +27,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """SST-2 in small: `here` is positive, `playing` negative."""
+    """A small SST-2: `here` is positive, `playing` negative."""
     folder = tmp_path_factory.mktemp("sst2")
     text = "".join(f"{sentence}\t{label}\n" for sentence, label in ROWS)
     (folder / "train.tsv.gz").write_bytes(gzip.compress(f"sentence\tlabel\n{text * 4}".encode()))
@@ -66,17 +65,17 @@ def test_training_and_table_3(data, base, tmp_path, monkeypatch, capsys):
     request = Request(tmp_path / "out", sentiment=data, sentiment_model=str(tmp_path / "model"))
     table = run(["table3"], request, progress=False)["table3"]
     assert (table["rows"], table["accuracy"]) == (64, 1)
-    said = attnflow.explain("the key is here", str(tmp_path / "model"), method="rollout")
-    assert said.prediction.label == "positive"
+    found = attnflow.explain("the key is here", str(tmp_path / "model"), method="rollout")
+    assert found.prediction.label == "positive"
     for kind in (*table["defined"].values(), table["published"]):
         assert {method: len(cells) for method, cells in kind.items()} == {
             "raw": 4, "rollout": 4, "flow": 4,
         }  # fmt: skip
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(data, base, tmp_path, monkeypatch):
+def test_a_resumed_run_equals_an_uninterrupted_one(data, base, check_resuming):
     rows, recipe = read_sentiment(data / "dev.tsv"), SentimentRecipe(batch=16)
-    check_resuming(lambda: SentimentRun(base, rows, recipe, "cpu"), tmp_path, monkeypatch)
+    check_resuming(lambda: SentimentRun(base, rows, recipe, "cpu"))
 
 
 @pytest.mark.parametrize(
@@ -92,9 +91,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(data, base, tmp_path, monkeyp
 def test_bad_requests_are_one_line(options, message, data, tmp_path, capsys):
     command_line = ["train", *options, "--data", str(data), "-o", str(tmp_path / "model")]
     assert command(command_line) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert message in " ".join(said.err.split())
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in " ".join(printed.err.split())
 
 
 def test_missing_data_is_named(base, tmp_path):

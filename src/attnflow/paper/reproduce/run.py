@@ -1,36 +1,60 @@
-"""One target after the other, each kept in a file, so that an interrupted run goes on."""
+"""Compute targets one after the other; each result is saved, so an interrupted run continues."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from attnflow.errors import InputError
-from attnflow.paper.checkpoint import keep
 from attnflow.paper.reproduce.request import Request
-from attnflow.paper.reproduce.work import Work
+from attnflow.paper.reproduce.results import (
+    open_checkpoint,
+    read_result,
+    result_path,
+    write_result,
+)
+from attnflow.paper.reproduce.targets import TargetBuilder
 
-TARGETS: dict[str, Callable[[Work], Any]] = {
-    "table1": Work.table1,
-    "table2": Work.table2,
-    "subjects": Work.subjects,
-    "flips": Work.flips,
-    "errors": Work.errors,
-    "figure1": lambda work: work.figure("figure1"),
-    "figure2": lambda work: work.figure("figure2"),
-    "figure3": lambda work: work.figure("figure3"),
-    "figure4": Work.figure4,
-    "table3": Work.table3,
+TARGETS: dict[str, Callable[[TargetBuilder], Any]] = {
+    "table1": TargetBuilder.table1,
+    "table2": TargetBuilder.table2,
+    "subjects": TargetBuilder.subjects,
+    "flips": TargetBuilder.flips,
+    "errors": TargetBuilder.errors,
+    "figure1": lambda builder: builder.figure("figure1"),
+    "figure2": lambda builder: builder.figure("figure2"),
+    "figure3": lambda builder: builder.figure("figure3"),
+    "figure4": TargetBuilder.figure4,
+    "table3": TargetBuilder.table3,
 }
 
 
 def run(targets: Iterable[str], request: Request, *, progress: bool = True) -> dict[str, Any]:
-    """Make what is asked for; what the folder already has from the same request is kept."""
-    wanted = list(targets) or list(TARGETS)
-    for name in wanted:
+    """Compute the targets, all by default; results of the same request are read, not recomputed."""
+    names = list(targets) or list(TARGETS)
+    _check(names, request)
+    builder = TargetBuilder(request, progress=progress)
+    console = Console(stderr=True, quiet=not progress, highlight=False)
+    results = {name: read_result(name, request) for name in names}
+    for name, result in results.items():
+        if result is not None:
+            console.print(f"{result_path(name, request)} is from an earlier run", markup=False)
+            open_checkpoint(name, request).done()  # in case that run was killed at its very end
+            continue
+        builder.check_inputs(name)
+        if open_checkpoint(name, request).names():
+            console.print(f"{name} continues where an earlier run stopped")
+    for name, result in results.items():
+        if result is None:
+            results[name] = TARGETS[name](builder)
+            write_result(name, request, results[name])
+    return results
+
+
+def _check(names: Iterable[str], request: Request) -> None:
+    for name in names:
         if name not in TARGETS:
             msg = f"target={name!r} is unknown; allowed: {', '.join(TARGETS)}"
             raise InputError(msg)
@@ -42,26 +66,3 @@ def run(targets: Iterable[str], request: Request, *, progress: bool = True) -> d
     except FileExistsError:
         msg = f"{request.out} is a file; give a folder with --output"
         raise InputError(msg) from None
-    work = Work(request, progress=progress)
-    for name in wanted:
-        if _file(name, request).exists():
-            _tell(f"{_file(name, request)} is there from an earlier run", shown=progress)
-        else:
-            work.check(name)
-    return {name: _kept(name, work) for name in wanted}
-
-
-def _kept(name: str, work: Work) -> Any:
-    request = work.request
-    result = keep(_file(name, request), request.conditions(name), lambda: TARGETS[name](work))
-    (request.out / f"{name}.pieces.json").unlink(missing_ok=True)
-    return result
-
-
-def _tell(line: str, *, shown: bool) -> None:
-    if shown:
-        Console(stderr=True).print(line, highlight=False)
-
-
-def _file(name: str, request: Request) -> Path:
-    return request.out / f"{name}.json"

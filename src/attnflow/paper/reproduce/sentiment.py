@@ -15,44 +15,48 @@ from attnflow.records import Attribution, FloatArray
 
 LAYERS = (1, 3, 5, 6)
 PUBLISHED_COUNT = 101
-"""How many sentences the published script took."""
+"""The number of sentences that the published script used."""
 
 
-def piece(texts: Sequence[str], labels: Sequence[int], model: ModelAdapter) -> dict[str, Any]:
-    """For some sentences: correlations, whether the answer is right, what CLS gives itself."""
+def compute_piece(
+    texts: Sequence[str], labels: Sequence[int], model: ModelAdapter
+) -> dict[str, Any]:
+    """Correlations, whether predictions are right, and CLS's attention to itself."""
     explained = tables.explanations(texts, model)
-    wanted = tables.sloped(texts, labels, model)
-    answers = model.network.config.id2label  # type: ignore[attr-defined] # a text model
-    said = [one.prediction.label if one.prediction else None for one in explained["raw"]]
+    importances = tables.gradient_importance(texts, labels, model)
+    names = model.network.config.id2label  # type: ignore[attr-defined] # a text model
+    predicted = [one.prediction.label if one.prediction else None for one in explained["raw"]]
     return {
-        "correlations": tables.correlate(explained, wanted, LAYERS),
-        "right": [word == answers[y] for word, y in zip(said, labels, strict=True)],
+        "correlations": tables.correlate(explained, importances, LAYERS),
+        "right": [found == names[label] for found, label in zip(predicted, labels, strict=True)],
         "itself": [[float(one.row(n)[0]) for n in one.layers] for one in explained["raw"]],
     }
 
 
-def table(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """All pieces summed up."""
-    right = [hit for one in pieces for hit in one["right"]]
-    itself = [row for one in pieces for row in one["itself"]]
+def summarize_pieces(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Accuracy, CLS's mean attention to itself, and correlations over all pieces."""
+    right = [hit for piece in pieces for hit in piece["right"]]
+    itself = [row for piece in pieces for row in piece["itself"]]
     return {
         "rows": len(right),
         "accuracy": sum(right) / len(right),
         "itself": np.mean(itself, axis=0).tolist(),
-        "defined": tables.summed_up([one["correlations"] for one in pieces]),
+        "defined": tables.summarize_pieces([piece["correlations"] for piece in pieces]),
     }
 
 
-def as_published(texts: Sequence[str], model: ModelAdapter) -> dict[str, list[dict[str, float]]]:
-    """As the published script did it: the largest score over all rows, dense ranks."""
+def published_script(
+    texts: Sequence[str], model: ModelAdapter
+) -> dict[str, list[dict[str, float]]]:
+    """Correlations as the published script computed them: maximum over all rows, dense ranks."""
     explained = tables.explanations(texts, model, query="all")
-    wanted = gradients(list(texts), model, target=1)
+    importances = gradients(list(texts), model, target=1)
     return {
         method: [
             vars(
                 summarize(
-                    dense_spearman(_layer(one, layer).max(0), other.values)
-                    for one, other in zip(found, wanted, strict=True)
+                    dense_spearman(_scores(one, layer).max(0), importance.values)
+                    for one, importance in zip(found, importances, strict=True)
                 )
             )
             for layer in LAYERS
@@ -62,13 +66,13 @@ def as_published(texts: Sequence[str], model: ModelAdapter) -> dict[str, list[di
 
 
 def dense_spearman(first: FloatArray, second: FloatArray) -> float:
-    """The script's own formula, 1 − 6 Σd² / n(n² − 1), on ranks where ties leave no gap."""
+    """The script's formula, 1 − 6 Σd² / n(n² − 1), on dense ranks (ties leave no gap)."""
     size = len(first)
     ranks = [np.unique(values, return_inverse=True)[1] for values in (first, second)]
     distance = float(((ranks[0] - ranks[1]) ** 2).sum())
     return 1 - 6 * distance / (size * (size**2 - 1))
 
 
-def _layer(one: Attribution, layer: int) -> FloatArray:
-    scores: FloatArray = one.scores[one.layers.index(layer)]
+def _scores(attribution: Attribution, layer: int) -> FloatArray:
+    scores: FloatArray = attribution.scores[attribution.layers.index(layer)]
     return scores

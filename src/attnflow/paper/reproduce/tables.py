@@ -1,4 +1,4 @@
-"""Tables 1 and 2: how attention agrees with importance, layer by layer."""
+"""Tables 1 and 2: agreement of attention with importance, layer by layer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from attnflow.records import Attribution
 
 METHODS = ("raw", "rollout", "flow")
 Explained = dict[str, list[Attribution]]
-"""Method → one explanation a text."""
+"""Method → one explanation per text."""
 Importances = dict[str, list[Attribution]]
-"""Importance → one attribution a text."""
+"""Importance → one attribution per text."""
 Correlations = dict[str, dict[str, list[list[float]]]]
-"""Importance → method → for each text one correlation a layer."""
+"""Importance → method → for each text one correlation per layer."""
 Table = dict[str, dict[str, list[dict[str, float]]]]
-"""Importance → method → one cell a layer: mean, std, count, undefined."""
-Importance = Callable[[Sequence[str], Sequence[int], ModelAdapter], Importances]
+"""Importance → method → one cell per layer: mean, std, count, undefined."""
+Measure = Callable[[Sequence[str], Sequence[int], ModelAdapter], Importances]
+"""(texts, labels, model) → their importances."""
 
 
 def explanations(
@@ -38,16 +39,20 @@ def explanations(
     return {method: [row[at] for row in found] for at, method in enumerate(METHODS)}
 
 
-def blanked(texts: Sequence[str], labels: Sequence[int], model: ModelAdapter) -> Importances:
-    """Table 1: |Δ P(right label)|, a token replaced by UNK as in the paper; and deleted."""
+def blank_out_importance(
+    texts: Sequence[str], labels: Sequence[int], model: ModelAdapter
+) -> Importances:
+    """Table 1: |Δ P(right label)| with each token replaced by UNK, as in the paper, or deleted."""
     return {
         name: blank_out(list(texts), model, replacement=name, target=list(labels))
         for name in ("unk", "delete")
     }
 
 
-def sloped(texts: Sequence[str], labels: Sequence[int], model: ModelAdapter) -> Importances:
-    """Table 2: the gradient's norm, and the size of gradient × embedding."""
+def gradient_importance(
+    texts: Sequence[str], labels: Sequence[int], model: ModelAdapter
+) -> Importances:
+    """Table 2: the norm of the gradient, and |gradient × embedding|."""
     found = {
         kind: gradients(list(texts), model, kind=kind, target=list(labels))
         for kind in ("norm", "input")
@@ -61,20 +66,20 @@ def sloped(texts: Sequence[str], labels: Sequence[int], model: ModelAdapter) -> 
 def correlate(
     explained: Explained, importances: Importances, layers: Sequence[int]
 ) -> Correlations:
-    """Spearman of each text's scores with its importance, at each layer."""
+    """Spearman's correlation of each text's scores with its importance, per layer."""
     return {
         name: {
             method: [
-                [agreement(one, other, layer) for layer in layers]
-                for one, other in zip(found, wanted, strict=True)
+                [agreement(one, importance, layer) for layer in layers]
+                for one, importance in zip(found, measured, strict=True)
             ]
             for method, found in explained.items()
         }
-        for name, wanted in importances.items()
+        for name, measured in importances.items()
     }
 
 
-def summed_up(pieces: Sequence[Correlations]) -> Table:
+def summarize_pieces(pieces: Sequence[Correlations]) -> Table:
     """Mean ± standard deviation over the texts of all pieces."""
     return {
         name: {

@@ -1,4 +1,4 @@
-"""Subject–verb prefixes out of tagged and parsed English: Brown, MASC, UD English EWT.
+"""Subject–verb prefixes from tagged and parsed English: Brown, MASC, UD English EWT.
 
 Sentences come as (word, Penn tag) pairs. A prefix ends before a finite verb whose form shows its
 number; words outside the vocabulary are written as their tag, as the agreement data does.
@@ -26,11 +26,12 @@ BROWN_TAGS = {
 }  # fmt: skip
 
 
-def brown(path: Path) -> Iterator[Tagged]:
-    """Sentences of the Brown corpus, its tags as Penn tags where one is known."""
+def read_brown(path: Path) -> Iterator[Tagged]:
+    """Read the sentences of the Brown corpus, with Penn tags where they are known."""
     with zipfile.ZipFile(path) as archive:
         for name in sorted(archive.namelist()):
-            if not name.rsplit("/", 1)[-1].startswith("c") or len(name.rsplit("/", 1)[-1]) != 4:
+            file = name.rsplit("/", 1)[-1]
+            if not file.startswith("c") or len(file) != 4:  # texts are ca01 … cr09
                 continue
             for line in archive.read(name).decode("latin-1").splitlines():
                 if line.strip():
@@ -49,8 +50,8 @@ def _brown_words(line: str) -> Iterator[tuple[str, str]]:
             yield word, BROWN_TAGS.get(tag.rstrip("*"), tag)
 
 
-def masc(path: Path) -> Iterator[Tagged]:
-    """Sentences of the tagged part of MASC."""
+def read_masc(path: Path) -> Iterator[Tagged]:
+    """Read the sentences of the tagged part of MASC."""
     with zipfile.ZipFile(path) as archive:
         for name in sorted(archive.namelist()):
             if not name.endswith(".txt") or name.endswith("categories.txt"):
@@ -61,8 +62,8 @@ def masc(path: Path) -> Iterator[Tagged]:
                     yield [(word, tag) for word, _, tag in pairs]
 
 
-def universal_dependencies(path: Path) -> Iterator[list[list[str]]]:
-    """Parsed sentences: the CoNLL-U columns of each word."""
+def read_conllu(path: Path) -> Iterator[list[list[str]]]:
+    """Read parsed sentences: the CoNLL-U columns of each word."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         sentence: list[list[str]] = []
         for line in file:
@@ -76,8 +77,8 @@ def universal_dependencies(path: Path) -> Iterator[list[list[str]]]:
                     sentence.append(columns)
 
 
-def as_data(sentence: Tagged, vocabulary: set[str]) -> str:
-    """The sentence as the agreement data would write it."""
+def to_agreement_format(sentence: Tagged, vocabulary: set[str]) -> str:
+    """The sentence as the agreement data would write it: known words, tags for the others."""
     words = []
     for word, tag in sentence:
         lower = word.lower()
@@ -88,8 +89,8 @@ def as_data(sentence: Tagged, vocabulary: set[str]) -> str:
     return " ".join(words)
 
 
-def number_of_verb(word: str, tag: str) -> int | None:
-    """0 for a singular, 1 for a plural finite verb; None where the form does not tell."""
+def verb_number(word: str, tag: str) -> int | None:
+    """0 for a singular, 1 for a plural finite verb; ``None`` if the form does not show it."""
     if word.lower() in FORMS:
         return FORMS[word.lower()]
     return {"VBZ": 0, "VBP": 1}.get(tag)
@@ -98,16 +99,16 @@ def number_of_verb(word: str, tag: str) -> int | None:
 def adjacent_rows(sentence: Tagged, vocabulary: set[str]) -> Iterator[Row]:
     """Prefixes that end in a common noun, or a noun and one adverb, before a finite verb."""
     for at in range(1, len(sentence)):
-        number = number_of_verb(*sentence[at])
+        number = verb_number(*sentence[at])
         if number is None:
             continue
         before = at - 2 if sentence[at - 1][1] == "RB" and at > 1 else at - 1
         if sentence[before][1] in NOUNS:
-            yield as_data(sentence[:at], vocabulary), number
+            yield to_agreement_format(sentence[:at], vocabulary), number
 
 
 def parsed_rows(sentence: list[list[str]], vocabulary: set[str]) -> Iterator[Row]:
-    """Prefixes up to the verb of a common noun that the parse calls a subject."""
+    """Prefixes up to the verb of a common noun that is a subject in the parse."""
     tagged = [(columns[1], columns[4]) for columns in sentence]
     for subject, columns in enumerate(sentence):
         if columns[4] not in NOUNS or not columns[7].startswith("nsubj"):
@@ -118,7 +119,7 @@ def parsed_rows(sentence: list[list[str]], vocabulary: set[str]) -> Iterator[Row
                 sentence[at][6] == head and sentence[at][7].split(":")[0] in ("cop", "aux")
             )
             if finite:
-                number = number_of_verb(*tagged[at])
+                number = verb_number(*tagged[at])
                 if number is not None:
-                    yield as_data(tagged[:at], vocabulary), number
+                    yield to_agreement_format(tagged[:at], vocabulary), number
                 break

@@ -2,7 +2,7 @@
 
 Held out are 2,000 distinct natural prefixes and all prefixes of the file with whole sentences.
 No training row equals a held-out prefix, and none continues one of four words or more: such a row
-would show the verb that was asked for.
+would show the verb that is to be predicted.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from pathlib import Path
 
 from attnflow.errors import InputError
 from attnflow.paper.training import corpora
-from attnflow.paper.training.corpora import FORMS, Row, Tagged
-from attnflow.paper.training.lexicon import QUANTITIES, Lexicon, build_lexicon
+from attnflow.paper.training.corpora import Row, Tagged
+from attnflow.paper.training.derived import cut_rows, flipped_rows, inner_rows
+from attnflow.paper.training.lexicon import Lexicon, build_lexicon
 
 LABELS = {"VBZ": 0, "VBP": 1}
 HELD_ATTRACTORS = {1: 1_000, 2: 500, 3: 300, 4: 150, 5: 60}
-"""How many rows with that many attractors are held out as well."""
+"""Number of attractors → number of rows of that kind that are held out as well."""
 CORPORA = ("brown.zip", "masc_tagged.zip", "ud_english_ewt.conllu.gz")
-CONTINUED = 4
+MIN_CONTINUED = 4
 """Held-out prefixes of this many words or more may not begin a training row either."""
+MAX_WORDS = 60
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A whole sentence: where its subject and its verb are, and the verb's number."""
+    """A whole sentence, the indices of its subject and verb, and the verb's number."""
 
     words: tuple[str, ...]
     subject: int
@@ -43,7 +45,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What the model is judged on and never trained on."""
+    """What the model is evaluated on and never trained on."""
 
     natural: tuple[Row, ...]
     sentences: tuple[Sentence, ...]
@@ -59,7 +61,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Rows by source, with the words and nouns they are made of."""
+    """Rows by source, the vocabulary and the nouns."""
 
     sources: dict[str, tuple[Row, ...]]
     held_out: HeldOut
@@ -68,7 +70,7 @@ class TrainingData:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Distinct prefixes of one of the agreement data's files, in the file's order."""
+    """Read the distinct prefixes of one of the agreement data's files, in the file's order."""
     if not path.is_file():
         msg = f"{path} is missing: give the folder that holds numpred.val and numpred.test.1 … 5"
         raise InputError(msg)
@@ -80,48 +82,50 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def read_sentences(path: Path) -> list[Sentence]:
-    """The file of whole sentences."""
+    """Read the file of whole sentences."""
     lines = path.read_text(encoding="utf-8").splitlines()[1:]
     columns = [line.split("\t") for line in lines]
     return [Sentence(tuple(c[0].split()), int(c[1]), int(c[2]), LABELS[c[3]]) for c in columns]
 
 
 def held_out_rows(folder: Path, count: int = 2_000) -> list[Row]:
-    """The held-out natural rows alone, for which ``numpred.val`` is enough."""
-    return _shuffled(read_rows(folder / "numpred.val"))[:count]
+    """The held-out natural rows only, for which ``numpred.val`` is enough."""
+    return _shuffle(read_rows(folder / "numpred.val"))[:count]
 
 
-def split(
+def split_rows(
     folder: Path, count: int = 2_000, development: int = 0
 ) -> tuple[list[Row], list[Row], HeldOut]:
-    """Natural rows, rows with attractors, and what is held out: the same whatever the seed."""
-    natural = _shuffled(read_rows(folder / "numpred.val"))
+    """Natural rows, rows with attractors, and what is held out, independent of any seed."""
+    natural = _shuffle(read_rows(folder / "numpred.val"))
     sentences = tuple(read_sentences(folder / "full_sentences" / "wiki-dev.txt"))
-    held, attractors = {}, []
+    held_attractors, attractors = {}, []
     for number, size in HELD_ATTRACTORS.items():
-        rows = _shuffled(read_rows(folder / f"numpred.test.{number}"))
-        held[number] = tuple(rows[:size])
+        rows = _shuffle(read_rows(folder / f"numpred.test.{number}"))
+        held_attractors[number] = tuple(rows[:size])
         attractors += rows[size:]
     end = count + development
-    out = HeldOut(tuple(natural[:count]), sentences, held, tuple(natural[count:end]))
-    return natural[end:], attractors, out
+    held_out = HeldOut(
+        tuple(natural[:count]), sentences, held_attractors, tuple(natural[count:end])
+    )
+    return natural[end:], attractors, held_out
 
 
-def _shuffled(rows: list[Row]) -> list[Row]:
+def _shuffle(rows: list[Row]) -> list[Row]:
     return random.Random(2020).sample(rows, len(rows))
 
 
-def load(sva: Path, tagged: Path, development: int = 0) -> TrainingData:
-    """Everything for training: ``sva`` is the agreement data, ``tagged`` holds the corpora."""
+def load_training_data(sva: Path, tagged: Path, development: int = 0) -> TrainingData:
+    """Load everything for training from the agreement data (``sva``) and the tagged corpora."""
     for name in CORPORA:
         if not (tagged / name).is_file():
             msg = f"{tagged} has no {name}; give the folder that holds {', '.join(CORPORA)}"
             raise InputError(msg)
-    natural, attractors, held = split(sva, development=development)
+    natural, attractors, held_out = split_rows(sva, development=development)
     frequent = _words(p for p, _ in itertools.chain(natural, attractors))
-    of_brown, of_masc, of_trees = (tagged / name for name in CORPORA)
-    sentences = [*corpora.brown(of_brown), *corpora.masc(of_masc)]
-    parsed = list(corpora.universal_dependencies(of_trees))
+    brown, masc, ewt = (tagged / name for name in CORPORA)
+    sentences = [*corpora.read_brown(brown), *corpora.read_masc(masc)]
+    parsed = list(corpora.read_conllu(ewt))
     trees: list[Tagged] = [[(c[1], c[4]) for c in sentence] for sentence in parsed]
     lexicon = build_lexicon([*sentences, *trees], frequent)
     vocabulary = tuple(sorted({*frequent, *lexicon.number}))
@@ -137,73 +141,24 @@ def load(sva: Path, tagged: Path, development: int = 0) -> TrainingData:
             (r for s in parsed for r in corpora.parsed_rows(s, known)),
         ),
     }
-    clean = {name: tuple(_clean(found, held)) for name, found in sources.items()}
+    clean = {name: tuple(_clean(found, held_out)) for name, found in sources.items()}
     flipped = (r for row in (*clean["cut"], *clean["natural"]) for r in flipped_rows(row, lexicon))
-    clean["flipped"] = tuple(_clean(flipped, held))
-    return TrainingData(clean, held, vocabulary, lexicon)
-
-
-def inner_rows(prefix: str, lexicon: Lexicon) -> Iterator[Row]:
-    """Prefixes within a prefix: up to an earlier finite verb right after a noun."""
-    words = prefix.split()
-    for at in range(1, len(words)):
-        number = FORMS.get(words[at])
-        if number is not None and words[at - 1] in lexicon.number:
-            yield " ".join(words[:at]), number
-
-
-def cut_rows(row: Row, lexicon: Lexicon) -> Iterator[Row]:
-    """The prefix up to its subject: the last noun that has the verb's number."""
-    words = row[0].split()
-    for at in range(len(words) - 1, -1, -1):
-        if lexicon.number.get(words[at]) == row[1]:
-            yield " ".join(words[: at + 1]), row[1]
-            return
-
-
-DETERMINERS = (
-    {"a": "the", "an": "the", "this": "these", "that": "those", "each": "all", "every": "all",
-     "another": "other", "one": "two"},
-    {"these": "this", "those": "that", "many": "a", "several": "a", "few": "a", "both": "the",
-     "all": "every", "two": "one", "three": "one", "four": "one", "five": "one", "various": "a",
-     "most": "the", "such": "such"},
-)  # fmt: skip
-
-ARTICLES = frozenset(
-    ("the", "a", "an", "this", "that", "these", "those", "his", "her", "its", "their")
-)
-
-
-def flipped_rows(row: Row, lexicon: Lexicon) -> Iterator[Row]:
-    """The row with its subject, the last word and only noun of that number, in the other number."""
-    words = row[0].split()
-    subject = words[-1]
-    if lexicon.number.get(subject) != row[1] or subject not in lexicon.other:
-        return
-    if subject in QUANTITIES or (len(words) > 1 and words[-2] in ("of", "and", "or", ",")):
-        return
-    words[-1] = lexicon.other[subject]
-    for at in range(len(words) - 2, max(-1, len(words) - 5), -1):
-        if words[at] in DETERMINERS[row[1]]:
-            words[at] = DETERMINERS[row[1]][words[at]]
-            if words[at + 1] in ARTICLES:
-                return
-            break
-    yield " ".join(words), 1 - row[1]
+    clean["flipped"] = tuple(_clean(flipped, held_out))
+    return TrainingData(clean, held_out, vocabulary, lexicon)
 
 
 def _words(prefixes: Iterable[str]) -> set[str]:
     return {word for prefix in prefixes for word in prefix.split()}
 
 
-def _clean(rows: Iterable[Row], held: HeldOut) -> Iterator[Row]:
-    """Distinct rows that neither equal nor continue a held-out prefix, of a length that fits."""
-    forbidden = held.prefixes
+def _clean(rows: Iterable[Row], held_out: HeldOut) -> Iterator[Row]:
+    """Distinct rows that neither equal nor continue a held-out prefix, of 1 to 60 words."""
+    forbidden = held_out.prefixes
     seen = set()
     for prefix, label in rows:
         words = prefix.split()
-        starts = (" ".join(words[:end]) for end in range(CONTINUED, len(words)))
-        if not words or len(words) > 60 or prefix in seen or prefix in forbidden:
+        starts = (" ".join(words[:end]) for end in range(MIN_CONTINUED, len(words)))
+        if not words or len(words) > MAX_WORDS or prefix in seen or prefix in forbidden:
             continue
         if not any(start in forbidden for start in starts):
             seen.add(prefix)

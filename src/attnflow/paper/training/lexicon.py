@@ -1,4 +1,4 @@
-"""Which words are singular or plural nouns, and which two are one noun's two numbers."""
+"""Singular and plural nouns, and which two are forms of the same noun."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ QUANTITIES = frozenset(
     ("number", "majority", "minority", "lot", "lots", "couple", "variety", "rest", "plenty", "half",
      "percent", "one", "ones", "some", "all", "most", "none", "any", "each", "both", "many", "few")
 )  # fmt: skip
-"""Heads whose verb may follow the noun after *of*: never exchanged for other nouns."""
+"""Heads whose verb may follow the noun after *of*: never replaced by other nouns."""
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Nouns by number, their counts, and pairs.
+    """Nouns with their number, count and other form.
 
     Attributes:
         number: 0 for singular nouns, 1 for plural ones.
@@ -50,9 +50,9 @@ def plurals(word: str) -> Iterable[str]:
 
 
 def build_lexicon(sentences: Iterable[Tagged], frequent: Iterable[str]) -> Lexicon:
-    """Count noun tags over tagged sentences; keep words that are nouns more often than not.
+    """Build the lexicon from tagged sentences: words that are nouns more often than not.
 
-    ``frequent`` are the data's words: other nouns enter only as the second half of a pair.
+    ``frequent`` are the data's words: other nouns are added only as the second half of a pair.
     """
     seen: Counter[str] = Counter()
     tagged: dict[str, Counter[str]] = {}
@@ -74,9 +74,9 @@ def build_lexicon(sentences: Iterable[Tagged], frequent: Iterable[str]) -> Lexic
             for plural in plurals(word):
                 if number.get(plural) == 1 and (word in known or plural in known):
                     other[word], other[plural] = plural, word
-    kept = {word for word in number if word in known or word in other}
+    selected = {word for word in number if word in known or word in other}
     return Lexicon(
-        {word: number[word] for word in sorted(kept)},
-        {word: tagged[word].total() if word in tagged else 1 for word in sorted(kept)},
-        {word: other[word] for word in sorted(kept) if word in other},
+        {word: number[word] for word in sorted(selected)},
+        {word: tagged[word].total() if word in tagged else 1 for word in sorted(selected)},
+        {word: other[word] for word in sorted(selected) if word in other},
     )

@@ -1,4 +1,4 @@
-"""The training loop: a run advances step by step and continues from its checkpoint."""
+"""The training loop: a run advances step by step and can continue from its checkpoint."""
 
 from __future__ import annotations
 
@@ -9,104 +9,104 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError
+from attnflow.io.checkpoint import Checkpoint
 
-SAVE_EVERY = 60.0
-"""Seconds between checkpoints: what an interruption loses at most, on fast and slow machines."""
+SAVE_INTERVAL = 60.0
+"""Seconds between checkpoints, the most that a crash can lose."""
+STATE = "state"
+"""The name of a training run's only piece in its checkpoint."""
 
 
-class Run(ABC):
-    """A model in training. What a step does depends on the recipe and the step's number alone.
+class TrainingRun(ABC):
+    """A model in training. What a step does depends only on the request and the step's number.
 
     Attributes:
-        recipe: Every number of the run, a data class.
-        step: How many steps are done.
-        steps: How many there are.
+        recipe: The hyperparameters, a data class.
+        data_digest: The SHA-256 of the training rows.
+        step: The number of steps done.
+        steps: The number of steps of the whole run.
     """
 
     recipe: Any
+    data_digest: str
     step: int = 0
     steps: int
 
+    @property
+    def request(self) -> dict[str, Any]:
+        """What must be unchanged for the run to continue from a checkpoint."""
+        return {"recipe": asdict(self.recipe), "data": self.data_digest}
+
     @abstractmethod
-    def learn(self) -> Tensor:
-        """One step of the optimiser; the loss."""
+    def optimize(self) -> Tensor:
+        """Do one optimizer step and return the loss."""
 
     @property
     @abstractmethod
-    def parts(self) -> dict[str, Any]:
-        """By name, everything that changes in training and has a ``state_dict``."""
+    def stateful(self) -> dict[str, Any]:
+        """By name, everything that training changes; each has a ``state_dict()``."""
 
     def advance(self) -> Tensor:
-        """The next step."""
+        """Do the next step and return the loss."""
         # Dropout is seeded by the step, so that a resumed run repeats an uninterrupted one.
         torch.manual_seed(self.recipe.seed * 1_000_003 + self.step)
-        loss = self.learn()
+        loss = self.optimize()
         self.step += 1
         return loss.detach()
 
-    def save(self, path: Path) -> None:
-        """Write the checkpoint, whole or not at all."""
-        state = {name: part.state_dict() for name, part in self.parts.items()}
-        part = path.with_suffix(".part")
-        torch.save({"recipe": asdict(self.recipe), "step": self.step, **state}, part)
-        part.replace(path)
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Save the present state."""
+        state = {name: part.state_dict() for name, part in self.stateful.items()}
+        checkpoint.put(STATE, {"step": self.step, **state})
 
-    def resume(self, path: Path) -> None:
-        """Continue from a checkpoint of the same recipe."""
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-        if saved["recipe"] != asdict(self.recipe):
-            msg = (
-                f"{path} belongs to another recipe ({saved['recipe']}): choose another folder, "
-                "or delete the checkpoint to start over"
-            )
-            raise InputError(msg)
-        self.step = saved["step"]
-        for name, part in self.parts.items():
-            part.load_state_dict(saved[name])
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Continue from the saved state, if there is one."""
+        saved = checkpoint.get(STATE)
+        if saved is not None:
+            self.step = saved["step"]
+            for name, part in self.stateful.items():
+                part.load_state_dict(saved[name])
 
 
-def fit(run: Run, checkpoint: Path, report: Callable[[int, float], None]) -> None:
-    """Train to the end, from the checkpoint where there is one, and saving on the way.
+def fit(run: TrainingRun, checkpoint: Checkpoint, report: Callable[[int, float], None]) -> None:
+    """Train to the end, from the checkpoint if it has a state, saving on the way.
 
-    Ctrl-C is heard between two steps, and nothing that was learnt is lost; pressed again, at once.
+    The first Ctrl-C stops after the present step and saves it; the second stops at once.
     """
-    if checkpoint.exists():
-        run.resume(checkpoint)
-    saved = time.monotonic()
-    with _interrupts() as interrupted:
+    run.resume(checkpoint)
+    last_save = time.monotonic()
+    with _deferred_interrupt() as interrupted:
         while run.step < run.steps:
             loss = run.advance()
             last, stop = run.step == run.steps, interrupted()
-            if run.step % 10 == 1 or last:  # reading the loss waits for a GPU
+            if run.step % 10 == 1 or last:  # reading the loss waits for the GPU
                 report(run.step, float(loss))
-            if last or stop or time.monotonic() - saved >= SAVE_EVERY:
+            if last or stop or time.monotonic() - last_save >= SAVE_INTERVAL:
                 run.save(checkpoint)
-                saved = time.monotonic()
+                last_save = time.monotonic()
             if stop:
                 raise KeyboardInterrupt
 
 
 @contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed."""
-    pressed: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Defer the first Ctrl-C; yield a function that returns whether it was pressed."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
         yield lambda: False
         return
 
-    def note(number: int, _: object) -> None:
-        pressed.append(number)
-        signal.signal(signal.SIGINT, before)
+    def handle(number: int, _: object) -> None:
+        received.append(number)
+        signal.signal(signal.SIGINT, previous)
 
-    before = signal.signal(signal.SIGINT, note)
+    previous = signal.signal(signal.SIGINT, handle)
     try:
-        yield lambda: bool(pressed)
+        yield lambda: bool(received)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)

@@ -1,4 +1,4 @@
-"""Every number of a training run."""
+"""The hyperparameters of the verb-number model."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ MIXTURE = MappingProxyType(
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a run does; two runs of one recipe on a CPU give the same weights.
+    """Hyperparameters; two runs of one recipe on a CPU give the same weights.
 
     Attributes:
-        seed: Of the weights, the batches and the dropout.
-        steps: Optimiser steps.
-        mixture: Rows of each source in a batch.
-        learning_rate: The highest; warmed up over the first twentieth, then a cosine to zero.
-        weight_decay: Of AdamW, on matrices and embeddings.
-        dropout: In attention, after each part of a block and after the embeddings.
-        substitute: The share of nouns exchanged for another of the same number.
-        unknown: The share of words shown as UNK.
-        shift: Rows begin at a random position up to this one, so that every position is learnt and
-            the CLS token, not its place, marks the state that is read.
-        smoothing: Of the labels.
-        masked: The weight of a second task, naming masked words; 0 leaves it out.
-        average: The decay of the moving average of the weights, which is what is kept.
+        seed: Random seed of the weights, the batches and the dropout.
+        steps: Number of optimizer steps.
+        mixture: Number of rows of each source in a batch.
+        learning_rate: The maximum: a warm-up over the first twentieth, then a cosine to zero.
+        weight_decay: AdamW's weight decay, on matrices and embeddings.
+        dropout: Dropout in attention, after each part of a block and after the embeddings.
+        substitute: The fraction of nouns replaced by another of the same number.
+        unknown: The fraction of words replaced by UNK.
+        shift: Rows start at a random position up to this one, so that every position is trained
+            and the CLS token, not its position, marks the state that is read.
+        smoothing: Label smoothing.
+        masked: The weight of a second task, predicting masked words; 0 disables it.
+        average: The decay of the moving average of the weights, which is what is saved.
     """
 
     seed: int = 0

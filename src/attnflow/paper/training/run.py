@@ -12,18 +12,19 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from attnflow.errors import InputError, ModelError
+from attnflow.io.checkpoint import Checkpoint, saved_names
 from attnflow.models.loading import no_bars, why_not_loaded
-from attnflow.paper.training.batches import Batches
-from attnflow.paper.training.data import load
-from attnflow.paper.training.loop import Run, fit
+from attnflow.paper.training.batches import BatchSampler
+from attnflow.paper.training.data import load_training_data
+from attnflow.paper.training.loop import TrainingRun, fit
 from attnflow.paper.training.recipe import Recipe
-from attnflow.paper.training.scores import Scores, is_right, score
+from attnflow.paper.training.scores import Scores, score_rows, score_verbs
 from attnflow.paper.training.sentiment import SentimentRecipe, SentimentRun, read_sentiment
 from attnflow.paper.training.verbs import VerbsRun
 from attnflow.paper.verbs.tokenizer import build_tokenizer
 
-POSITIONS = 64
-CHECKPOINT, WEIGHTS = "checkpoint.pt", "model.safetensors"
+MAX_LENGTH = 64
+CHECKPOINT, WEIGHTS = "checkpoint", "model.safetensors"
 
 
 def train_verbs(
@@ -34,25 +35,26 @@ def train_verbs(
     Args:
         data: The agreement data: numpred.val, numpred.test.1 … 5, full_sentences/wiki-dev.txt.
         corpora: The folder with brown.zip, masc_tagged.zip and ud_english_ewt.conllu.gz.
-        out: The folder to write: configuration, weights, tokenizer, its nouns and scores.json.
-        recipe: Every number of the run; the default is the shipped model's.
-        device: ``"cpu"``, ``"cuda"`` …; the GPU where there is one.
+        out: The folder to write: configuration, weights, tokenizer, nouns.tsv and scores.json.
+        recipe: The hyperparameters; by default those of the shipped model.
+        device: ``"cpu"``, ``"cuda"`` …; by default the GPU if there is one.
 
     Returns:
-        Accuracy on everything held out.
+        Accuracy on every held-out set.
     """
-    recipe, device = recipe or Recipe(), _device(device)
+    recipe, device = recipe or Recipe(), _resolve_device(device)
     _refuse_finished(out)
     with Console(stderr=True).status("reading data"):
-        found = load(data, corpora)
-    tokenizer = build_tokenizer(found.vocabulary, POSITIONS)
-    run = VerbsRun(Batches(found, tokenizer, recipe, device), recipe, device)
-    _fit(run, out, device)
-    scores = score(run.average, tokenizer, found.held_out, found.lexicon)
-    nouns = "".join(f"{word}\t{number}\n" for word, number in found.lexicon.number.items())
+        loaded = load_training_data(data, corpora)
+    tokenizer = build_tokenizer(loaded.vocabulary, MAX_LENGTH)
+    run = VerbsRun(BatchSampler(loaded, tokenizer, recipe, device), recipe, device)
+    checkpoint = _train(run, out, device)
+    scores = score_verbs(run.average, tokenizer, loaded.held_out, loaded.lexicon)
+    nouns = "".join(f"{word}\t{number}\n" for word, number in loaded.lexicon.number.items())
     (out / "nouns.tsv").write_text(nouns, encoding="utf-8")
-    facts = {"recipe": asdict(recipe), "device": device, "scores": scores}
-    _save(run.average, tokenizer, out, facts)
+    metadata = {"recipe": asdict(recipe), "device": device, "scores": scores}
+    _save_model(run.average, tokenizer, out, metadata)
+    checkpoint.done()
     return scores
 
 
@@ -70,52 +72,53 @@ def train_sentiment(
         data: GLUE's SST-2 folder, with train.tsv (or train.tsv.gz) and dev.tsv.
         base: The pretrained encoder, a hub name or a folder.
         out: The folder to write: configuration, weights, tokenizer and scores.json.
-        recipe: Every number of the run.
-        device: ``"cpu"``, ``"cuda"`` …; the GPU where there is one.
+        recipe: The hyperparameters.
+        device: ``"cpu"``, ``"cuda"`` …; by default the GPU if there is one.
 
     Returns:
         Accuracy on the development rows.
     """
-    recipe, device = recipe or SentimentRecipe(), _device(device)
+    recipe, device = recipe or SentimentRecipe(), _resolve_device(device)
     _refuse_finished(out)
-    packed = data / "train.tsv.gz"
-    rows = read_sentiment(packed if packed.exists() else data / "train.tsv")
-    held = read_sentiment(data / "dev.tsv")
+    compressed = data / "train.tsv.gz"
+    rows = read_sentiment(compressed if compressed.exists() else data / "train.tsv")
+    held_out = read_sentiment(data / "dev.tsv")
     try:
         with no_bars():
             run = SentimentRun(base, rows, recipe, device)
     except (OSError, ValueError) as error:
         raise ModelError(why_not_loaded(str(base), str(base), error)) from error
-    _fit(run, out, device)
-    right = is_right(run.model.eval(), run.tokenizer, held)
-    scores: Scores = {"dev.tsv": {"accuracy": sum(right) / len(held), "rows": len(held)}}
-    facts = {"base": str(base), "recipe": asdict(recipe), "device": device, "scores": scores}
-    _save(run.model, run.tokenizer, out, facts)
+    checkpoint = _train(run, out, device)
+    scores = {"dev.tsv": score_rows(run.model.eval(), run.tokenizer, held_out)}
+    metadata = {"base": str(base), "recipe": asdict(recipe), "device": device, "scores": scores}
+    _save_model(run.model, run.tokenizer, out, metadata)
+    checkpoint.done()
     return scores
 
 
-def _fit(run: Run, out: Path, device: str) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    checkpoint, console = out / CHECKPOINT, Console(stderr=True, highlight=False)
-    if checkpoint.exists():
-        console.print(f"continuing from {checkpoint}", markup=False)
+def _train(run: TrainingRun, out: Path, device: str) -> Checkpoint:
+    """Train to the end with a progress bar, and return the checkpoint, which has the last state."""
+    checkpoint, console = Checkpoint(out / CHECKPOINT, run.request), Console(stderr=True)
+    if checkpoint.names():
+        console.print(f"continuing from {checkpoint.folder}", markup=False, highlight=False)
     columns = (*Progress.get_default_columns(), TextColumn("{task.fields[loss]}"))
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"training on {device}", total=run.steps, loss="")
+
+        def report(step: int, loss: float) -> None:
+            progress.update(task, completed=step, loss=f"loss {loss:.3f}")
+
         try:
-            fit(
-                run,
-                checkpoint,
-                lambda step, loss: progress.update(task, completed=step, loss=f"loss {loss:.3f}"),
-            )
+            fit(run, checkpoint, report)
         except KeyboardInterrupt:
             progress.update(task, completed=run.step)
-            console.print("what was learnt is kept: the same command goes on from here")
+            console.print("progress is saved: run the same command again to continue")
             raise
+    return checkpoint
 
 
-def _save(model: Any, tokenizer: Any, out: Path, facts: dict[str, Any]) -> None:
-    """Weights as float16 (half the size, the same answers), to be computed with as float32."""
+def _save_model(model: Any, tokenizer: Any, out: Path, metadata: dict[str, Any]) -> None:
+    """Save weights as float16 (half the size, the same predictions), to be loaded as float32."""
     from safetensors.torch import load_file, save_file
 
     model.config.dtype = "float32"
@@ -129,25 +132,24 @@ def _save(model: Any, tokenizer: Any, out: Path, facts: dict[str, Any]) -> None:
     settings = json.loads(path.read_text(encoding="utf-8"))
     settings.pop("backend", None)
     if settings["tokenizer_class"] == "TokenizersBackend":
-        settings["tokenizer_class"] = "PreTrainedTokenizerFast"  # the name that every version knows
+        settings["tokenizer_class"] = "PreTrainedTokenizerFast"  # known to every version
     path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    (out / "scores.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    (out / CHECKPOINT).unlink(missing_ok=True)
+    (out / "scores.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
 
 
 def _refuse_finished(out: Path) -> None:
-    if (out / WEIGHTS).exists() and not (out / CHECKPOINT).exists():
-        msg = f"{out} already holds a trained model: choose another folder, or remove that one"
+    if (out / WEIGHTS).exists() and not saved_names(out / CHECKPOINT):
+        msg = f"{out} already holds a trained model: choose another folder, or delete that one"
         raise InputError(msg)
 
 
-def _device(given: str | None) -> str:
-    """The device to train on, checked: the GPU where there is one."""
-    if given is None:
+def _resolve_device(device: str | None) -> str:
+    """The device to train on: the one requested, or the GPU if there is one."""
+    if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.empty(0, device=given)
+        torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        msg = f"device={given!r} can't be used here; give cpu, or cuda where there is one"
+        msg = f"device={device!r} can't be used on this machine; give cpu, or cuda if it has a GPU"
         raise InputError(msg) from None
-    return given
+    return device

@@ -1,4 +1,4 @@
-"""Fine-tuning of a pretrained encoder on SST-2, for Table 3."""
+"""Fine-tuning a pretrained encoder on SST-2, for Table 3."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from attnflow.errors import InputError
+from attnflow.io.checkpoint import digest
 from attnflow.paper.training.corpora import Row
-from attnflow.paper.training.loop import Run
+from attnflow.paper.training.loop import TrainingRun
 
 LABELS = {0: "negative", 1: "positive"}
 
 
 @dataclass(frozen=True)
 class SentimentRecipe:
-    """Every number of the fine-tuning."""
+    """The hyperparameters of the fine-tuning."""
 
     seed: int = 0
     epochs: int = 3
@@ -33,7 +34,7 @@ class SentimentRecipe:
 
 
 def read_sentiment(path: Path) -> list[Row]:
-    """Sentences and labels of one of GLUE's SST-2 files, plain or gzipped."""
+    """Read sentences and labels from one of GLUE's SST-2 files, plain or gzipped."""
     if not path.is_file():
         msg = f"{path} is missing: give GLUE's SST-2 folder, with train.tsv(.gz) and dev.tsv"
         raise InputError(msg)
@@ -44,8 +45,8 @@ def read_sentiment(path: Path) -> list[Row]:
     return [(sentence.strip(), int(label)) for sentence, _, label in pairs]
 
 
-class SentimentRun(Run):
-    """A classifier on a pretrained encoder."""
+class SentimentRun(TrainingRun):
+    """Trains a classifier on a pretrained encoder."""
 
     recipe: SentimentRecipe
 
@@ -55,12 +56,13 @@ class SentimentRun(Run):
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         torch.manual_seed(recipe.seed)
-        self.rows, self.recipe, self.device = rows, recipe, device
+        self.base, self.rows, self.recipe, self.device = str(base), rows, recipe, device
+        self.data_digest = digest(rows)
         self.steps = recipe.epochs * -(-len(rows) // recipe.batch)
         self.tokenizer = AutoTokenizer.from_pretrained(base)
         log = logging.getLogger("transformers")
         level = log.level
-        log.setLevel(logging.ERROR)  # that the classifier is new goes without saying
+        log.setLevel(logging.ERROR)  # no warning that the classifier is new
         model = AutoModelForSequenceClassification.from_pretrained(
             base, num_labels=2, id2label=LABELS, label2id={v: k for k, v in LABELS.items()},
             dtype=torch.float32,
@@ -73,29 +75,34 @@ class SentimentRun(Run):
         self.batches: Iterator[list[Row]] | None = None
 
     @property
-    def parts(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
+    def request(self) -> dict[str, Any]:
+        """The recipe, the data and the pretrained encoder."""
+        return {**super().request, "base": self.base}
+
+    @property
+    def stateful(self) -> dict[str, Any]:
+        """The model and the optimizer."""
         return {"model": self.model, "optimizer": self.optimizer}
 
-    def rate(self) -> float:
+    def learning_rate(self) -> float:
         """The learning rate of the present step: up for 6 % of the run, then down to zero."""
         up, down = (self.step + 1) / (0.06 * self.steps), 1 - self.step / self.steps
         return self.recipe.learning_rate * min(up, down)
 
-    def learn(self) -> Tensor:
-        """One step; the loss."""
+    def optimize(self) -> Tensor:
+        """Do one optimizer step and return the loss."""
         if self.batches is None:
             self.batches = islice(_batches(self.rows, self.recipe), self.step, None)
         texts, labels = zip(*next(self.batches), strict=True)
         inputs = self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(
             self.device
         )
-        wanted = torch.tensor(labels, device=self.device)
-        kind = self.device.split(":")[0]
-        with torch.autocast(kind, torch.bfloat16, enabled=kind != "cpu"):
-            loss: Tensor = self.model(**inputs, labels=wanted).loss
+        targets = torch.tensor(labels, device=self.device)
+        device_type = self.device.split(":")[0]
+        with torch.autocast(device_type, torch.bfloat16, enabled=device_type != "cpu"):
+            loss: Tensor = self.model(**inputs, labels=targets).loss
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate()
+            group["lr"] = self.learning_rate()
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call] # torch's annotation is missing
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -104,9 +111,9 @@ class SentimentRun(Run):
 
 
 def _batches(rows: list[Row], recipe: SentimentRecipe) -> Iterator[list[Row]]:
-    """All batches of the run, in the order that the seed gives."""
-    draw = random.Random(recipe.seed)
+    """All batches of the run, shuffled by the seed in every epoch."""
+    rng = random.Random(recipe.seed)
     for _ in range(recipe.epochs):
-        order = draw.sample(rows, len(rows))
+        order = rng.sample(rows, len(rows))
         for start in range(0, len(order), recipe.batch):
             yield order[start : start + recipe.batch]

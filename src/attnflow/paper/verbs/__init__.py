@@ -8,7 +8,7 @@ FOLDER = Path(__file__).parent / "weights"
 
 
 def register() -> None:
-    """Make transformers' Auto classes know the architecture, so that its folders load as any."""
+    """Register the architecture with transformers' Auto classes, so that its folders load."""
     from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
     from attnflow.paper.verbs.architecture import (

@@ -1,7 +1,7 @@
 """The paper's verb-number model: GPT-2 blocks without a causal mask, read at a CLS token.
 
 The blocks are GPT-2's (layer norm before each part, one projection for queries, keys and values,
-the tanh form of GELU), written out so that nothing depends on a version of transformers.
+the tanh form of GELU), implemented here so that they do not depend on the version of transformers.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Block(nn.Module):
 
 
 class VerbsPreTrainedModel(PreTrainedModel):
-    """What loading and initialising need to know."""
+    """Loading and initialization."""
 
     config_class = VerbsConfig
     base_model_prefix = "encoder"
@@ -129,7 +129,8 @@ class VerbsModel(VerbsPreTrainedModel):
         words = self.words(input_ids) if inputs_embeds is None else inputs_embeds
         size = words.shape[1]
         if size > self.config.max_position_embeddings:
-            msg = f"{size} tokens are too long for {self.config.max_position_embeddings} positions"
+            limit = self.config.max_position_embeddings
+            msg = f"{size} tokens are too many; the model takes at most {limit}"
             raise ValueError(msg)
         if attention_mask is None:
             attention_mask = words.new_ones(words.shape[:2])

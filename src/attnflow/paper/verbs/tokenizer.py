@@ -1,4 +1,4 @@
-"""The data's words as a tokenizer: lower case, one token a word, tags such as NNP in upper case."""
+"""The data's words as a tokenizer: lower case, one token per word, tags (NNP …) in upper case."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ PAD, UNK, CLS, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[MASK]")
 
 
 def build_tokenizer(words: Iterable[str], max_length: int) -> Any:
-    """A fast tokenizer that puts CLS first; unknown words become UNK.
+    """Build a fast tokenizer that puts CLS first; unknown words become UNK.
 
-    Tags are added tokens: those are found before the text is lower-cased. Punctuation and the
-    endings that the data writes apart ("'s", "n't") are split off, so that plain text works too.
+    Tags are added tokens, which are matched before the text is lower-cased. Punctuation and the
+    endings that the data separates ("'s", "n't") are split off, so that plain text works too.
     """
     from tokenizers import (
         AddedToken,

@@ -6,19 +6,19 @@ import transformers as tf
 
 import attnflow
 import tiny
-from attnflow.paper.reproduce import pictures
+from attnflow.paper.reproduce import figures
 
 
-def test_pronoun_chances_are_next_word_probabilities():
+def test_pronoun_probabilities_are_those_of_the_next_word():
     torch.manual_seed(0)
     network = tf.LlamaForCausalLM(tf.LlamaConfig(**tiny.DECODER)).eval()
     model = attnflow.load_model((network, tiny.plain()))
-    found = pictures.pronoun_chances(model, "the keys to", ("is", "are"))
+    found = figures.pronoun_probabilities(model, "the keys to", ("is", "are"))
     ids = torch.tensor([tiny.plain()("the keys to").input_ids])
     with torch.no_grad():
         expected = network(ids).logits[0, -1].softmax(-1)
-    for word, chance in found.items():
-        assert chance == pytest.approx(
+    for word, probability in found.items():
+        assert probability == pytest.approx(
             float(expected[tiny.plain().convert_tokens_to_ids(word)]), rel=1e-4
         )
 
@@ -28,14 +28,14 @@ def test_a_masked_model_reads_the_whole_sentence(tmp_path):
     tokenizer = tiny.word_piece()
     network = tf.BertForMaskedLM(tf.BertConfig(**tiny.USUAL)).eval()
     model = attnflow.load_model((network, tokenizer))
-    text = pictures.pronoun_text(model, "the keys to", "cabinet")
+    text = figures.pronoun_text(model, "the keys to", "cabinet")
     assert text == "the keys to [MASK] cabinet"
-    found = pictures.pronoun_chances(model, text, ("the", "keys"))
+    found = figures.pronoun_probabilities(model, text, ("the", "keys"))
     encoded = tokenizer(text, return_tensors="pt")
     at = encoded.input_ids[0].tolist().index(tokenizer.mask_token_id)
     with torch.no_grad():
         expected = network(**encoded).logits[0, at].softmax(-1)
-    for word, chance in found.items():
-        assert chance == pytest.approx(
+    for word, probability in found.items():
+        assert probability == pytest.approx(
             float(expected[tokenizer.convert_tokens_to_ids(word)]), rel=1e-4
         )

@@ -1,6 +1,6 @@
-"""Maximum-flow libraries as opponents, each given the same pairs on the same graph.
+"""Maximum-flow libraries as baselines, each given the same pairs on the same graph.
 
-Only solving is timed: every opponent may build its graph beforehand, once a layer.
+Only solving is timed: every library may build its graph beforehand, once per layer.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import numpy as np
 
 from attnflow.records import FloatArray
 
-Pair = tuple[int, int, int]  # layer, query, key
-Solver = Callable[[int, int], float]  # (source node, sink node) → maximum flow
+Pair = tuple[int, int, int]
+"""Layer, query, key."""
+Solver = Callable[[int, int], float]
+"""(source node, sink node) → maximum flow."""
 
-SCALE_32 = 2**29  # whole-number capacities: the source's sum to 1, and a flow must fit as well
-SCALE_64 = 2**50
+SCALE_32, SCALE_64 = 2**29, 2**50
+"""Factors for integer capacities: a flow, at most 1 times the factor, must fit the type."""
 
 
 @dataclass(frozen=True)
-class Opponent:
-    """A library: the package it needs, and how it solves pairs on one graph."""
+class Baseline:
+    """A library: its name, the package that it needs, and its solver for one graph."""
 
     name: str
     package: str
@@ -36,12 +38,12 @@ class Opponent:
         return importlib.util.find_spec(self.package) is not None
 
     def run(self, weights: FloatArray, pairs: Sequence[Pair]) -> tuple[float, list[float]]:
-        """Seconds for solving these pairs, and the values."""
+        """Solve the pairs; return the seconds taken and the values."""
         size = weights.shape[-1]
         solvers = {layer: self.prepare(weights[:layer]) for layer in {pair[0] for pair in pairs}}
-        began = time.perf_counter()
+        start = time.perf_counter()
         values = [solvers[layer](layer * size + query, key) for layer, query, key in pairs]
-        return time.perf_counter() - began, values
+        return time.perf_counter() - start, values
 
 
 def _arcs(weights: FloatArray) -> tuple[Any, Any, FloatArray]:
@@ -57,8 +59,8 @@ def _scipy(weights: FloatArray) -> Solver:
 
     tails, heads, capacities = _arcs(weights)
     nodes = (len(weights) + 1) * weights.shape[-1]
-    whole = np.round(capacities * SCALE_32).astype(np.int32)
-    graph = csr_array((whole, (tails, heads)), shape=(nodes, nodes))
+    integers = np.round(capacities * SCALE_32).astype(np.int32)
+    graph = csr_array((integers, (tails, heads)), shape=(nodes, nodes))
     return lambda source, sink: maximum_flow(graph, source, sink).flow_value / SCALE_32
 
 
@@ -67,8 +69,8 @@ def _ortools(weights: FloatArray) -> Solver:
 
     tails, heads, capacities = _arcs(weights)
     solver = max_flow.SimpleMaxFlow()
-    whole = np.round(capacities * SCALE_64).astype(np.int64)
-    solver.add_arcs_with_capacity(tails.astype(np.int32), heads.astype(np.int32), whole)
+    integers = np.round(capacities * SCALE_64).astype(np.int64)
+    solver.add_arcs_with_capacity(tails.astype(np.int32), heads.astype(np.int32), integers)
 
     def solve(source: int, sink: int) -> float:
         solver.solve(source, sink)
@@ -101,8 +103,8 @@ def _networkx(weights: FloatArray) -> Solver:
 
 
 LIBRARIES = (
-    Opponent("SciPy (int32)", "scipy", _scipy),
-    Opponent("OR-Tools (int64)", "ortools", _ortools),
-    Opponent("igraph", "igraph", _igraph),
+    Baseline("SciPy (int32)", "scipy", _scipy),
+    Baseline("OR-Tools (int64)", "ortools", _ortools),
+    Baseline("igraph", "igraph", _igraph),
 )
-AUTHORS = Opponent("networkx Edmonds–Karp", "networkx", _networkx)
+AUTHORS = Baseline("networkx Edmonds–Karp", "networkx", _networkx)

@@ -1,9 +1,9 @@
-"""What the paper printed (Abnar & Zuidema 2020): mean ± standard deviation, layer by layer."""
+"""The numbers in the paper (Abnar & Zuidema 2020): mean ± standard deviation, per layer."""
 
 from __future__ import annotations
 
 Cell = tuple[float, float]
-PAPER: dict[str, dict[str, tuple[Cell, ...]]] = {
+PUBLISHED: dict[str, dict[str, tuple[Cell, ...]]] = {
     "table1": {
         "raw": ((0.69, 0.27), (0.10, 0.43), (-0.11, 0.49), (-0.09, 0.52), (0.20, 0.45),
                 (0.29, 0.39)),
