@@ -15,7 +15,8 @@ import torch
 from transformers import BertConfig, BertModel
 
 import attnflow
-from attnflow.models.capture.mode import Capture, Wanted
+from attnflow.models.capture.mode import Capture
+from attnflow.models.capture.spec import CaptureSpec
 
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536}
 SHAPES = {
@@ -44,15 +45,15 @@ def overhead(options: dict[str, int], batch: int, length: int) -> dict[str, floa
     ids = torch.randint(1000, 30000, (batch, length))
     mask = torch.ones_like(ids)
 
-    def captured(wanted: Wanted) -> None:
-        with Capture(wanted):
+    def captured(spec: CaptureSpec) -> None:
+        with Capture(spec):
             fused(ids, attention_mask=mask)
 
     ways = {
         "sdpa, nothing read": lambda: fused(ids, attention_mask=mask),
         "eager, output_attentions": lambda: eager(ids, attention_mask=mask, output_attentions=True),
-        "captured, heads fused": lambda: captured(Wanted(fuse=mean_heads)),
-        "captured, every head": lambda: captured(Wanted()),
+        "captured, heads fused": lambda: captured(CaptureSpec(fuse=mean_heads)),
+        "captured, every head": lambda: captured(CaptureSpec()),
     }
     seconds = {name: [] for name in ways}
     with torch.no_grad():

@@ -9,9 +9,10 @@ from torch import nn
 
 import tiny
 from attnflow.errors import CaptureError
-from attnflow.models.adapter import Wish
 from attnflow.models.capture import run as network
-from attnflow.models.capture.mode import Capture, Site, Wanted
+from attnflow.models.capture.mode import Capture
+from attnflow.models.capture.sites import Site
+from attnflow.models.capture.spec import CaptureSpec
 
 
 def modes():
@@ -45,18 +46,18 @@ def test_model_and_process_are_left_as_they_were(raises):
     inputs = tiny.ids() if not raises else {"input_ids": torch.full((1, 3), 10**6)}
     if raises:
         with pytest.raises(IndexError):
-            network.run(model, inputs, Wish())
+            network.run(model, inputs, CaptureSpec())
     else:
-        network.run(model, inputs, Wish())
+        network.run(model, inputs, CaptureSpec())
     assert state_of(model) == before
     assert modes() == 0
 
 
 def test_dropout_is_off_while_a_model_in_training_is_read():
     model, inputs = tiny.build("bert"), tiny.ids()
-    expected, _ = network.run(model, inputs, Wish())
+    expected, _ = network.run(model, inputs, CaptureSpec())
     model.train()
-    found, _ = network.run(model, inputs, Wish())
+    found, _ = network.run(model, inputs, CaptureSpec())
     torch.testing.assert_close(found[0], expected[0])
     assert model.training
 
@@ -66,7 +67,7 @@ def test_dropout_is_off_while_a_model_in_training_is_read():
 def test_gradients_are_those_of_finite_differences(attention, frozen):
     model = tiny.build("bert", attention).double().requires_grad_(not frozen)
     inputs = {name: tensor[:1] for name, tensor in tiny.ids().items()}
-    with Capture(Wanted(gradients=True)) as capture:
+    with Capture(CaptureSpec(gradients=True)) as capture:
         output = model(**inputs)[0]
     gradients = capture.gradients(output[0, 0].sin().sum())
     assert [g.shape for g in gradients] == [(1, 4, 7, 7)] * 3
@@ -121,7 +122,7 @@ def test_gradients_need_to_be_asked_for():
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_values_and_output_projection_rebuild_the_output(name, attention):
     model = tiny.build(name, attention)
-    with torch.no_grad(), Capture(Wanted(values=True)) as capture:
+    with torch.no_grad(), Capture(CaptureSpec(values=True)) as capture:
         model(**tiny.ids())
     first = capture.sites[0]
     mixed = first.probabilities @ first.values
@@ -146,7 +147,7 @@ def test_chosen_layers_rows_and_fused_heads_are_parts_of_the_whole():
     with torch.no_grad():
         with Capture() as whole:
             model(**inputs)
-        with Capture(Wanted(layers={2}, queries=[3, 0], fuse=lambda a: a.mean(1))) as part:
+        with Capture(CaptureSpec(layers={2}, queries=[3, 0], fuse=lambda a: a.mean(1))) as part:
             model(**inputs)
     assert len(part.sites) == 1
     expected = whole.sites[1].probabilities[:, :, [3, 0]].mean(1)
@@ -155,7 +156,7 @@ def test_chosen_layers_rows_and_fused_heads_are_parts_of_the_whole():
 
 def test_rows_in_blocks_are_the_rows_at_once(monkeypatch):
     model, inputs = tiny.build("gpt2"), tiny.ids()
-    whole = Wanted(fuse=lambda a: a.amax(1))
+    whole = CaptureSpec(fuse=lambda a: a.amax(1))
     with torch.no_grad():
         with Capture(whole) as at_once:
             model(**inputs)
@@ -181,7 +182,7 @@ def test_a_plain_transformer_encoder_is_seen(grad):
         _, expected = encoder.layers[0].self_attn(
             inputs, inputs, inputs, key_padding_mask=hidden, average_attn_weights=False
         )
-    with torch.set_grad_enabled(grad), Capture(Wanted(gradients=grad)) as capture:
+    with torch.set_grad_enabled(grad), Capture(CaptureSpec(gradients=grad)) as capture:
         seen = encoder(inputs, src_key_padding_mask=hidden)
     torch.testing.assert_close(seen, plain, atol=1e-5, rtol=0)
     assert len(capture.sites) == 2
@@ -197,7 +198,7 @@ def test_multihead_attention_still_returns_its_weights(average, batched):
     attention = nn.MultiheadAttention(16, 2, batch_first=True).eval()
     x = torch.randn(2, 5, 16) if batched else torch.randn(5, 16)
     plain = attention(x, x, x, average_attn_weights=average)
-    with Capture(Wanted(values=True)) as capture:
+    with Capture(CaptureSpec(values=True)) as capture:
         seen = attention(x, x, x, average_attn_weights=average)
     for one, other in zip(plain, seen, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
@@ -211,7 +212,7 @@ def test_multihead_attention_still_returns_its_weights(average, batched):
 )  # llama's own softmax is in float32, BERT's is not
 def test_half_precision_rows_sum_to_one(name, precision, attention):
     model = tiny.build(name, attention).to(precision)
-    _, capture = network.run(model, tiny.ids(), Wish())
+    _, capture = network.run(model, tiny.ids(), CaptureSpec())
     for site in capture.sites:
         rows = network.cut(site, 0, 7, 7).double().sum(-1)
         torch.testing.assert_close(rows, torch.ones_like(rows), atol=1e-6, rtol=0)
@@ -226,7 +227,7 @@ def test_what_a_sink_took_stays_with_the_position():
     )  # fmt: skip
     torch.manual_seed(0)
     model = tf.GptOssForCausalLM._from_config(config, attn_implementation="eager").eval()
-    _, capture = network.run(model, tiny.ids(), Wish())
+    _, capture = network.run(model, tiny.ids(), CaptureSpec())
     with torch.no_grad():
         expected = model(**tiny.ids(), output_attentions=True).attentions
     for site, attention in zip(capture.sites, expected, strict=True):
@@ -260,12 +261,12 @@ def test_rows_that_are_no_probabilities_are_an_error(total):
 def test_threads_capture_their_own_run_of_one_model():
     model = tiny.build("bert")
     texts = [{"input_ids": torch.randint(5, 26, (1, n))} for n in (3, 5, 8, 13)]
-    alone = [network.run(model, text, Wish())[1] for text in texts]
+    alone = [network.run(model, text, CaptureSpec())[1] for text in texts]
     together: list = [None] * len(texts)
 
     def work(place):
         for _ in range(5):
-            together[place] = network.run(model, texts[place], Wish())[1]
+            together[place] = network.run(model, texts[place], CaptureSpec())[1]
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(len(texts))]
     for thread in threads:

@@ -11,7 +11,8 @@ import transformers as tf
 
 import attnflow
 import tiny
-from attnflow.models.capture.mode import Capture, Wanted
+from attnflow.models.capture.mode import Capture
+from attnflow.models.capture.spec import CaptureSpec
 
 
 def minilm(attention="sdpa"):
@@ -43,7 +44,7 @@ def test_512_tokens_need_less_than_two_gibibytes_beside_the_model(method):
 def test_fused_heads_are_all_that_is_kept():
     model = minilm()
     ids = torch.randint(1000, 30000, (1, 64))
-    with torch.no_grad(), Capture(Wanted(fuse=lambda a: a.mean(1))) as capture:
+    with torch.no_grad(), Capture(CaptureSpec(fuse=lambda a: a.mean(1))) as capture:
         model(ids)
     kept = [t for site in capture.sites for t in vars(site).values() if torch.is_tensor(t)]
     assert sum(t.numel() for t in kept) == 6 * (64 * 64 + 12 * 64)
@@ -57,7 +58,7 @@ def test_capture_is_within_30_percent_of_eager_attention():
     mask = torch.ones_like(ids)
 
     def captured():
-        with Capture(Wanted(fuse=lambda a: a.mean(1))):
+        with Capture(CaptureSpec(fuse=lambda a: a.mean(1))):
             fused(ids, attention_mask=mask)
 
     def seconds(work):

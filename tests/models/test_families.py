@@ -6,7 +6,7 @@ import torch
 
 import attnflow
 import tiny
-from attnflow.models.capture.mode import Capture, Wanted
+from attnflow.models.capture.mode import Capture
 
 ONE_SEQUENCE = [*tiny.ENCODERS, *tiny.DECODERS]
 
@@ -36,7 +36,7 @@ def test_captured_probabilities_are_those_of_eager_attention(name, attention):
     model = tiny.build(name, attention)
     with torch.no_grad():
         plain = model(**inputs)
-        with Capture(Wanted(batch=2)) as capture:
+        with Capture(batch=2) as capture:
             seen = model(**inputs)
     torch.testing.assert_close(seen[0], plain[0], rtol=0, atol=1e-5)
     expected = eager_attention(name, inputs)

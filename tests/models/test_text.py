@@ -6,8 +6,8 @@ import transformers as tf
 
 import tiny
 from attnflow.errors import ModelError
-from attnflow.models.adapter import Wish
-from attnflow.models.capture.mode import Capture, Wanted
+from attnflow.models.capture.mode import Capture
+from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.loading import load_model
 
 TEXTS = [tiny.TEXT, "the cat"]
@@ -21,10 +21,10 @@ def model():
 
 def test_gradients_of_the_prediction_come_without_padding(model):
     tokens = [model.tokenize(text) for text in TEXTS]
-    readings = model.read(tokens, None, Wish(gradients=True))
+    readings = model.run(tokens, None, CaptureSpec(gradients=True))
     for text, reading in zip(TEXTS, readings, strict=True):
         encoded = model.tokenizer(text, return_tensors="pt")
-        with Capture(Wanted(gradients=True)) as capture:
+        with Capture(CaptureSpec(gradients=True)) as capture:
             logits = model.network(**encoded).logits[0]
         expected = capture.gradients(logits[logits.argmax()])
         size = len(reading.tokens)
@@ -35,7 +35,7 @@ def test_gradients_of_the_prediction_come_without_padding(model):
 
 def test_values_and_projections_are_in_the_record(model):
     tokens = [model.tokenize(text) for text in TEXTS]
-    reading = model.read(tokens, None, Wish(values=True))[1]
+    reading = model.run(tokens, None, CaptureSpec(values=True))[1]
     assert [value.shape for value in reading.record.values] == [(4, 4, 8)] * 3
     layers = model.network.bert.encoder.layer
     for projection, layer in zip(reading.record.projections, layers, strict=True):
@@ -45,4 +45,4 @@ def test_values_and_projections_are_in_the_record(model):
 def test_a_model_without_head_has_nothing_to_differentiate():
     bare = load_model((tiny.build("bert"), tiny.word_piece()))
     with pytest.raises(ModelError, match="no head that predicts"):
-        bare.read([bare.tokenize("the cat")], None, Wish(gradients=True))
+        bare.run([bare.tokenize("the cat")], None, CaptureSpec(gradients=True))

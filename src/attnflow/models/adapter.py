@@ -105,6 +105,10 @@ class ModelAdapter(Protocol):
     def batchable(self) -> bool:
         """Whether inputs of different lengths can run together."""
 
+    @property
+    def mask_token(self) -> str | None:
+        """What a masked language model predicts the word for; ``None`` for other models."""
+
     def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
         """One input as tokens; one that is too long is an error unless it may be truncated.
 

@@ -79,6 +79,10 @@ class Seq2SeqModel:
         decoder = next((getattr(config, n) for n in names if getattr(config, n, None)), encoder)
         return int(encoder), int(decoder)
 
+    @property
+    def mask_token(self) -> None:
+        """It predicts no masked words."""
+
     def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
         """Source and target as one list of tokens."""
         check_text(self.name, item)

@@ -59,6 +59,11 @@ class TextModel:
         """
         return self.head is not CLASSIFIER or self.network.config.pad_token_id is not None
 
+    @property
+    def mask_token(self) -> str | None:
+        """The mask of a masked language model."""
+        return str(self.tokenizer.mask_token) if self.head is MASKED else None
+
     def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
         """One text as tokens."""
         refuse_target(self.name, target)

@@ -48,6 +48,10 @@ class VisionModel:
         """The number of layers."""
         return int(self.network.config.num_hidden_layers)
 
+    @property
+    def mask_token(self) -> None:
+        """It predicts no masked words."""
+
     def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
         """One image as patches, named by row and column."""
         refuse_target(self.name, target)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
@@ -237,15 +236,15 @@ class Attribution:
 
         ``kind`` is ``"heatmap"``, ``"graph"``, ``"heads"``, ``"pronouns"`` or ``"image"``.
         """
-        # By its name: records know no view.
-        drawn: Axes = import_module("attnflow.views.figures").draw(kind, self, ax, **options)
-        return drawn
+        from attnflow.views.figures import draw
+
+        return draw(kind, self, ax, **options)
 
     def _repr_html_(self) -> str:
         """The interactive view, for notebooks."""
-        explorer = import_module("attnflow.views.explorer.exploration")
-        html: str = explorer.exploration_of(self)._repr_html_()
-        return html
+        from attnflow.views.explorer.exploration import exploration_of
+
+        return exploration_of(self)._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, which `from_dict` reads back without loss."""

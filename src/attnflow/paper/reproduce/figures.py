@@ -7,10 +7,9 @@ from pathlib import Path
 
 from attnflow.api.explain import explain
 from attnflow.errors import InputError
-from attnflow.evaluation.targets import default_position, probabilities, resolve, text_model
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.heads import MASKED
 from attnflow.paper.reproduce.tables import METHODS
+from attnflow.records import Attribution
 from attnflow.views.figures import figure, save
 
 KEY = "the key to the cabinets"
@@ -34,9 +33,14 @@ def draw_sentences(name: str, model: ModelAdapter, folder: Path) -> list[str]:
     query = "all" if kind == "graph" else None  # a graph shows every position's edges
     files = []
     for index, text in enumerate(texts):
-        panels = [explain(text, model, method=method, query=query) for method in METHODS]
+        panels = _panels(text, model, query)
         files.append(_save(figure(kind, *panels), folder, _file_name(name, index, len(texts))))
     return files
+
+
+def _panels(text: str, model: ModelAdapter, query: str | None) -> list[Attribution]:
+    """One explanation per method, all layers of it."""
+    return [explain(text, model, method=method, layers="all", query=query) for method in METHODS]
 
 
 def draw_pronoun(
@@ -46,28 +50,23 @@ def draw_pronoun(
     before, after, people, pronouns = PRONOUNS[index]
     text = pronoun_text(model, before, after)
     found = pronoun_probabilities(model, text, pronouns)
-    panels = [explain(text, model, method=method) for method in METHODS]
+    panels = _panels(text, model, None)
     drawn = figure("pronouns", *panels, candidates=people, probabilities=found)
     return _save(drawn, folder, _file_name("figure4", index, len(PRONOUNS))), text, found
 
 
 def pronoun_text(model: ModelAdapter, before: str, after: str) -> str:
     """The paper's sentence with a mask for its pronoun; for a causal model, its beginning."""
-    loaded = text_model(model)
-    if loaded.head is MASKED:
-        return f"{before} {loaded.tokenizer.mask_token} {after}"
-    return before
+    return before if model.mask_token is None else f"{before} {model.mask_token} {after}"
 
 
 def pronoun_probabilities(
     model: ModelAdapter, text: str, words: tuple[str, ...]
 ) -> dict[str, float]:
     """The model's probability of each word at the mask, or as the next word."""
-    loaded = text_model(model)
-    tokens = loaded.tokenize(text)
-    position = default_position(loaded, tokens)
-    row = probabilities(loaded, loaded.batch([tokens]), [position])[0].detach()
-    return {word: float(row[resolve(loaded, word, len(row))]) for word in words}
+    tokens = model.tokenize(text)
+    row = model.probabilities([tokens], [model.decision(tokens)])[0].detach()
+    return {word: float(row[model.output_index(word)]) for word in words}
 
 
 def find_language_model(requested: str | None) -> str:

@@ -8,15 +8,15 @@ from itertools import chain
 
 import numpy as np
 
-from attnflow.api.explain import attribute
 from attnflow.evaluation.agreement import agreement, summarize
 from attnflow.evaluation.blank_out import blank_out
 from attnflow.evaluation.gradients import gradients
 from attnflow.models.adapter import ModelAdapter
-from attnflow.pipeline.config import Plan
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution
 
-METHODS = ("raw", "rollout", "flow")
+METHODS = ("raw", "rollout", "flow")  # the paper's own
 Explained = dict[str, list[Attribution]]
 """Method → one explanation per text."""
 Importances = dict[str, list[Attribution]]
@@ -33,10 +33,13 @@ def explanations(
     texts: Sequence[str], model: ModelAdapter, *, query: str | None = None
 ) -> Explained:
     """Every method's scores of every text, for all layers; the model reads each text once."""
-    plans = [Plan(method, query=query) for method in METHODS]
-    given = {"truncate": False, "target": None}
-    found = attribute(list(texts), model, plans, given, batch_size=64)
-    return {method: [row[at] for row in found] for at, method in enumerate(METHODS)}
+    config = ExplainConfig(layers="all", query=query)
+    found = {
+        place: [session.attribution(method) for method in METHODS]
+        for place, session in open_sessions(list(texts), model, config, batch_size=64)
+    }
+    rows = [found[place] for place in range(len(texts))]
+    return {method: [row[at] for row in rows] for at, method in enumerate(METHODS)}
 
 
 def blank_out_importance(
