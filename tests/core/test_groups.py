@@ -6,20 +6,21 @@ import pytest
 
 import attention as some
 import oracle
-from attnflow.aggregation import METHODS, Execution
-from attnflow.edges import EdgeOptions, attention_edges
-from attnflow.records import Activations
-from attnflow.records.selection import Selection
+from attnflow.aggregation import AGGREGATORS
+from attnflow.edges.graph import build_graph
+from attnflow.edges.options import EdgeOptions
+from attnflow.records import Activations, Selection
+from attnflow.solvers.execution import Execution
 
 GROUPS = ((0,), (1, 2, 4), (3,), (5, 6))
 EVERYTHING = tuple(range(7))
 
 
-def ask(method, attention, *, to_layer=0, heads="mean"):
-    graph = attention_edges(Activations(tuple(attention)), EdgeOptions(heads=heads))
+def score(method, attention, *, to_layer=0, heads="mean", keys=(0, 1, 2, 3)):
+    graph = build_graph(Activations(tuple(attention)), EdgeOptions(heads=heads))
     layers = tuple(range(to_layer + 1, len(attention) + 1))
-    question = Selection(layers, EVERYTHING, EVERYTHING, to_layer, GROUPS)
-    return METHODS[method](graph, question, Execution()).scores
+    selection = Selection(layers, EVERYTHING, keys, to_layer, GROUPS)
+    return AGGREGATORS[method].score(graph, selection, Execution()).values
 
 
 def flow_to(weights, layer, query, group, to_layer=0):
@@ -35,7 +36,7 @@ def flow_to(weights, layer, query, group, to_layer=0):
 def test_flow_to_a_group_is_the_flow_to_a_sink_behind_it(kind, to_layer):
     attention = some.make(kind, 4, 7, seed=3)
     weights = oracle.edges(attention)
-    found = ask("flow", attention, to_layer=to_layer)
+    found = score("flow", attention, to_layer=to_layer)
     for (at, query, place), value in np.ndenumerate(found):
         expected = flow_to(weights, to_layer + at + 1, query, GROUPS[place], to_layer)
         assert value == pytest.approx(expected, abs=1e-9)
@@ -43,7 +44,7 @@ def test_flow_to_a_group_is_the_flow_to_a_sink_behind_it(kind, to_layer):
 
 def test_single_heads_flow_to_groups_too():
     attention = some.make("dense", 3, 7, seed=5, heads=2)
-    found = ask("flow", attention, heads="each")
+    found = score("flow", attention, heads="each")
     weights = oracle.edges(attention)
     for head in range(2):
         weights[2] = oracle.edges(attention[2:, head])[0]
@@ -55,7 +56,15 @@ def test_single_heads_flow_to_groups_too():
 @pytest.mark.parametrize("method", ["raw", "rollout"])
 def test_other_methods_add_up(method):
     attention = some.make("dense", 3, 7, seed=4)
-    graph = attention_edges(Activations(tuple(attention)), EdgeOptions())
-    whole = METHODS[method](graph, Selection((1, 2, 3), EVERYTHING, EVERYTHING), Execution()).scores
+    graph = build_graph(Activations(tuple(attention)), EdgeOptions())
+    selection = Selection((1, 2, 3), EVERYTHING, EVERYTHING)
+    whole = AGGREGATORS[method].score(graph, selection, Execution()).values
     expected = np.stack([whole[..., list(group)].sum(-1) for group in GROUPS], -1)
-    np.testing.assert_allclose(ask(method, attention), expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(score(method, attention), expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("method", AGGREGATORS)
+def test_some_groups_are_those_of_all(method):
+    attention = some.make("dense", 3, 7, seed=4)
+    whole = score(method, attention)
+    np.testing.assert_array_equal(score(method, attention, keys=(3, 1)), whole[..., [3, 1]])

@@ -6,7 +6,9 @@ import torch
 
 import attention as some
 import oracle
-from attnflow.edges import EdgeOptions, attention, attention_edges, checks, rows
+from attnflow.edges import checks, graph, rows
+from attnflow.edges.graph import build_graph
+from attnflow.edges.options import EdgeOptions
 from attnflow.errors import InputError
 from attnflow.records import Activations
 
@@ -39,7 +41,7 @@ def test_edges_are_those_of_the_formula(layout, residual):
     layers = LAYOUTS[layout](WEIGHTS)
     seen = layers if isinstance(layers, np.ndarray) else layers.detach().double().numpy()
     options = EdgeOptions(residual, [0.1, 0.4, 0.2, 0.3])
-    found = attention_edges(Activations(tuple(layers)), options).weights
+    found = build_graph(Activations(tuple(layers)), options).weights
     fused = np.einsum("h,lhqk->lqk", options.heads, seen.astype(np.float64))
     np.testing.assert_allclose(found, oracle.edges(fused, residual), rtol=0, atol=1e-14)
 
@@ -47,17 +49,17 @@ def test_edges_are_those_of_the_formula(layout, residual):
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
 def test_the_way_of_other_devices_gives_the_same(kind, monkeypatch):
     record = Activations(tuple(kind(WEIGHTS)))
-    expected = attention_edges(record, EdgeOptions()).weights
-    monkeypatch.setattr(attention, "on_cpu", lambda _: False)
-    found = attention_edges(record, EdgeOptions()).weights
-    assert isinstance(found, type(record.layers[0]))
+    expected = build_graph(record, EdgeOptions()).weights
+    monkeypatch.setattr(graph, "on_cpu", lambda _: False)
+    found = build_graph(record, EdgeOptions()).weights
+    assert isinstance(found, type(record.attention[0]))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
 
 
 def test_a_row_of_zeros_stays_one():
     layer = some.make("dense", 1, 3, seed=0)
     layer[0, 1] = 0
-    found = attention_edges(Activations(tuple(layer)), EdgeOptions(residual=0.0)).weights
+    found = build_graph(Activations(tuple(layer)), EdgeOptions(residual=0.0)).weights
     np.testing.assert_array_equal(found[0, 1], np.zeros(3))
 
 

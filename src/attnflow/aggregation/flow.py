@@ -22,7 +22,7 @@ def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Sc
         return Scores(values, merge_statistics([each.statistics for each in scores]))
     sinks = np.array(selection.keys, np.int64)
     if selection.groups is not None:
-        graph = _merged(graph, selection.groups)
+        graph = _merged(graph, selection.groups, selection.to_layer)
         sinks = np.array([selection.groups[key][0] for key in selection.keys], np.int64)
     edges = to_numpy(graph.weights)[:, None] if graph.heads is None else to_numpy(graph.heads)
     layers = np.array(selection.layers) - 1
@@ -70,17 +70,17 @@ def _prepared(graph: LayeredGraph, to_layer: int, execution: Execution) -> Prepa
     return prepared
 
 
-def _merged(graph: LayeredGraph, groups: Groups) -> LayeredGraph:
-    """The graph in which all edges from the first layer to a group lead to its first key."""
-    key = (AGGREGATOR.name, groups)
+def _merged(graph: LayeredGraph, groups: Groups, to_layer: int) -> LayeredGraph:
+    """The graph in which all edges that lead to a group of ``to_layer`` lead to its first key."""
+    key = (AGGREGATOR.name, groups, to_layer)
     if key not in graph.cache:
         weights = to_numpy(graph.weights).copy()
         heads = None if graph.heads is None else to_numpy(graph.heads).copy()
         firsts = [group[0] for group in groups]
         for edges in (weights, heads):
             if edges is not None:
-                led = [edges[0][..., list(group)].sum(-1) for group in groups]
-                edges[0][..., firsts] = np.stack(led, -1)
+                led = [edges[to_layer][..., list(group)].sum(-1) for group in groups]
+                edges[to_layer][..., firsts] = np.stack(led, -1)
         graph.cache[key] = LayeredGraph(weights, heads)
     merged: LayeredGraph = graph.cache[key]
     return merged
