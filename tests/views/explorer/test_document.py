@@ -157,7 +157,7 @@ def test_an_attribution_alone_keeps_its_scores(classifier):
     (scores,) = view["scores"]
     np.testing.assert_allclose(unpacked(scores["values"]), of.scores, atol=1e-6)
     assert (view["layer"], view["query"], view["traces"]) == (2, 0, [])
-    assert view["words"]["texts"][1] == "old"
+    assert view["words"]["labels"][2] == "old"
 
 
 def test_a_large_attribution_keeps_the_position_asked_about():
