@@ -3,6 +3,7 @@
 import re
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from attnflow.views.explorer.render import static
@@ -36,13 +37,35 @@ def test_figures_and_terminal_agree(method, theme, monkeypatch):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_colours_can_be_seen_and_told_apart(theme):
-    colours = [getattr(slot, theme) for slot in SLOTS]
-    for colour in colours:
-        paper = [part / 255 for part in rgb(THEMES[theme].paper)]
-        assert contrast(colour, paper) >= 3, colour
-    for one, other in combinations(colours, 2):
-        assert sum((a - b) ** 2 for a, b in zip(rgb(one), rgb(other), strict=True)) > 40**2
+def test_colours_can_be_seen_on_their_paper(theme):
+    paper = [part / 255 for part in rgb(THEMES[theme].paper)]
+    for slot in SLOTS:
+        assert contrast(getattr(slot, theme), paper) >= 3, slot
+
+
+# How linear RGB is seen (Machado, Oliveira and Fernandes 2009, severity 1).
+VISION = {
+    "usual": np.eye(3),
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def lab(colour, vision):
+    part = np.array(rgb(colour)) / 255
+    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    x, y, z = np.cbrt(XYZ @ np.clip(VISION[vision] @ linear, 0, 1) / XYZ.sum(1))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("vision", VISION)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_can_be_told_apart(theme, vision):
+    seen = [lab(getattr(slot, theme), vision) for slot in SLOTS]
+    for (i, one), (j, other) in combinations(enumerate(seen), 2):
+        assert np.linalg.norm(one - other) > 9, (i, j)
 
 
 def test_the_page_has_the_same_colours():

@@ -1,8 +1,8 @@
 """The colours of methods: one palette for figures, the terminal and the explorer.
 
-Each method has a slot, and each slot a colour for light paper and one for dark. They are those of
-Okabe and Ito, darker or lighter where the original would be too faint on its paper: all can be told
-apart with any kind of colour vision.
+Each method has a slot, and each slot a colour for light paper and one for dark. They have the hues
+of Okabe and Ito; how light they are was chosen so that all can be seen on their paper and told apart
+with any kind of colour vision.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SLOTS = (
     Slot("#009e73", "#2fbf96"),  # bluish green
     Slot("#0072b2", "#56b4e9"),  # blue
     Slot("#d55e00", "#f28e3c"),  # vermilion
-    Slot("#b25690", "#e39cc6"),  # reddish purple
-    Slot("#bd7b00", "#e6b93c"),  # orange
-    Slot("#3a94cc", "#a9d8f5"),  # sky blue
-    Slot("#6f6a00", "#f0e442"),  # yellow
-    Slot("#4a4f57", "#c8ced6"),  # grey
+    Slot("#c46f9f", "#e8c1d7"),  # reddish purple
+    Slot("#785300", "#a06e00"),  # orange
+    Slot("#2d5e79", "#3f83aa"),  # sky blue
+    Slot("#9a922a", "#f8f3a8"),  # yellow
+    Slot("#616161", "#757575"),  # grey
 )
 
 

@@ -60,9 +60,11 @@ def test_heads_are_those_of_the_library(page, classifier):
         "[data-cell]", "a => a.map(e => [e.dataset.cell, +e.dataset.value])"
     )
     assert len(cells) == 4 * len(of.tokens)
+    names = page.eval_on_selector_all(".map [data-column]", "a => a.map(e => e.textContent)")
+    assert names == ["H0", "H1", "H2", "H3"]  # from 0, as everywhere
     for place, value in cells:
         head, token = map(int, place.split("/"))
-        assert value == pytest.approx(of.row(3)[head - 1, token], abs=1e-6)
+        assert value == pytest.approx(of.row(3)[head, token], abs=1e-6)
 
 
 def test_the_graph_draws_the_flow_its_routes_and_its_bottleneck(page, classifier):
@@ -245,7 +247,7 @@ def test_downloads_are_what_is_shown(page, classifier):
         return waiting.value.path().read_bytes()
 
     document = json.loads(saved("#save-json"))
-    assert document["format"] == "attnflow-view/1"
+    assert document["format"] == "attnflow-view/2"
     assert document["views"][0]["tokens"] == list(attnflow.explain(TEXT, classifier).tokens)
     svg = saved("#save-svg").decode()
     assert svg.startswith("<svg")
@@ -302,11 +304,35 @@ def test_a_link_restores_the_view(page, browser):
 
 def test_a_broken_link_shows_the_view_all_the_same(tab, file):
     tab.goto(
-        file + "#layer=99&query=7777&key=-3&blank=0,9999,x&method=magic&compare=nonsense&q=%00"
+        file + "#layer=99&pane=7777.-3.0-9999-x&pane=x&pane=&pane=.....&panes=1&toString=2"
+        "&method=magic&compare=nonsense&q=%00"
     )
     tab.wait_for_selector(".token.traced")
     assert tab.inner_text("#layer-shown") == "3 of 3"
     assert tab.locator(".pane").count() == 1
+    assert tab.locator(".token.asked").text_content() == "[CLS]"
+    assert tab.locator(".token.blanked").count() == 0
+
+
+def test_an_older_link_shows_what_is_still_known_of_it(tab, file):
+    tab.goto(file + "#method=rollout&layer=2&query=4&key=5&blank=2&query2=1&compare=")
+    tab.wait_for_selector(".token.traced")
+    assert tab.is_checked("[name=method][value=rollout]")
+    assert tab.inner_text("#layer-shown") == "2 of 3"
+    assert tab.locator(".token.asked").text_content() == "[CLS]"
+    assert "query2" not in tab.url
+
+
+def test_each_pane_of_a_link_is_restored(tab, file):
+    tab.goto(file + "#pane=2.3.4&pane=4.5.6")
+    tab.wait_for_selector(".pane >> nth=1")
+    for mark, places in {"asked": (2, 4), "traced": (3, 5), "blanked": (4, 6)}.items():
+        for pane, place in enumerate(places):
+            tokens = tab.locator(".pane").nth(pane).locator(".token")
+            assert mark in tokens.nth(place).get_attribute("class")
+    tab.check("[name=mode][value=trace]", force=True)
+    tab.locator(".pane").nth(1).locator(".token").nth(1).click()
+    assert "pane=2.3.4&pane=4.1.6" in tab.url
 
 
 def test_the_keyboard_is_enough(page):
@@ -338,7 +364,7 @@ def test_screen_readers_are_told(page, classifier):
     assert "asked about" in page.locator(".token").nth(0).get_attribute("aria-label")
     settle(page)
     graph = page.get_attribute(".graph svg", "aria-label")
-    assert graph.startswith("flow from [CLS] at layer 3 to ")
+    assert graph.startswith("Attention flow from [CLS] at layer 3 to ")
     unnamed = page.evaluate(
         """() => [...document.querySelectorAll("button, select, textarea, input, a")].filter(e =>
             e.checkVisibility() && !e.labels?.length && !e.textContent.trim()

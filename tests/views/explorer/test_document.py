@@ -157,7 +157,7 @@ def test_an_attribution_alone_keeps_its_scores(classifier):
     (scores,) = view["scores"]
     np.testing.assert_allclose(unpacked(scores["values"]), of.scores, atol=1e-6)
     assert (view["layer"], view["query"], view["traces"]) == (2, 0, [])
-    assert view["words"]["texts"][1] == "old"
+    assert view["words"]["labels"][2] == "old"
 
 
 def test_a_large_attribution_keeps_the_position_asked_about():
@@ -210,3 +210,71 @@ def test_explore_refuses_before_loading():
         attnflow.explore("x", "no/such-model", method="magic")
     with pytest.raises(InputError, match="residual"):
         attnflow.explore("x", "no/such-model", residual=3)
+
+
+def test_methods_are_described(models, classifier):
+    view = view_of(study(TEXT, classifier), SERVED)
+    assert [(m["name"], m["title"], m["label"], m["slot"]) for m in view["methods"]] == [
+        ("raw", "Raw attention", "Raw", 0),
+        ("rollout", "Attention rollout", "Rollout", 1),
+        ("flow", "Attention flow", "Flow", 2),
+    ]
+    assert [m["reaches_input"] for m in view["methods"]] == [False, True, True]
+    assert all(m["traced"] for m in view["methods"])
+    assert view["rule"] == {"name": "attention", "title": "Attention"}
+    (alone,) = attribution_view(attnflow.blank_out(TEXT, classifier))["methods"]
+    assert (alone["name"], alone["slot"], alone["traced"]) == ("blank-out", 3, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "causal"), [("tiny/verbs", False), ("tiny/gpt2", True), ("tiny/t5", False)]
+)
+def test_causality_is_said_and_not_guessed(models, name, causal):
+    plain = Choices(correction=None)
+    view = view_of(study(tiny.TEXT, models[name], choices=plain), SERVED)
+    assert (view["causal"], view["ratio"]) == (causal, False)
+    assert view_of(study(tiny.TEXT, models[name]), SERVED)["ratio"] is causal
+    alone = attribution_view(attnflow.explain(tiny.TEXT, models[name], correction=None))
+    assert (alone["causal"], alone["ratio"]) == (causal, False)
+    assert attribution_view(attnflow.explain(tiny.TEXT, models[name]))["ratio"] is causal
+
+
+def test_what_can_be_blanked_and_what_sets_the_scale_is_said(models):
+    view = view_of(study("the keys to the cabinet", models["tiny/verbs"]), SERVED)
+    assert view["tokens"][0] == "[CLS]"
+    assert view["blankable"] == view["ordinary"] == [1, 2, 3, 4, 5]
+    without = view_of(study("the keys to the cabinet", models["tiny/long"]), SERVED)
+    assert without["replacement"] is None
+    assert without["blankable"] == []
+    image = view_of(study(inputs("tiny/vit"), models["tiny/vit"]), SERVED)
+    assert image["ordinary"] == list(range(1, len(image["tokens"])))
+
+
+@pytest.mark.parametrize("name", ["tiny/verbs", "tiny/pieces"])
+@pytest.mark.parametrize("text", ["the old cats playing", "the keys"])
+def test_words_have_scores_wherever_words_are_known(models, name, text):
+    view = view_of(study(text, models[name]), ALONE)
+    words = attnflow.explain(text, models[name], words=True)
+    assert view["words"]["labels"] == list(words.tokens)
+    assert sorted(at for group in view["words"]["groups"] for at in group) == list(
+        range(len(view["tokens"]))
+    )
+    for part in [*view["scores"], *view["head_scores"]]:
+        assert part["words"]["shape"][-1] == len(words.tokens)
+    flow = next(part for part in view["scores"] if part["method"] == "flow")
+    at = flow["queries"].index(view["query"])
+    np.testing.assert_allclose(unpacked(flow["words"])[-1, at], words.values, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "heads"), [("tiny/verbs", "each"), ("tiny/pieces", "mean")])
+def test_an_attribution_alone_has_words(models, name, heads):
+    of = attnflow.explain("the old cats playing", models[name], query="all", heads=heads)
+    view = attribution_view(of)
+    groups = view["words"]["groups"]
+    gather = np.mean if view["ratio"] else np.sum
+    expected = np.stack([gather(of.scores[..., group], -1) for group in groups], -1)
+    fused = expected.mean(1) if heads == "each" else expected
+    np.testing.assert_allclose(unpacked(view["scores"][0]["words"]), fused, rtol=1e-5)
+    for at, part in enumerate(view["head_scores"]):
+        np.testing.assert_allclose(unpacked(part["words"]), expected[:, :, at], rtol=1e-5)
+    assert len(view["head_scores"]) == (len(of.queries) if heads == "each" else 0)

@@ -180,7 +180,8 @@ def test_an_attribution_alone_can_be_explored(tab, classifier, tmp_path):
     tab.goto("file://" + str(exploration_of(of).save(tmp_path / "alone.html")))
     tab.wait_for_selector(".token.traced")
     np.testing.assert_allclose(strip(tab), of.values, atol=1e-6)
-    assert tab.is_disabled("[name=method][value=flow]")
+    switch = tab.eval_on_selector_all("[name=method]", "a => a.map(e => [e.value, e.disabled])")
+    assert switch == [["rollout", False]]
     slide(tab, "threshold", 0)
     edges = drawn(tab, "carried")
     assert edges[(2, 0, 3)] == pytest.approx(of.row(2)[3], abs=1e-6)

@@ -15,7 +15,8 @@ from attnflow.views.explorer.schema import Document
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
-_LINK = '<link rel="stylesheet" href="static/style.css">'
+_POLICY = '<meta name="policy" />'
+_LINK = '<link rel="stylesheet" href="static/style.css" />'
 _SCRIPT = '<script type="module" src="static/app.js"></script>'
 
 
@@ -61,7 +62,7 @@ def render(document: Document, title: str = "attnflow") -> str:
     )
     page = static("index.html")
     for old, new in (
-        ('<meta name="policy">', f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        (_POLICY, f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         (_LINK, f"<style>{style}</style>"),
         (
             _SCRIPT,

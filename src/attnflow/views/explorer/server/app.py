@@ -75,7 +75,7 @@ def make_app(
 def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
-        return HTMLResponse(static("index.html").replace('<meta name="policy">\n', ""))
+        return HTMLResponse(static("index.html").replace('<meta name="policy" />\n', ""))
 
     @app.get("/health")
     async def health() -> requests.Health:

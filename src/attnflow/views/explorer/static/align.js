@@ -7,7 +7,10 @@ export function align(left, right) {
   const length = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1));
   for (let i = n - 1; i >= 0; i -= 1) {
     for (let j = m - 1; j >= 0; j -= 1) {
-      length[i][j] = left[i] === right[j] ? length[i + 1][j + 1] + 1 : Math.max(length[i + 1][j], length[i][j + 1]);
+      length[i][j] =
+        left[i] === right[j]
+          ? length[i + 1][j + 1] + 1
+          : Math.max(length[i + 1][j], length[i][j + 1]);
     }
   }
   const pairs = [];

@@ -1,15 +1,19 @@
-import { make, showTip } from "./dom.js";
+import { drawNames, HEAD } from "./axes.js";
+import { CanvasSurface } from "./canvas.js";
 import { palette } from "./colours.js";
-import { CanvasSurface, SvgSurface } from "./surface.js";
+import { make, showTip } from "./dom.js";
+import { SvgSurface } from "./svg.js";
 
 const SVG_ROWS = 64; // more rows than this are drawn on a canvas, and only those in sight
-const HEAD = 26;
+const LARGEST_CANVAS = 16000; // pixels
 
 // Rows of tokens with columns beside them: what the graph and the heat map have in common.
-// A chart has `rows`, `title`, `draw(surface, span)`, `hit(x, y)` and `choose(hit)`.
+// A chart has `labels`, `title`, `draw(surface, span)`, `hit(x, y)` and `choose(hit)`.
 export class Chart {
-  constructor(host) {
+  constructor(host, actions) {
     this.host = host;
+    this.actions = actions;
+    this.labels = [];
     this.canvas = make("canvas", { role: "img" });
     this.sizer = make("div", { class: "sizer" });
     this.scroller = make("div", { class: "scroller" }, this.sizer);
@@ -18,9 +22,18 @@ export class Chart {
     this.scroller.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.scroller.addEventListener("pointermove", (event) => this.point(event));
     this.scroller.addEventListener("pointerleave", () => showTip(null, null));
-    this.scroller.addEventListener("click", (event) => { const hit = this.find(event); if (hit) this.choose(hit); });
-    this.observer = new ResizeObserver(() => { if (this.scroller.clientWidth !== this.width) this.schedule(); });
+    this.scroller.addEventListener("click", (event) => {
+      const hit = this.find(event);
+      if (hit) this.choose(hit);
+    });
+    this.observer = new ResizeObserver(() => {
+      if (this.scroller.clientWidth !== this.width) this.schedule();
+    });
     this.observer.observe(host);
+  }
+
+  get rows() {
+    return this.labels.length;
   }
 
   get rowHeight() {
@@ -44,6 +57,10 @@ export class Chart {
     return this.rows > SVG_ROWS;
   }
 
+  get whole() {
+    return { top: 0, bottom: this.height, head: 0 };
+  }
+
   y(row) {
     return HEAD + (row + 0.5) * this.rowHeight;
   }
@@ -51,7 +68,10 @@ export class Chart {
   schedule() {
     if (this.pending) return;
     this.pending = true;
-    requestAnimationFrame(() => { this.pending = false; this.render(); });
+    requestAnimationFrame(() => {
+      this.pending = false;
+      this.render();
+    });
   }
 
   render() {
@@ -61,13 +81,8 @@ export class Chart {
     this.scroller.classList.toggle("crowded", this.crowded);
     this.sizer.style.height = `${this.height}px`;
     if (this.crowded) this.renderCanvas();
-    else this.renderSvg();
+    else this.sizer.replaceChildren(this.svg(this.width).node);
     this.host.dataset.drawMs = (performance.now() - start).toFixed(2);
-  }
-
-  renderSvg() {
-    const surface = this.svg(this.width);
-    this.sizer.replaceChildren(surface.node);
   }
 
   // The whole drawing as SVG, whatever its size: for the page, and for a file.
@@ -75,18 +90,19 @@ export class Chart {
     this.fitTo(width);
     const surface = new SvgSurface(width, this.height, palette().font);
     surface.node.setAttribute("aria-label", this.title);
-    this.draw(surface, { top: 0, bottom: this.height, head: 0 });
+    this.draw(surface, this.whole);
     return surface;
   }
 
   renderCanvas() {
-    const height = this.scroller.clientHeight;
-    const top = this.scroller.scrollTop;
-    if (this.canvas.parentNode !== this.sizer) this.sizer.replaceChildren(this.canvas);
-    this.canvas.setAttribute("aria-label", this.title);
-    this.canvas.style.width = `${this.width}px`;
-    this.canvas.style.height = `${height}px`;
-    const surface = new CanvasSurface(this.canvas, this.width, height, palette().font, window.devicePixelRatio || 1);
+    const { width, canvas } = this;
+    const { clientHeight: height, scrollTop: top } = this.scroller;
+    if (canvas.parentNode !== this.sizer) this.sizer.replaceChildren(canvas);
+    canvas.setAttribute("aria-label", this.title);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    const scale = window.devicePixelRatio || 1;
+    const surface = new CanvasSurface(canvas, width, height, palette().font, scale);
     surface.context.translate(0, -top);
     this.draw(surface, { top, bottom: top + height, head: top });
   }
@@ -94,36 +110,17 @@ export class Chart {
   // The whole drawing as pixels, twice as fine as on the page where a canvas can be that large.
   png() {
     const canvas = make("canvas");
-    const scale = Math.min(2, 16000 / this.height);
-    const surface = new CanvasSurface(canvas, this.width, this.height, palette().font, scale);
-    surface.cell({ x: 0, y: 0, w: this.width, h: this.height, fill: palette().paper });
-    this.draw(surface, { top: 0, bottom: this.height, head: 0 });
+    const { width, height } = this;
+    const { font, paper } = palette();
+    const scale = Math.min(2, LARGEST_CANVAS / height);
+    const surface = new CanvasSurface(canvas, width, height, font, scale);
+    surface.cell({ x: 0, y: 0, w: width, h: height, fill: paper });
+    this.draw(surface, this.whole);
     return canvas;
   }
 
-  // Names of rows and columns; a column's name is left out where there is no room for it.
   drawNames(surface, span, columns, chosen, marked) {
-    const { ink, muted, paper } = palette();
-    const size = Math.min(13, this.rowHeight * 0.62);
-    for (let row = this.firstRow(span); row < this.lastRow(span); row += 1) {
-      const strong = marked.includes(row);
-      surface.text({ x: this.labelWidth - 8, y: this.y(row), text: this.short(this.labels[row], size), size, anchor: "end", fill: strong ? ink : muted, bold: strong }, { row });
-    }
-    if (span.head) surface.cell({ x: 0, y: span.head, w: this.width, h: HEAD - 4, fill: paper });
-    const widest = Math.max(...columns.map((column) => 6.4 * column.label.length + 6));
-    const every = Math.max(1, Math.ceil(widest / (columns.length > 1 ? columns[1].x - columns[0].x : this.width)));
-    columns.forEach((column, i) => {
-      const isChosen = column.id === chosen;
-      const nearChosen = columns.some((other, j) => other.id === chosen && Math.abs(i - j) < every && i !== j);
-      if (!isChosen && (nearChosen || i % every)) return;
-      surface.text({ x: column.x, y: span.head + HEAD / 2 - 2, text: column.label, size: 11, anchor: "middle", fill: isChosen ? ink : muted, bold: isChosen }, { column: column.id });
-    });
-  }
-
-  short(label, size) {
-    const room = Math.max(3, Math.floor((this.labelWidth - 12) / (size * 0.58)));
-    const letters = [...label];
-    return letters.length <= room ? label : `${letters.slice(0, room - 1).join("")}…`;
+    drawNames(this, surface, span, { columns, chosen, marked });
   }
 
   firstRow(span) {

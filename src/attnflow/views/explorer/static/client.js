@@ -15,12 +15,22 @@ export async function post(path, body, kind = path) {
   running.set(kind, abort);
   try {
     for (let attempt = 0; ; attempt += 1) {
-      const response = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal: abort.signal });
+      const response = await fetch(path, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(body),
+        signal: abort.signal,
+      });
       const answer = await response.json();
       if (response.ok) return answer;
-      const error = new ServerError(answer.error?.code ?? "error", answer.error?.message ?? response.statusText);
+      const error = new ServerError(
+        answer.error?.code ?? "error",
+        answer.error?.message ?? response.statusText,
+      );
       if (error.code !== "busy" || attempt >= 5) throw error;
-      await new Promise((resolve) => { setTimeout(resolve, 400 * 2 ** attempt); });
+      await new Promise((resolve) => {
+        setTimeout(resolve, 400 * 2 ** attempt);
+      });
     }
   } finally {
     if (running.get(kind) === abort) running.delete(kind);

@@ -1,36 +1,44 @@
 // The colours of the style sheet, for what is drawn.
 
+const NAMES = ["paper", "ink", "muted", "rule", "edge", "cut", "less", "more", "font"];
 let cached = null;
 
 export function palette() {
   if (cached) return cached;
   const style = getComputedStyle(document.documentElement);
   const get = (name) => style.getPropertyValue(`--${name}`).trim();
-  cached = {
-    paper: get("paper"), ink: get("ink"), muted: get("muted"), rule: get("rule"), edge: get("edge"), cut: get("cut"),
-    raw: get("raw"), rollout: get("rollout"), flow: get("flow"), less: get("less"), more: get("more"), font: get("font"),
-    ramp: Object.fromEntries(["raw", "rollout", "flow"].map((name) => [name, ramp(get("paper"), get(name), get(`deep-${name}`))])),
-  };
+  cached = Object.fromEntries(NAMES.map((name) => [name, get(name)]));
+  cached.slots = new Map();
+  cached.slot = (slot) => get(`slot-${slot}`) || get("slot-7");
   return cached;
 }
 
-export const forgetColours = () => { cached = null; };
+export const forgetColours = () => {
+  cached = null;
+};
+
+// The colour of a method, for lines; and from the paper over that colour to a deep one.
+export const colourOf = (method) => palette().slot(method.slot);
+
+export function rampOf({ slot }) {
+  const { slots, paper } = palette();
+  if (!slots.has(slot)) slots.set(slot, ramp(parse(paper), parse(palette().slot(slot))));
+  return slots.get(slot);
+}
 
 const parse = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 const blend = (a, b, t) => a.map((v, i) => v + (b[i] - v) * t);
 const css = (rgb) => `rgb(${rgb.map(Math.round).join(",")})`;
+const lightness = ([red, green, blue]) => 0.299 * red + 0.587 * green + 0.114 * blue;
 
-// From the paper over the method's colour to a deep one: even steps in lightness.
-function ramp(paper, middle, deep) {
-  const [a, b, c] = [paper, middle, deep].map(parse);
-  const at = (share) => (share < 0.7 ? blend(a, b, share / 0.7) : blend(b, c, (share - 0.7) / 0.3));
+// Even steps in lightness: darker than the colour on light paper, lighter on dark.
+function ramp(paper, middle) {
+  const deep =
+    lightness(paper) > 128 ? blend(middle, [0, 0, 0], 0.45) : blend(middle, [255, 255, 255], 0.7);
   return (share) => {
-    const rgb = at(Math.min(1, Math.max(0, share)));
-    const light = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
-    return { fill: css(rgb), ink: light > 140 ? "#14171c" : "#ffffff" };
+    const within = Math.min(1, Math.max(0, share));
+    const rgb =
+      within < 0.7 ? blend(paper, middle, within / 0.7) : blend(middle, deep, (within - 0.7) / 0.3);
+    return { fill: css(rgb), ink: lightness(rgb) > 140 ? "#14171c" : "#ffffff" };
   };
-}
-
-export function rampOf(method) {
-  return palette().ramp[method] ?? palette().ramp.flow;
 }

@@ -21,8 +21,13 @@ export function svgFile(chart) {
   title.textContent = chart.title;
   node.prepend(title);
   // XML knows no control characters; a token may have been one.
-  const text = new XMLSerializer().serializeToString(node).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "\ufffd");
+  const text = new XMLSerializer()
+    .serializeToString(node)
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "\ufffd");
   return new Blob([text], { type: "image/svg+xml" });
 }
 
-export const pngFile = (chart) => new Promise((resolve) => { chart.png().toBlob(resolve, "image/png"); });
+export const pngFile = (chart) =>
+  new Promise((resolve) => {
+    chart.png().toBlob(resolve, "image/png");
+  });

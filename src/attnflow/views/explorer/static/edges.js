@@ -1,3 +1,5 @@
+import { rowOf } from "./panes.js";
+
 // Which edges the graph shows. An edge goes from (step, query) down to (step − 1, key).
 
 const edge = (step, query, key, amount) => ({ step, query, key, amount });
@@ -6,33 +8,40 @@ const edge = (step, query, key, amount) => ({ step, query, key, amount });
 export function attentionEdges(view, upTo, share) {
   const { attention } = view;
   if (!attention || !attention.weight.length) return [];
-  const least = Math.max(share * attention.weight[0], 1e-9);
+  const { step, query, key, weight } = attention;
+  const least = Math.max(share * weight[0], 1e-9);
   const found = [];
-  for (let i = 0; i < attention.weight.length && attention.weight[i] >= least; i += 1) {
-    if (attention.step[i] <= upTo) found.push(edge(attention.step[i], attention.query[i], attention.key[i], attention.weight[i]));
+  for (let i = 0; i < weight.length && weight[i] >= least; i += 1) {
+    if (step[i] <= upTo) found.push(edge(step[i], query[i], key[i], weight[i]));
   }
   return found;
 }
 
-// What carries the score: the trace of a pair, or one layer's raw attention.
+// What carries the score: the trace of a pair, or the scores of one layer where these go no further
+// than to the layer below.
 export function carriedEdges(pane, share) {
   const { view, method, layer, query, key } = pane;
-  const step = view.data.ends[layer - 1];
-  const trace = view.trace(method, layer, query, key);
-  if (trace) {
-    const edges = trace.edges.map((values) => edge(...values));
-    return strongEnough(edges, share);
-  }
-  if (method !== "raw" && view.attention) return [];
-  // Raw attention; and, where only scores are known, lines as in the paper's Figure 1.
+  const trace = view.trace(method.name, layer, query, key);
+  if (trace)
+    return strongEnough(
+      trace.edges.map((values) => edge(...values)),
+      share,
+    );
+  if (!method.reaches_input) return strongEnough(scoreEdges(pane, [layer]), share);
+  if (view.attention) return []; // the trace is not here, or not yet
+  // Where only scores are known, lines as in the paper's Figure 1.
+  return strongEnough(scoreEdges(pane, view.layers.slice(0, layer)), share);
+}
+
+function scoreEdges(pane, layers) {
   const edges = [];
-  const layers = method === "raw" ? [layer] : view.data.ends.map((_, i) => i + 1).filter((l) => l <= layer);
-  layers.forEach((l) => {
-    const row = view.row(method, l, query);
-    row?.forEach((amount, at) => { if (amount > 0) edges.push(edge(method === "raw" ? step : view.data.ends[l - 1], query, at, amount)); });
+  layers.forEach((layer) => {
+    const step = pane.view.data.ends[layer - 1];
+    rowOf(pane, layer)?.forEach((amount, at) => {
+      if (amount > 0) edges.push(edge(step, pane.query, at, amount));
+    });
   });
-  edges.sort((a, b) => b.amount - a.amount);
-  return strongEnough(edges, share);
+  return edges.sort((a, b) => b.amount - a.amount);
 }
 
 function strongEnough(edges, share) {
@@ -42,17 +51,20 @@ function strongEnough(edges, share) {
 
 export const cutEdges = (trace) => (trace?.cut ?? []).map((values) => edge(...values));
 
-export function routeEdges(route, step) {
-  return route.positions.slice(0, -1).map((query, i) => edge(step - i, query, route.positions[i + 1], route.amount));
+export function routeEdges({ positions, amount }, step) {
+  return positions.slice(0, -1).map((query, i) => edge(step - i, query, positions[i + 1], amount));
 }
+
+export const edgeName = ({ step, query, key }) => `${step}/${query}/${key}`;
 
 // The weight of attention on an edge, where it is among those in the document.
 export function attentionOn(view, wanted) {
   if (!view.attention) return undefined;
+  const place = (step, query, key) => (step * view.size + query) * view.size + key;
   if (!view.index) {
     view.index = new Map();
     const { step, query, key, weight } = view.attention;
-    weight.forEach((value, i) => view.index.set((step[i] * view.size + query[i]) * view.size + key[i], value));
+    weight.forEach((value, i) => view.index.set(place(step[i], query[i], key[i]), value));
   }
-  return view.index.get((wanted.step * view.size + wanted.query) * view.size + wanted.key);
+  return view.index.get(place(wanted.step, wanted.query, wanted.key));
 }

@@ -17,7 +17,8 @@ export function digits(value) {
   return size >= 0.001 ? Number(value.toPrecision(3)).toString() : value.toExponential(1);
 }
 
-export const percent = (share) => `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 2 : 1)} %`;
+export const percent = (share) =>
+  `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 2 : 1)} %`;
 
 export function signed(share) {
   const shown = (100 * Math.abs(share)).toFixed(1);

@@ -1,11 +1,19 @@
-// What is shown; all of it goes into a link.
+// What is shown. All of it goes into a link, after "#"; docs/explorer.md lists the names.
+// A pane is what is asked about one input: the position asked about, the token traced, and those
+// blanked out. In a link it is pane=QUERY.KEY.BLANKED-BLANKED, once for each input.
 
 export const INITIAL = {
-  method: "flow", layer: 0, query: null, key: null, query2: null, key2: null, mode: "trace",
-  words: false, threshold: 3, columns: "layers", compare: null, blank: [], blank2: [], ranked: true,
+  method: null,
+  layer: 0,
+  mode: "trace",
+  words: false,
+  threshold: 3,
+  columns: "layers",
+  compare: null,
+  ranked: true,
+  panes: [],
 };
-const NUMBERS = ["layer", "query", "key", "query2", "key2", "threshold"];
-const LISTS = ["blank", "blank2"];
+const NUMBERS = ["layer", "threshold"];
 const FLAGS = ["words", "ranked"];
 
 export class Store {
@@ -19,9 +27,16 @@ export class Store {
   }
 
   set(change) {
-    const before = this.state;
-    this.state = { ...before, ...change };
-    this.listeners.forEach((listener) => listener(this.state, before));
+    this.state = { ...this.state, ...change };
+    this.listeners.forEach((listener) => listener(this.state));
+  }
+
+  // Change one of the panes, and perhaps more.
+  setPane(index, change, more = {}) {
+    const panes = this.state.panes.map((pane, at) =>
+      at === index ? { ...pane, ...change } : pane,
+    );
+    this.set({ panes, ...more });
   }
 }
 
@@ -29,24 +44,42 @@ export class Store {
 export function toHash(state, extra = {}, first = {}) {
   const usual = { ...INITIAL, ...first };
   const parts = new URLSearchParams();
-  Object.entries(extra).forEach(([name, value]) => { if (value) parts.set(name, value); });
-  Object.entries(state).forEach(([name, value]) => {
-    if (value === null || String(value) === String(usual[name])) return;
-    if (name in INITIAL) parts.set(name, FLAGS.includes(name) ? Number(value) : String(value));
+  Object.entries(extra).forEach(([name, value]) => {
+    if (value) parts.set(name, value);
   });
+  Object.entries(state).forEach(([name, value]) => {
+    if (name === "panes" || value === null || value === usual[name]) return;
+    if (Object.hasOwn(INITIAL, name)) parts.set(name, FLAGS.includes(name) ? Number(value) : value);
+  });
+  state.panes.forEach((pane) => parts.append("pane", paneToText(pane)));
   return parts.toString();
 }
 
+// What a link says, and what else stands in it; parts that nobody knows harm nothing.
 export function fromHash(hash) {
   const state = {};
   const extra = {};
   new URLSearchParams(hash.replace(/^#/, "")).forEach((value, name) => {
-    if (NUMBERS.includes(name)) {
-      if (/^\d+$/.test(value)) state[name] = Number(value);
-    } else if (LISTS.includes(name)) state[name] = value.split(",").filter((part) => /^\d+$/.test(part)).map(Number);
+    if (name === "pane") state.panes = [...(state.panes ?? []), paneFromText(value)];
+    else if (name === "panes") return;
+    else if (!Object.hasOwn(INITIAL, name)) extra[name] = value;
     else if (FLAGS.includes(name)) state[name] = value === "1";
-    else if (name in INITIAL) state[name] = value;
-    else extra[name] = value;
+    else if (!NUMBERS.includes(name)) state[name] = value;
+    else if (isNumber(value)) state[name] = Number(value);
   });
   return { state, extra };
+}
+
+const isNumber = (text) => /^\d+$/.test(text);
+
+function paneToText({ query, key, blank }) {
+  const parts = [query ?? "", key ?? ""];
+  return [...parts, ...(blank.length ? [blank.join("-")] : [])].join(".");
+}
+
+function paneFromText(text) {
+  const [query = "", key = "", blank = ""] = text.split(".");
+  const position = (part) => (isNumber(part) ? Number(part) : null);
+  const positions = blank.split("-").filter(isNumber).map(Number);
+  return { query: position(query), key: position(key), blank: positions };
 }

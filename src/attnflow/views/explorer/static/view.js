@@ -1,17 +1,17 @@
 import { unpack } from "./numbers.js";
 
-export const GRAPH_METHODS = ["raw", "rollout", "flow"]; // others (blank-out, gradients) have no graph
-
 // One input of the document, with what was fetched later; all numbers are the library's.
 export class View {
   constructor(data) {
     this.data = data;
     this.size = data.tokens.length;
     this.depth = data.ends.length;
+    this.layers = data.ends.map((_, i) => i + 1);
     this.scores = new Map();
     this.headScores = new Map();
     this.traces = new Map();
     this.blanked = new Map();
+    this.unitLists = new Map();
     data.scores.forEach((part) => this.addScores(part));
     data.head_scores.forEach((part) => this.addHeads(part));
     data.traces.forEach((trace) => this.addTrace(trace));
@@ -24,20 +24,25 @@ export class View {
     };
   }
 
-  get methods() {
-    const known = new Set([...this.scores.keys()].map((name) => name.split("/")[0]));
-    return [...GRAPH_METHODS.filter((method) => known.has(method)), ...[...known].filter((method) => !GRAPH_METHODS.includes(method))];
+  method(name) {
+    return this.data.methods.find((method) => method.name === name);
+  }
+
+  hasScores(name) {
+    return [...this.scores.keys()].some((key) => key.startsWith(`${name}/`));
   }
 
   get lowestLayer() {
-    return Math.min(...[...this.scores.keys()].map((name) => Number(name.split("/")[1])));
+    return Math.min(...[...this.scores.keys()].map((key) => Number(key.split("/").at(-2))));
   }
 
   addScores({ method, layers, queries, values, words }) {
     const rows = rowsOf(values, words);
-    layers.forEach((layer, l) => queries.forEach((query, q) => {
-      this.scores.set(`${method}/${layer}/${query}`, rows[l * queries.length + q]);
-    }));
+    layers.forEach((layer, l) =>
+      queries.forEach((query, q) => {
+        this.scores.set(`${method}/${layer}/${query}`, rows[l * queries.length + q]);
+      }),
+    );
   }
 
   addHeads({ method, layers, query, values, words }) {
@@ -68,68 +73,38 @@ export class View {
     return this.traces.get(`${method}/${layer}/${query}/${key}`);
   }
 
+  // What the model says without these tokens; undefined where that is not known.
   without(positions) {
-    return positions.length ? this.blanked.get([...positions].sort((a, b) => a - b).join(",")) : this.data.said;
+    if (!positions.length) return this.data.said;
+    return this.blanked.get([...positions].sort((a, b) => a - b).join(","));
   }
 
   canAsk(query, method) {
     return Boolean(this.row(method, this.depth, query));
   }
 
-  isSpecial(at) {
-    const { words, segments } = this.data;
-    if (segments && segments[at] !== "source" && segments[at] !== "patch") return true;
-    return Boolean(words) && words.of[at] === null;
-  }
-
   canBlank(at) {
-    return this.data.replacement !== null && !this.isSpecial(at) && at !== this.blankedOut;
+    return this.data.blankable.includes(at);
   }
 
-  get blankedOut() {
-    // A masked model's mask cannot be taken away; a language model's last token can.
-    return this.data.options.correction === null ? this.data.said_at : null;
-  }
-
-  // Groups of tokens that are shown as one: words, or every token alone.
+  // What is shown as one: words, or every token alone.
   units(asWords) {
-    const { words, labels } = this.data;
-    if (!asWords || !words) return labels.map((label, at) => ({ label, tokens: [at], mean: false }));
-    const mean = this.data.options.correction === "uniform";
-    const units = [];
-    let last = null;
-    words.of.forEach((word, at) => {
-      if (word === null || word !== last) units.push({ label: word === null ? labels[at] : words.texts[word], tokens: [], mean });
-      units.at(-1).tokens.push(at);
-      last = word;
-    });
-    return units;
+    if (!this.unitLists.has(asWords)) {
+      const { words, labels } = this.data;
+      const units = asWords
+        ? words.groups.map((tokens, i) => ({ label: words.labels[i], tokens }))
+        : labels.map((label, at) => ({ label, tokens: [at] }));
+      this.unitLists.set(asWords, units);
+    }
+    return this.unitLists.get(asWords);
   }
 }
 
-// The rows of [a, b, key], each with its words' scores where the document has them.
+// The rows of [a, b, key], each with its words' scores where the document has words.
 function rowsOf(values, words) {
   const [tokens, merged] = [values, words].map((packed) => packed && unpack(packed));
-  const cut = (array, at) => array.values.subarray(at * array.shape[2], (at + 1) * array.shape[2]);
-  return Array.from({ length: tokens.shape[0] * tokens.shape[1] }, (_, at) => (
-    Object.assign(cut(tokens, at), { words: merged && cut(merged, at) })
-  ));
-}
-
-// A flow to a word is none of its tokens' flows, nor their sum: the library computes it. Of an
-// attribution alone, a word's score is the sum over its tokens; of ratios to chance, their mean.
-export const unitScores = (units, row) => {
-  if (row.words && units.length === row.words.length) return Array.from(row.words);
-  return units.map(({ tokens, mean }) => {
-    const sum = tokens.reduce((total, at) => total + row[at], 0);
-    return mean ? sum / tokens.length : sum;
-  });
-};
-
-// What the deepest colour stands for: the highest score of any token but the one that asks, whose
-// residual connection to itself would leave all others pale.
-export function colourTop(values, own) {
-  let top = 0;
-  values.forEach((value, at) => { if (at !== own && value > top) top = value; });
-  return top || Math.max(...values, 1e-12);
+  const cut = ({ values: all, shape }, at) => all.subarray(at * shape[2], (at + 1) * shape[2]);
+  return Array.from({ length: tokens.shape[0] * tokens.shape[1] }, (_, at) =>
+    Object.assign(cut(tokens, at), { words: merged && cut(merged, at) }),
+  );
 }

@@ -1,0 +1,101 @@
+import { mapNote, mapTitle } from "./description.js";
+import { byId, make, makeSwitch } from "./dom.js";
+
+const MODES = [
+  { value: "trace", label: "trace to it", title: "Show how the score of a token came about" },
+  { value: "ask", label: "ask about it", title: "Explain this position instead" },
+  { value: "blank", label: "blank it out", title: "See what the model says without it" },
+];
+
+// Everything that changes the state but the tokens and the drawings.
+export class Controls {
+  constructor(store, served) {
+    this.store = store;
+    this.served = served;
+    this.methods = [];
+    const on = (id, event, change) =>
+      byId(id).addEventListener(event, ({ target }) => store.set(change(target)));
+    on("layer", "input", ({ value }) => ({ layer: Number(value) }));
+    on("threshold", "input", ({ value }) => ({ threshold: Number(value) }));
+    on("words", "change", ({ checked }) => ({ words: checked }));
+    on("ranked", "change", ({ checked }) => ({ ranked: checked }));
+    on("compare", "change", ({ value }) => ({ compare: value }));
+    document.addEventListener("keydown", (event) => this.shortcut(event));
+    const legend = make("legend", {}, "Click a token to");
+    const modes = make("fieldset", { class: "switch small", id: "modes" }, legend);
+    byId("panes").prepend(modes);
+    this.showMode = makeSwitch(modes, "mode", MODES, (mode) => store.set({ mode }));
+  }
+
+  // The controls of other inputs: their methods, layers and heads.
+  build([first, second]) {
+    this.depth = first.depth;
+    this.methods = first.data.methods.map((method) => ({
+      ...method,
+      disabled: !this.served && !first.hasScores(method.name),
+    }));
+    this.buildMethods();
+    const columns = [
+      { value: "layers", label: "Layers" },
+      { value: "heads", label: "Heads", disabled: !first.data.heads },
+    ];
+    const choose = (value) => this.store.set({ columns: value });
+    this.showColumns = makeSwitch(byId("columns"), "columns", columns, choose);
+    byId("layer").min = this.served ? 1 : first.lowestLayer;
+    byId("layer").max = first.depth;
+    byId("words-field").hidden = !first.data.words;
+    const enabled = this.methods.filter(({ disabled }) => !disabled);
+    const others = enabled.map(({ name, label }) => [name, `with ${label}`]);
+    const inputs = second || this.served ? [["text", "two inputs"]] : [];
+    const compare = [["", "nothing"], ...others, ...inputs];
+    byId("compare").replaceChildren(
+      ...compare.map(([value, label]) => make("option", { value }, label)),
+    );
+  }
+
+  buildMethods() {
+    const choices = this.methods.map(({ name, label, title, disabled }) => ({
+      value: name,
+      label,
+      title: disabled ? `${title}: not in this document` : title,
+      disabled,
+    }));
+    const choose = (method) => this.store.set({ method });
+    this.showMethod = makeSwitch(byId("methods"), "method", choices, choose);
+    const keys = this.methods.slice(0, 9).flatMap((_, i) => [make("kbd", {}, `${i + 1}`), " "]);
+    const labels = this.methods.map(({ label }) => label).join(", ");
+    byId("method-keys").replaceChildren(...keys, labels);
+  }
+
+  show(state, panes) {
+    const [pane] = panes;
+    const byHead = state.columns === "heads";
+    this.showMethod(state.method);
+    this.showColumns(state.columns);
+    this.showMode(state.mode);
+    byId("layer").value = pane.layer;
+    byId("layer-shown").textContent = `${pane.layer} of ${pane.view.depth}`;
+    byId("threshold").value = state.threshold;
+    byId("threshold-shown").textContent = `${state.threshold} %`;
+    byId("words").checked = state.words;
+    byId("ranked").checked = state.ranked;
+    byId("compare").value = state.compare;
+    const { model, head } = pane.view.data;
+    byId("model-name").textContent = [model, head].filter(Boolean).join(" · ");
+    byId("table-title").textContent = panes.length > 1 ? "Difference of shares" : "Scores";
+    byId("map-title").textContent = mapTitle(pane, byHead);
+    byId("map-note").textContent = mapNote(panes, this.served);
+    document.documentElement.style.setProperty("--accent", `var(--slot-${pane.method.slot})`);
+  }
+
+  shortcut(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.methods.length) return;
+    if (/^(TEXTAREA|SELECT)$/.test(event.target.tagName) || event.target.type === "text") return;
+    const method = /^[1-9]$/.test(event.key) ? this.methods[Number(event.key) - 1] : null;
+    if (method && !method.disabled) this.store.set({ method: method.name });
+    const move = { "[": -1, "]": 1 }[event.key];
+    const layer = this.store.state.layer + (move ?? 0);
+    if (move) this.store.set({ layer: Math.min(this.depth, Math.max(1, layer)) });
+    if (event.key === "Escape") byId("downloads").open = false;
+  }
+}

@@ -1,0 +1,77 @@
+import { byId, make } from "./dom.js";
+
+const TEXTS = ["text", "target", "other"];
+
+// The form that asks a server: which model, and what it is to read.
+export class Form {
+  constructor(models, example, link) {
+    this.models = models;
+    const options = models.map(({ name }) => make("option", { value: name }, name));
+    byId("model").replaceChildren(...options);
+    if (models.some(({ name }) => name === link.model)) byId("model").value = link.model;
+    byId("text").value = link.text ?? example;
+    byId("target").value = link.target ?? "";
+    byId("other").value = link.other ?? "";
+    byId("ask").hidden = false;
+  }
+
+  get values() {
+    const value = (name) => byId(name).value;
+    const [text, target, other] = TEXTS.map(value);
+    return { model: value("model"), text, target, other };
+  }
+
+  // "text", "pair" or "image".
+  get kind() {
+    return this.models.find(({ name }) => name === byId("model").value)?.kind;
+  }
+
+  onSubmit(submit) {
+    byId("model").addEventListener("change", () => {
+      if (this.kind !== "image") submit();
+    });
+    byId("image").addEventListener("change", () => submit());
+    byId("ask").addEventListener("submit", (event) => {
+      event.preventDefault();
+      submit();
+    });
+    TEXTS.forEach((id) =>
+      byId(id).addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" || event.shiftKey) return;
+        event.preventDefault();
+        submit();
+      }),
+    );
+  }
+
+  showFields(comparesTexts) {
+    const { kind } = this;
+    byId("text-field").hidden = kind === "image";
+    byId("image-field").hidden = kind !== "image";
+    byId("target-field").hidden = kind !== "pair";
+    byId("other-field").hidden = !comparesTexts || kind === "image";
+    byId("model-field").hidden = this.models.length < 2;
+  }
+
+  // The inputs to explain: one, or two to compare.
+  async requests(comparesTexts) {
+    const { model, text, target, other } = this.values;
+    if (this.kind === "image") return [{ model, image: await readImage() }];
+    const first = { model, text, ...(this.kind === "pair" && target ? { target } : {}) };
+    return comparesTexts && other.trim() ? [first, { ...first, text: other }] : [first];
+  }
+}
+
+function readImage() {
+  const [file] = byId("image").files;
+  return new Promise((resolve, reject) => {
+    if (!file) {
+      reject(new Error("Choose an image first."));
+      return;
+    }
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result);
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(file);
+  });
+}

@@ -1,0 +1,76 @@
+import { byId, make } from "./dom.js";
+import { graphNote, graphTitle, routeList } from "./description.js";
+import { Graph } from "./graph.js";
+import { HeatMap } from "./heatmap.js";
+import { Prediction } from "./prediction.js";
+import { Strip } from "./strip.js";
+
+// One side of the page: tokens and prediction above, graph and heat map below.
+class Side {
+  constructor(actions) {
+    this.heading = make("h2", { class: "pane-title" });
+    this.prediction = new Prediction();
+    this.strip = new Strip(actions);
+    const { said } = this.prediction;
+    this.pane = make("div", { class: "pane" }, this.heading, said, ...this.strip.elements);
+    this.title = make("h2");
+    this.note = make("p", { class: "note" });
+    this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
+    const graph = make("div", { class: "graph" });
+    const caption = make("figcaption", {}, this.title);
+    const parts = [caption, graph, this.note, this.routes];
+    this.card = make("figure", { class: "card graph-card" }, ...parts);
+    this.mapHost = make("div", { class: "map" });
+    byId("panes").append(this.pane);
+    byId("graphs").append(this.card);
+    byId("map").append(this.mapHost);
+    this.graph = new Graph(graph, actions);
+    this.map = new HeatMap(this.mapHost, actions);
+  }
+
+  show(pane, heading, { threshold, byHead, served }) {
+    this.heading.textContent = heading;
+    this.heading.hidden = !heading;
+    this.prediction.show(pane);
+    this.strip.show(pane);
+    const trace = pane.view.trace(pane.method.name, pane.layer, pane.query, pane.key);
+    const title = graphTitle(pane, trace);
+    this.card.hidden = !pane.method.traced;
+    this.graph.show(pane, trace, threshold, title);
+    this.title.textContent = title;
+    this.note.textContent = graphNote(pane, trace, served);
+    const highlight = (route) => this.graph.highlight(route);
+    this.routes.replaceChildren(...routeList(pane, trace, highlight));
+    this.map.show(pane, byHead);
+    this.mapHost.hidden = !pane.columns.length;
+  }
+
+  remove() {
+    [this.pane, this.card, this.mapHost].forEach((element) => element.remove());
+  }
+}
+
+// As many sides as there are panes.
+export class Layout {
+  constructor(actions) {
+    this.actions = actions;
+    this.sides = [];
+  }
+
+  show(panes, options) {
+    while (this.sides.length > panes.length) this.sides.pop().remove();
+    while (this.sides.length < panes.length) this.sides.push(new Side(this.actions));
+    byId("view").classList.toggle("two", panes.length > 1);
+    const headings = headingsOf(panes);
+    panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], options));
+  }
+
+  get graph() {
+    return this.sides[0].graph;
+  }
+}
+
+function headingsOf(panes) {
+  if (panes.length === 1) return [""];
+  return panes.map(({ method, view }) => (panes[1].shared ? method.label : view.data.text));
+}

@@ -1,0 +1,75 @@
+import { attentionOn, edgeName } from "./edges.js";
+import { digits } from "./numbers.js";
+
+const NEAR = 6; // pixels from which an edge or a node is meant
+
+// What of a graph is at (x, y): its lines for the tip, and what a click on it does.
+export function pick(graph, x, y) {
+  const row = graph.rowAt(y);
+  if (row === null) return null;
+  if (x < graph.labelWidth) return tracing(row, [graph.labels[row], "click to trace to it"]);
+  const step = Math.round((x - graph.x(0)) / (graph.x(1) - graph.x(0)));
+  const exists = step >= 0 && step < graph.pane.view.data.columns.length;
+  const distance = Math.hypot(x - graph.x(step), y - graph.y(row));
+  if (exists && distance <= NEAR + 1) return pickNode(graph, step, row);
+  const found = nearestEdge(graph, x, y);
+  return found && describeEdge(graph, found);
+}
+
+const tracing = (at, lines) => ({ kind: "trace", at, lines });
+
+function pickNode({ labels, pane }, step, row) {
+  const { columns, ends } = pane.view.data;
+  const name = labels[row];
+  if (step === 0) return tracing(row, [name, "input; click to trace to it"]);
+  const layer = ends.indexOf(step) + 1; // 0: a step within a layer, which cannot be asked about
+  const lines = [`${name} at ${columns[step]}`, ...(layer ? ["click to ask about it"] : [])];
+  return { kind: "ask", at: row, layer, lines };
+}
+
+// The nearest edge, of those that lie on top of others first.
+function nearestEdge(graph, x, y) {
+  const gap = graph.x(1) - graph.x(0);
+  const step = Math.floor((x - graph.x(0)) / gap) + 1;
+  const rise = riseAt((graph.x(step) - x) / gap);
+  const distance = ({ query, key }) =>
+    Math.abs(graph.y(query) + (graph.y(key) - graph.y(query)) * rise - y);
+  for (const edges of [graph.carried, graph.cut, graph.attention]) {
+    let best = null;
+    edges.forEach((edge) => {
+      if (edge.step !== step || distance(edge) >= NEAR) return;
+      if (!best || distance(edge) < distance(best)) best = edge;
+    });
+    if (best) return best;
+  }
+  return null;
+}
+
+// How much of its way up or down a curve has gone at a share of its way across: all curves of a
+// column pass x at the same place, so one inversion serves all edges.
+function riseAt(along) {
+  let [low, high] = [0, 1];
+  for (let i = 0; i < 20; i += 1) {
+    const t = (low + high) / 2;
+    if (1.5 * t - 1.5 * t * t + t * t * t < along) low = t;
+    else high = t;
+  }
+  return 3 * low * low - 2 * low * low * low;
+}
+
+function describeEdge(graph, edge) {
+  const { labels, pane, trace } = graph;
+  const { view, method } = pane;
+  const { columns, rule } = view.data;
+  const from = `${labels[edge.query]} (${columns[edge.step]})`;
+  const lines = [`${from} ← ${labels[edge.key]} (${columns[edge.step - 1]})`];
+  const carries = graph.carried.includes(edge);
+  if (carries && method.reaches_input) {
+    lines.push(`carries ${digits(edge.amount)}${trace ? ` of ${digits(trace.value)}` : ""}`);
+  }
+  const weight = attentionOn(view, edge) ?? (method.reaches_input ? undefined : edge.amount);
+  if (weight !== undefined) lines.push(`${rule.title.toLowerCase()} ${digits(weight)}`);
+  const cut = graph.cut.find((other) => edgeName(other) === edgeName(edge));
+  if (cut) lines.push(`bottleneck: full at ${digits(cut.amount)}`);
+  return method.reaches_input ? { kind: "edge", lines } : tracing(edge.key, lines);
+}

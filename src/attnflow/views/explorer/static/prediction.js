@@ -1,0 +1,56 @@
+import { make } from "./dom.js";
+import { percent, signed } from "./numbers.js";
+
+// Before and after: what the model says of the whole input, and without the blanked tokens.
+export class Prediction {
+  constructor() {
+    this.said = make("div", { class: "said" });
+  }
+
+  show({ view, blank, shared }) {
+    const before = view.data.said;
+    const after = blank.length ? view.without(blank) : null;
+    this.said.hidden = !before.length || shared; // the same input beside it says it
+    if (this.said.hidden) return;
+    const note = blank.length ? blankNote(view.data, blank, after) : "";
+    this.said.replaceChildren(
+      make("h3", {}, predictionTitle(view.data)),
+      make("ul", {}, ...before.map((entry) => predictionRow(entry, after))),
+      make("p", { class: "note", hidden: !note }, note),
+    );
+  }
+}
+
+function predictionTitle({ said_at: at, causal, labels }) {
+  if (at === null) return "Prediction";
+  return causal ? `Next at ${labels[at]}` : `Prediction for ${labels[at]}`;
+}
+
+function predictionRow({ label, probability }, after) {
+  const now = after?.find((entry) => entry.label === label)?.probability;
+  const bar = make("span", { class: "meter" }, meter("", probability));
+  if (now !== undefined) bar.append(meter("now", now));
+  const name = make("span", { class: "label", dir: "auto" }, label);
+  const shown = `${percent(probability)}${thenText(now, after)}`;
+  const row = make("li", {}, name, bar, make("span", { class: "value" }, shown));
+  row.dataset.label = label;
+  row.dataset.probability = probability;
+  if (now === undefined) return row;
+  const change = now - probability;
+  row.append(make("span", { class: `change ${change < 0 ? "down" : "up"}` }, signed(change)));
+  row.dataset.now = now;
+  return row;
+}
+
+const meter = (kind, share) => make("i", { class: kind, style: { width: `${100 * share}%` } });
+
+// A label that is no longer among the first is less likely than the last of these.
+function thenText(now, after) {
+  if (now !== undefined) return ` → ${percent(now)}`;
+  return after ? ` → < ${percent(after.at(-1).probability)}` : "";
+}
+
+function blankNote({ labels, replacement }, blank, after) {
+  const names = blank.map((at) => labels[at]).join(", ");
+  return `without ${names} (${replacement} instead)${after ? "" : " …"}`;
+}

@@ -1,0 +1,101 @@
+import { align } from "./align.js";
+import { make } from "./dom.js";
+import { digits, percent, signed } from "./numbers.js";
+import { rowOf, unitScores } from "./panes.js";
+
+// The rows of the table: what they are ordered by, and how they are made; null where scores are
+// not known yet.
+
+export function singleRows(pane, trace) {
+  const row = rowOf(pane);
+  if (!row) return null;
+  const { view, units, key } = pane;
+  const values = unitScores(pane, row);
+  const part = sharesOf(values);
+  const top = Math.max(...values) || 1;
+  const [said] = view.data.said;
+  const blanks = view.blanked.size > 0;
+  const rows = units.map((unit, index) => ({
+    order: values[index],
+    make: () => {
+      const onclick = () => trace(pane, unit.tokens[0]);
+      const width = `${(100 * Math.max(0, values[index])) / top}%`;
+      const change = blanks ? changeWithout(view, unit.tokens, said) : undefined;
+      const line = make(
+        "tr",
+        { class: unit.tokens.includes(key) ? "traced" : "" },
+        rowName(make("button", { type: "button", onclick }, unit.label)),
+        make("td", { class: "bars" }, make("i", { style: { width } })),
+        make("td", { class: "number" }, digits(values[index])),
+        make("td", { class: "number quiet" }, percent(part[index])),
+        blanks ? changeCell(change, "") : null,
+      );
+      line.dataset.row = index;
+      line.dataset.value = values[index];
+      if (change !== undefined) line.dataset.change = change;
+      return line;
+    },
+  }));
+  const names = ["Token", "", "Score", "Share", ...(blanks ? [`Δ P(${said?.label})`] : [])];
+  return { rows, names };
+}
+
+// By how much the prediction is less or more likely without these tokens, where that is known.
+function changeWithout(view, tokens, said) {
+  if (!tokens.every((at) => view.canBlank(at))) return undefined;
+  const now = view.without(tokens)?.find(({ label }) => label === said.label);
+  return now && now.probability - said.probability;
+}
+
+// Two panes side by side, as shares: scores of different methods have different sums.
+export function pairRows(panes) {
+  const scores = panes.map((pane) => rowOf(pane));
+  if (!scores.every(Boolean)) return null;
+  const sides = panes.map((pane, i) => sharesOf(unitScores(pane, scores[i])));
+  const labels = panes.map(({ units }) => units.map(({ label }) => label));
+  const { shared } = panes[1];
+  const matched = shared ? labels[0].map((_, i) => [i, i]) : align(...labels);
+  const gapOf = ([i, j]) => (i === null || j === null ? undefined : sides[1][j] - sides[0][i]);
+  const gaps = matched.map(gapOf);
+  const widest = Math.max(...gaps.map((gap) => Math.abs(gap ?? 0)), 1e-12);
+  const rows = matched.map((pair, at) => ({
+    order: gaps[at] === undefined ? -1 : Math.abs(gaps[at]),
+    make: () => {
+      const names = pair.map((index, side) => labels[side][index] ?? "–");
+      const line = make(
+        "tr",
+        {},
+        rowName(names[0] === names[1] ? names[0] : names.join(" · ")),
+        ...pair.map((index, side) => shareCell(sides[side][index])),
+        make("td", { class: "bars" }, divergingBar(gaps[at], widest)),
+        changeCell(gaps[at], "–"),
+      );
+      if (gaps[at] !== undefined) line.dataset.gap = gaps[at];
+      return line;
+    },
+  }));
+  const names = shared ? panes.map(({ method }) => method.label) : ["first", "second"];
+  return { rows, names: ["Token", ...names, "", "Difference"] };
+}
+
+function sharesOf(values) {
+  const sum = values.reduce((a, b) => a + b, 0) || 1;
+  return values.map((value) => value / sum);
+}
+
+const rowName = (content) => make("th", { scope: "row", dir: "auto" }, content);
+
+const shareCell = (share) =>
+  make("td", { class: "number" }, share === undefined ? "–" : percent(share));
+
+function changeCell(change, unknown) {
+  const text = change === undefined ? unknown : signed(change);
+  return make("td", { class: `number ${change < 0 ? "down" : "up"}` }, text);
+}
+
+function divergingBar(gap, widest) {
+  if (gap === undefined) return make("span", { class: "diverging" });
+  const style = { width: `${(50 * Math.abs(gap)) / widest}%` };
+  const bar = make("i", { class: gap < 0 ? "less" : "more", style });
+  return make("span", { class: "diverging" }, bar);
+}

@@ -1,0 +1,41 @@
+import { rowOf, unitScores } from "./panes.js";
+
+// One scale of colours for tokens and heat map: the same score has the same colour in both.
+
+export function layerColumns(pane) {
+  return pane.view.layers
+    .filter((layer) => rowOf(pane, layer))
+    .map((layer) => column(pane, layer, `L${layer}`, rowOf(pane, layer)));
+}
+
+// Heads are numbered from 0, as in the library.
+export function headColumns(pane) {
+  const rows = pane.view.heads(pane.method.name, pane.layer, pane.query) ?? [];
+  return rows.map((row, head) => column(pane, head, `H${head}`, row));
+}
+
+const column = (pane, id, label, row) => ({ id, label, values: unitScores(pane, row) });
+
+// What the deepest colour stands for: the highest score of any ordinary unit in these columns.
+export function colourTop(pane, columns) {
+  const places = ordinaryUnits(pane);
+  let top = 0;
+  columns.forEach(({ values }) =>
+    places.forEach((at) => {
+      top = Math.max(top, values[at]);
+    }),
+  );
+  return top || Math.max(1e-12, ...columns.map(({ values }) => Math.max(...values)));
+}
+
+// All but special tokens and the one asked about, whose residual connection to itself would leave
+// the others pale; all if fewer than two are left.
+export function ordinaryUnits({ view, units, query }) {
+  const ordinary = new Set(view.data.ordinary);
+  const everywhere = units.map((_, index) => index);
+  const places = everywhere.filter(
+    (index) =>
+      units[index].tokens.some((at) => ordinary.has(at)) && !units[index].tokens.includes(query),
+  );
+  return places.length > 1 ? places : everywhere;
+}

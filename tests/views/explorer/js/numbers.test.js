@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  digits,
+  percent,
+  signed,
+  unpack,
+} from "../../../../src/attnflow/views/explorer/static/numbers.js";
+import { pack } from "./support.js";
+
+test("arrays are unpacked with their shape", () => {
+  const { shape, values } = unpack(pack([0.5, -2, 3e-5], [3, 1]));
+  assert.deepEqual(shape, [3, 1]);
+  assert.ok(values instanceof Float32Array);
+  assert.deepEqual([...values], [0.5, -2, Math.fround(3e-5)]);
+  assert.deepEqual([...unpack(pack([1, 65535], [2], "u2")).values], [1, 65535]);
+});
+
+test("scores have three digits, however large", () => {
+  const shown = {
+    0: "0",
+    0.12345: "0.123",
+    1: "1",
+    "-0.5": "-0.5",
+    12.345: "12.3",
+    1234.5: "1235",
+  };
+  for (const [value, text] of Object.entries(shown)) assert.equal(digits(Number(value)), text);
+  assert.equal(digits(0.00012), "1.2e-4");
+  assert.equal(digits(0.001), "0.001");
+});
+
+test("shares near 0 and 1 have one more digit", () => {
+  assert.equal(percent(0.1234), "12.3 %");
+  assert.equal(percent(0.0004), "0.04 %");
+  assert.equal(percent(0.99987), "99.99 %");
+});
+
+test("changes have a sign, and none where nothing is seen to change", () => {
+  assert.equal(signed(0.123), "+12.3 %");
+  assert.equal(signed(-0.123), "−12.3 %");
+  assert.equal(signed(-0.0001), "±0.0 %");
+});
