@@ -24,11 +24,13 @@ def compute_piece(
     """Correlations, whether predictions are right, and CLS's attention to itself."""
     explained = tables.explanations(texts, model)
     importances = tables.gradient_importance(texts, labels, model)
-    names = model.network.config.id2label  # type: ignore[attr-defined] # a text model
     predicted = [one.prediction.label if one.prediction else None for one in explained["raw"]]
     return {
         "correlations": tables.correlate(explained, importances, LAYERS),
-        "right": [found == names[label] for found, label in zip(predicted, labels, strict=True)],
+        "right": [
+            found == model.output_name(label)
+            for found, label in zip(predicted, labels, strict=True)
+        ],
         "itself": [[float(one.row(n)[0]) for n in one.layers] for one in explained["raw"]],
     }
 

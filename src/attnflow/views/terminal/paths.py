@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+import numpy as np
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -32,11 +33,14 @@ def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     line.append(tokens[trace.key], "bold")
     console.print(line)
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
-    about = [proof, *_correction(trace), model_name(trace.model)]
+    about = [*([proof] if trace.cut else []), *_correction(trace), model_name(trace.model)]
     console.print(Text(" · ".join(about), style="dim", overflow="ellipsis", no_wrap=True))
     console.print()
-    if not trace.routes:
+    if not trace.value:
         console.print("no route: nothing flows between them")
+        return
+    if not trace.routes:
+        console.print(_strongest(trace, tokens, top))
         return
     console.print(_routes(trace, tokens, top, console.width))
     rest = trace.routes[top:]
@@ -68,6 +72,24 @@ def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Ta
         drawn = Text(paint.bar(route.amount / largest, BAR), paint.ink(trace.method))
         path = wrapped(_path(route, tokens, trace.to_layer), room)
         table.add_row(f"{route.amount:.4f}", drawn, path)
+    return table
+
+
+def _strongest(trace: FlowTrace, tokens: Sequence[str], top: int) -> Table:
+    """The edges that carry most, for methods whose scores take no single routes."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(width=BAR, no_wrap=True)
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(no_wrap=True)
+    order = np.argsort(-trace.edges, axis=None, kind="stable")[:top]
+    largest = float(trace.edges.max())
+    for layer, query, key in zip(*np.unravel_index(order, trace.edges.shape), strict=True):
+        amount = float(trace.edges[layer, query, key])
+        if amount > 0:
+            drawn = Text(paint.bar(amount / largest, BAR), paint.ink(trace.method))
+            ends = f"{tokens[key]} → {tokens[query]}"
+            table.add_row(f"{amount:.4f}", drawn, _step(int(layer) + trace.to_layer + 1), ends)
     return table
 
 

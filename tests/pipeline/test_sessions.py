@@ -1,0 +1,139 @@
+"""One road: every command and page tokenizes once and runs the model once."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import attnflow
+import tiny
+from attnflow.cli.app import run
+from attnflow.errors import InputError
+from attnflow.models.loading import load_model
+from attnflow.models.seq2seq import Seq2SeqModel
+from attnflow.models.text import TextModel
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
+
+TEXT = "the keys to the cabinet"
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How often a text is tokenized, and the network of the shipped model is called."""
+    seen = Counter()
+    for name in ("tokenize", "run", "predict", "generate"):
+        for kind in (TextModel, Seq2SeqModel):
+            original = getattr(kind, name)
+
+            def counted(self, *args, _original=original, _name=name, **kwargs):
+                seen[_name] += 1
+                return _original(self, *args, **kwargs)
+
+            monkeypatch.setattr(kind, name, counted)
+    network = load_model().network
+    forward = type(network).forward
+
+    def called(self, *args, **kwargs):
+        seen["forward"] += 1
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(network), "forward", called)
+    return seen
+
+
+def test_explain_tokenizes_and_runs_once_for_all_methods(counts):
+    assert run(["explain", TEXT, "--json"]) == 0
+    assert counts == {"tokenize": 1, "run": 1, "forward": 1}
+
+
+def test_explain_with_a_page_runs_twice_once_for_blanking(counts, tmp_path):
+    assert run(["explain", TEXT, "--html", str(tmp_path / "keys.html"), "--json"]) == 0
+    assert counts == {"tokenize": 1, "run": 1, "predict": 1, "forward": 2}
+
+
+def test_a_graph_with_routes_runs_once(counts, tmp_path):
+    graph = str(tmp_path / "graph.svg")
+    assert run(["figure", "graph", TEXT, "--to", "keys", "-o", graph]) == 0
+    assert counts == {"tokenize": 1, "run": 1, "forward": 1}
+
+
+@pytest.mark.parametrize("command", [["compare", TEXT], ["routes", TEXT, "--to", "keys"]])
+def test_other_commands_run_once(command, counts):
+    assert run([*command, "--json"]) == 0
+    assert counts == {"tokenize": 1, "run": 1, "forward": 1}
+
+
+def test_a_request_tokenizes_once_and_an_encoder_decoder_generates_once(counts):
+    from starlette.testclient import TestClient
+
+    from attnflow.views.explorer.server.app import make_app
+
+    pair = load_model((tiny.build("t5"), tiny.word_piece()))
+    client = TestClient(make_app({"verbs": load_model(), "t5": pair}))
+    assert client.post("/api/explain", json={"text": TEXT}).status_code == 200
+    assert counts == {"tokenize": 1, "run": 1, "forward": 1}
+    counts.clear()
+    request = {"model": "t5", "text": TEXT}
+    assert client.post("/api/explain", json=request).status_code == 200
+    assert counts == {"tokenize": 1, "run": 1, "generate": 1}
+    traced = {**request, "method": "flow", "layer": 1, "query": 0, "key": 1}
+    assert client.post("/api/trace", json=traced).status_code == 200
+    assert counts == {"tokenize": 1, "run": 1, "generate": 1}  # the session is still there
+
+
+def test_only_the_asked_layers_are_solved():
+    model = (tiny.build("bert"), tiny.word_piece())
+    top = attnflow.explain(TEXT, model)
+    everything = attnflow.explain(TEXT, model, layers="all")
+    assert (top.layers, top.depth) == ((3,), 3)
+    assert everything.layers == (1, 2, 3)
+    assert everything.statistics["pairs"] == 3 * top.statistics["pairs"]
+    np.testing.assert_array_equal(top.values, everything.values)
+    some = attnflow.explain(TEXT, model, layers=[-1, 1])
+    assert (some.layers, some.layer) == ((1, 3), 3)
+    np.testing.assert_array_equal(some.row(1), everything.row(1))
+    with pytest.raises(InputError, match="layer=2 was not computed.*layers='all'"):
+        some.row(2)
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_a_session_with_all_heads_gives_what_fused_heads_give(method, family):
+    tokenizer = tiny.word_piece() if family == "bert" else tiny.plain()
+    adapter = load_model((tiny.build(family), tokenizer))
+    config = ExplainConfig(method=method, layers="all", query="all")
+    fused = open_session(TEXT, adapter, config).attribution()
+    every = open_session(TEXT, adapter, config, all_heads=True).attribution()
+    np.testing.assert_array_equal(fused.scores, every.scores)
+
+
+def test_a_session_makes_each_graph_once(monkeypatch):
+    from attnflow.pipeline import session as module
+
+    built = []
+    build = module.build_graph
+    monkeypatch.setattr(module, "build_graph", lambda *of: built.append(of[1]) or build(*of))
+    config = ExplainConfig(layers="all")
+    session = open_session(TEXT, load_model(), config, all_heads=True)
+    for method in ("raw", "rollout", "flow"):
+        session.attribution(method)
+        session.trace(method, 6, 0, 2)
+        session.scores(method, [6], [0], words=True)
+    assert len(built) == 2  # rollout and flow share one; raw attention has no residual
+
+
+def test_pieces_give_what_one_call_gives():
+    checks = []
+    session = open_session(TEXT, load_model(), ExplainConfig())
+    whole = session.scores("flow", [3, 6], [0, 2])
+    from attnflow.pipeline import session as module
+
+    piece, module.PIECE = module.PIECE, 1
+    try:
+        pieces = session.scores("flow", [3, 6], [0, 2], check=lambda: checks.append(1))
+    finally:
+        module.PIECE = piece
+    np.testing.assert_array_equal(pieces.values, whole.values)
+    assert len(checks) == session.size
+    assert pieces.statistics["pairs"] == whole.statistics["pairs"]
