@@ -91,13 +91,12 @@ def test_each_correction_is_its_formula(method, decoder):
 
 
 def test_a_position_that_saw_only_the_sink_is_left_with_itself():
-    from attnflow.edges.corrections import correct
-    from attnflow.records import Activations
+    from attnflow.edges.corrections import correct_maps
 
     only_first = np.zeros((3, 3))
     only_first[:, 0] = 1
-    found = correct(Activations((only_first,), causal=True), "sink")
-    assert found.layers[0].tolist() == np.eye(3).tolist()
+    (found,) = correct_maps([only_first], "sink")
+    assert found.tolist() == np.eye(3).tolist()
 
 
 def test_corrections_are_refused_for_encoders(encoder):
@@ -124,7 +123,7 @@ def test_options_mean_what_they_mean_for_arrays(method, heads, encoder):
 
 
 def test_single_heads_are_kept_when_asked_for(encoder):
-    found = attnflow.explain(tiny.TEXT, encoder, heads="each", method="flow")
+    found = attnflow.explain(tiny.TEXT, encoder, heads="each", method="flow", layers="all")
     assert found.scores.shape == (3, 4, 1, 9)
     assert len(found.top(3)) == 3
 
@@ -145,11 +144,11 @@ def test_normalized_scores_sum_to_one(encoder):
         ({"layer": 4}, "layer=4.*1 to 3"),
         ({"layer": 0}, "layer=0.*1 to 3"),
         ({"layer": -4}, "layer=-4"),
-        ({"layer": "last"}, "layer='last' is no whole number"),
+        ({"layer": "last"}, "layer must be an integer from 1 to 3, got 'last'"),
         ({"correction": "magic"}, "magic.*uniform, visible, sink"),
         ({"residual": 1.5}, "residual=1.5"),
-        ({"residual": "none"}, "residual='none' must be at least 0"),
-        ({"discard": [0]}, r"discard=\[0\] must be a ratio"),
+        ({"residual": "none"}, r"residual='none' must be a number from 0 \(off\) to below 1"),
+        ({"discard": [0]}, r"discard=\[0\] must be a number from 0 \(off\) to below 1"),
         ({"heads": "some"}, "some"),
         ({"batch_size": 0}, "batch_size=0"),
     ],
@@ -169,7 +168,7 @@ def test_the_model_is_as_before(trainable):
 
 
 def test_no_model_is_the_shipped_one():
-    plural = attnflow.explain("the keys to the cabinet")
+    plural = attnflow.explain("the keys to the cabinet", layers="all")
     singular = attnflow.explain("the key to the cabinets")
     assert (plural.prediction.label, singular.prediction.label) == ("plural", "singular")
     assert plural.tokens == ("[CLS]", "the", "keys", "to", "the", "cabinet")

@@ -32,7 +32,7 @@ def test_minilm_explains_a_sentence_as_eager_attention_does(minilm):
     import transformers as tf
 
     text = "The keys to the cabinet are on the table, aren't they?"
-    found = attnflow.explain(text, minilm, method="rollout")
+    found = attnflow.explain(text, minilm, method="rollout", layers="all")
     tokenizer = tf.AutoTokenizer.from_pretrained(minilm)
     model = tf.AutoModel.from_pretrained(minilm, attn_implementation="eager")
     with torch.no_grad():
@@ -55,7 +55,7 @@ def test_minilms_tokenizer_neither_cuts_nor_pads(minilm):
 
 
 def test_smollm_continues_and_explains_a_prefix(smollm):
-    found = attnflow.explain("The keys to the cabinet", smollm)
+    found = attnflow.explain("The keys to the cabinet", smollm, layers="all")
     assert smollm.description["head"] == "causal language model"
     assert found.tokens == ("The", "keys", "to", "the", "cabinet")
     assert found.prediction.label == "are"

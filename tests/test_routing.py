@@ -23,10 +23,10 @@ def test_routes_carry_what_explain_scores(encoder, layer, query):
     scored = attnflow.explain(tiny.TEXT, encoder, layer=layer, query=query)
     at = scored.tokens.index("keys")
     assert found.tokens == scored.tokens
-    assert found.trace.value == pytest.approx(scored.values[at], abs=1e-9)
-    assert sum(route.amount for route in found.trace.routes) == pytest.approx(found.trace.value)
+    assert found.value == pytest.approx(scored.values[at], abs=1e-9)
+    assert sum(route.amount for route in found.routes) == pytest.approx(found.value)
     assert not found.causal
-    for route in found.trace.routes:
+    for route in found.routes:
         assert (route.positions[0], route.positions[-1]) == (scored.query, at)
 
 
@@ -37,18 +37,18 @@ def test_routes_carry_what_explain_scores(encoder, layer, query):
 def test_corrections_that_change_edges_change_routes(decoder, correction, scored):
     found = attnflow.routes(tiny.TEXT, decoder, to=2, correction=correction)
     expected = attnflow.explain(tiny.TEXT, decoder, correction=scored)
-    assert found.trace.value == pytest.approx(expected.values[2], abs=1e-9)
+    assert found.value == pytest.approx(expected.values[2], abs=1e-9)
     assert found.causal
 
 
-def test_an_encoder_decoder_is_asked_about_a_target():
+def test_an_encoder_decoder_has_routes_from_its_target():
     tokenizer = tiny.word_piece()
     tokenizer.eos_token = "[SEP]"
     model = attnflow.load_model((tiny.build("t5"), tokenizer))
     found = attnflow.routes(tiny.TEXT, model, to=1, target="the cat is")
     expected = attnflow.explain(tiny.TEXT, model, target="the cat is")
     assert found.tokens == expected.tokens
-    assert found.trace.value == pytest.approx(expected.values[1], abs=1e-9)
+    assert found.value == pytest.approx(expected.values[1], abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ def test_an_encoder_decoder_is_asked_about_a_target():
         ({"to": 2, "layer": 9}, "layer=9 does not exist"),
     ],
 )
-def test_bad_questions_are_refused(encoder, options, message):
+def test_bad_options_are_refused(encoder, options, message):
     with pytest.raises(InputError, match=message):
         attnflow.routes(tiny.TEXT, encoder, **options)

@@ -15,7 +15,8 @@ TEXT = "the keys to the cabinet"
 
 def test_routes_are_shown_in_one_line():
     found = attnflow.routes(TEXT, to="keys")
-    assert repr(found).startswith(f"<Routes: {found.trace.value:.4g} from [CLS] of layer 6 to keys")
+    start = f"<FlowTrace: {found.value:.4g} from [CLS] of layer 6 to keys"
+    assert repr(found).startswith(start)
     assert len(repr(found)) < 100
 
 

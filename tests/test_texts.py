@@ -33,13 +33,13 @@ def test_texts_of_similar_length_run_together(encoder, monkeypatch):
     from attnflow.models.text import TextModel
 
     batches = []
-    read = TextModel.read
+    run = TextModel.run
 
     def spy(self, batch, *rest):
         batches.append([len(tokens) for tokens in batch])
-        return read(self, batch, *rest)
+        return run(self, batch, *rest)
 
-    monkeypatch.setattr(TextModel, "read", spy)
+    monkeypatch.setattr(TextModel, "run", spy)
     attnflow.explain(TEXTS, encoder, method="raw", batch_size=2)
     assert batches == [[14, 9], [4, 4], [3]]
 

@@ -32,8 +32,8 @@ def test_attention_to_a_word_is_the_sum_over_its_tokens(method, encoder):
 
 
 def test_flow_to_a_word_lies_between_its_best_token_and_their_sum(encoder):
-    tokens = attnflow.explain(TEXT, encoder)
-    found = attnflow.explain(TEXT, encoder, words=True)
+    tokens = attnflow.explain(TEXT, encoder, layers="all")
+    found = attnflow.explain(TEXT, encoder, words=True, layers="all")
     assert found.tokens == WORDS
     home = [0 if word is None else word + 1 for word in tokens.word_ids[:-1]]
     for layer in tokens.layers:
@@ -63,7 +63,7 @@ def test_a_words_ratio_to_chance_is_that_of_the_whole_word(method, decoder):
 
 
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
-def test_a_word_asks_with_all_its_tokens(method, encoder):
+def test_a_word_is_explained_with_all_its_tokens(method, encoder):
     everywhere = attnflow.explain(TEXT, encoder, method=method, words=True, query="all")
     at = WORDS.index("cats")
     for piece in ("cat", 4):
@@ -78,7 +78,7 @@ def test_normalized_words_sum_to_one(encoder):
 
 
 def test_single_heads_and_every_position(encoder):
-    found = attnflow.explain(TEXT, encoder, words=True, heads="each", query="all")
+    found = attnflow.explain(TEXT, encoder, words=True, heads="each", query="all", layers="all")
     assert found.scores.shape == (3, 4, len(WORDS), len(WORDS))
 
 

@@ -87,7 +87,7 @@ def test_explain_lists_the_top_tokens_in_order(run, folder):
 
 def test_save_writes_all_scores_and_never_overwrites(run, folder, tmp_path):
     file = tmp_path / "scores.json"
-    arguments = ("explain", TEXT, "-m", folder, "--save", file)
+    arguments = ("explain", TEXT, "-m", folder, "--layers", "all", "--save", file)
     assert run(*arguments).code == 0
     loaded = attnflow.Attribution.load_all(file)
     assert [item.method for item in loaded] == list(METHODS)
@@ -150,11 +150,11 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
     ]
 
 
-def test_the_model_reads_a_text_once_for_all_methods(run, folder, monkeypatch):
+def test_the_model_runs_once_for_all_methods(run, folder, monkeypatch):
     model = attnflow.load_model(folder)
-    read, times = type(model).read, []
+    forward, times = type(model).run, []
     monkeypatch.setattr(
-        type(model), "read", lambda *given: times.append(1) or read(*given), raising=True
+        type(model), "run", lambda *given: times.append(1) or forward(*given), raising=True
     )
     assert run("explain", TEXT, "-m", folder).code == 0
     assert len(times) == 1
@@ -176,7 +176,9 @@ def test_names_of_layers_where_columns_are_narrow():
 
 def test_compare_prints_the_agreement_of_methods(run, folder):
     said = json.loads(run("compare", TEXT, "-m", folder, "--json").out)
-    first, second = (attnflow.explain(TEXT, folder, method=name) for name in ("raw", "flow"))
+    first, second = (
+        attnflow.explain(TEXT, folder, method=name, layers="all") for name in ("raw", "flow")
+    )
     expected = [spearman(first.row(layer), second.row(layer)) for layer in (1, 2, 3)]
     found = next(row for row in said["agreement"] if row["methods"] == ["raw", "flow"])
     assert found["spearman"] == pytest.approx(expected, abs=1e-6)
@@ -199,21 +201,22 @@ def test_compare_fits_the_terminal(run, folder, columns, colour):
 def test_routes_prints_the_paths_and_the_cut(run, folder):
     said = json.loads(run("routes", TEXT, "-m", folder, "--to", "keys", "--json").out)
     expected = attnflow.explain(TEXT, folder).values[2]
-    assert said["flow"] == pytest.approx(expected, abs=1e-6)
-    assert sum(route["amount"] for route in said["routes"]) == pytest.approx(said["flow"])
-    assert sum(edge["capacity"] for edge in said["cut"]) == pytest.approx(said["flow"])
+    assert said["method"] == "flow"
+    assert said["value"] == pytest.approx(expected, abs=1e-6)
+    assert sum(route["amount"] for route in said["routes"]) == pytest.approx(said["value"])
+    assert sum(edge["capacity"] for edge in said["cut"]) == pytest.approx(said["value"])
     assert all(route["positions"][0] == 0 for route in said["routes"])
     assert all(route["positions"][-1] == 2 for route in said["routes"])
     shown = run("routes", TEXT, "-m", folder, "--to", "2", "--top", "3").out
     first = said["routes"][0]
-    assert f"flow {said['flow']:.4f} from [CLS] at layer 3 to keys" in shown
+    assert f"flow {said['value']:.4f} from [CLS] at layer 3 to keys" in shown
     assert f"{first['amount']:.4f} " in shown
     assert re.search(r"█ keys input.* → \[CLS\] ", shown)
     assert f"bottleneck: {len(said['cut'])} edge" in shown
 
 
 def test_routes_merges_layers_a_path_stays_on():
-    from attnflow.api.trace import Route
+    from attnflow.records import Route
     from attnflow.views.terminal.paths import _path
 
     parts = _path(Route((0, 1, 1, 2, 2), 0.5), ["[CLS]", "the", "keys"], 0)

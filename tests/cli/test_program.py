@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 import attnflow
 from attnflow.cli import app
+from attnflow.models import loading
 
 COMMANDS = ["explain", "compare", "routes", "figure", "serve", "bench", "reproduce", "train"]
 
@@ -96,7 +97,7 @@ def test_same_letter_is_the_same_option_everywhere():
         (["explain", "x", "--layer", "top"], "'top'"),
         (
             ["explain", "x", "--method", "magic"],
-            "'--method': 'magic' is not one of 'raw', 'rollout'",
+            "method='magic' is unknown; allowed: one of raw, rollout, flow",
         ),
         (["explain", "x", "--heads", "all"], "mean, max, min, each"),
         (["explain", "x", "--model", "/no/such/folder"], "/no/such/folder"),
@@ -126,7 +127,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, said, run):
 
 
 def test_unforeseen_failure_is_one_line_and_exit_code_1(run, monkeypatch):
-    monkeypatch.setattr(attnflow, "load_model", lambda _: 1 / 0, raising=False)
+    monkeypatch.setattr(loading, "load_model", lambda _: 1 / 0)
     ran = run("explain", "x")
     assert ran.code == 1
     assert ran.err.count("\n") == 1
@@ -145,7 +146,7 @@ def test_interrupt_is_exit_code_130(run, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(attnflow, "load_model", interrupted, raising=False)
+    monkeypatch.setattr(loading, "load_model", interrupted)
     ran = run("explain", "x")
     assert (ran.code, ran.err) == (130, "attnflow: stopped\n")
 

@@ -74,7 +74,7 @@ def test_a_part_of_a_batch_is_cut_from_the_whole():
         ({"lengths": [6, 3, 6]}, "3 items"),
         ({"lengths": [6, 3, 6, 0]}, "item 3 of the batch has no token"),
         ({"lengths": [6, 3, 6, 7]}, "up to 7 positions"),
-        ({"lengths": [6.0, 3, 6, 1]}, "whole numbers"),
+        ({"lengths": [6.0, 3, 6, 1]}, r"lengths=.* must be a list of integers, one per item"),
         ({"mask": np.ones(6)}, "mask has 1 axes"),
         ({"mask": np.ones((4, 6)), "lengths": LENGTHS}, "give one of them"),
         ({}, "mask= or lengths="),

@@ -48,11 +48,11 @@ def test_edges_are_those_of_the_formula(layout, residual):
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
 def test_the_way_of_other_devices_gives_the_same(kind, monkeypatch):
-    record = Activations(tuple(kind(WEIGHTS)))
-    expected = build_graph(record, EdgeOptions()).weights
+    activations = Activations(tuple(kind(WEIGHTS)))
+    expected = build_graph(activations, EdgeOptions()).weights
     monkeypatch.setattr(graph, "on_cpu", lambda _: False)
-    found = build_graph(record, EdgeOptions()).weights
-    assert isinstance(found, type(record.attention[0]))
+    found = build_graph(activations, EdgeOptions()).weights
+    assert isinstance(found, type(activations.attention[0]))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
 
 
@@ -66,7 +66,9 @@ def test_a_row_of_zeros_stays_one():
 def test_threads_change_nothing(monkeypatch):
     def both():
         checked = rows.are_sound([layer.reshape(-1, 7) for layer in WEIGHTS], 1e-9)
-        return checked, rows.fuse_rows([layer[None] for layer in WEIGHTS], np.full(4, 0.25), 0.5)
+        return checked, rows.fuse_rows(
+            [layer[None] for layer in WEIGHTS], [np.full(4, 0.25)] * 3, 0.5
+        )
 
     alone = both()
     monkeypatch.setattr(rows, "WORTH_THREADS", 0)

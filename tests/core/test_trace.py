@@ -85,8 +85,13 @@ def test_a_long_text_has_routes_that_add_up():
         ({"key": 0, "query": -7}, "^query=-7"),
         ({"key": 0, "layer": 0}, "^layer=0"),
         ({"key": 0, "layer": 2, "to_layer": 2}, "^layer=2"),
-        ({"key": [0, 1]}, r"^key=\[0, 1\] is no whole number"),
+        ({"key": [0, 1]}, r"^key must be an integer from 0 to 4, got \[0, 1\]"),
+        ({"key": True}, "^key must be an integer from 0 to 4, got True"),
         ({"key": 0, "head": 3}, "head=3"),
+        ({"key": 0, "head": True}, "^head must be an integer from 0 to 1, got True"),
+        ({"key": 0, "heads": "each"}, "heads='each' is not for a trace"),
+        ({"key": 0, "heads": "mean", "head": 1}, "^head=1 and heads='mean' exclude each other"),
+        ({"key": 0, "heads": [0, 1], "head": 0}, r"^head=0 and heads=\[0, 1\] exclude each other"),
     ],
 )
 def test_an_impossible_pair_is_refused(options, message):

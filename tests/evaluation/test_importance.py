@@ -203,7 +203,7 @@ def test_bad_kinds_and_models_are_refused(classifier, masked, causal):
 
 
 def test_agreement_of_two_explanations(classifier):
-    explained = attnflow.explain(TEXTS[0], classifier, method="rollout")
+    explained = attnflow.explain(TEXTS[0], classifier, method="rollout", layers="all")
     blanked = attnflow.blank_out(TEXTS[0], classifier)
     from scipy import stats
 

@@ -59,7 +59,8 @@ def test_captured_probabilities_are_those_of_eager_attention(name, attention):
 def test_one_call_explains_a_sentence(name, method):
     tokenizer = tiny.word_piece() if name in tiny.ENCODERS else tiny.plain()
     model = tiny.build(name)
-    found = attnflow.explain(tiny.TEXT, (model, tokenizer), method=method, correction=None)
+    options = {"method": method, "correction": None, "layers": "all"}
+    found = attnflow.explain(tiny.TEXT, (model, tokenizer), **options)
     encoded = tokenizer(tiny.TEXT, return_tensors="pt")
     attentions = eager_attention(name, encoded)
     stacked = torch.stack(attentions)[:, 0].double().numpy()

@@ -62,7 +62,8 @@ def explicit_graph(encoder, decoder, cross, residual=0.5):
 @pytest.mark.parametrize("name", tiny.PAIRS)
 def test_flow_is_the_maximum_flow_of_the_explicit_graph(name, tokenizer):
     target = "the cat is"
-    found = attnflow.explain(tiny.TEXT, (tiny.build(name), tokenizer), target=target, query="all")
+    model = (tiny.build(name), tokenizer)
+    found = attnflow.explain(tiny.TEXT, model, target=target, query="all", layers="all")
     encoder, decoder, cross = attention_of(name, tokenizer, target)
     graph = explicit_graph(encoder, decoder, cross)
     source, size = len(encoder[0]), len(found.tokens)
@@ -92,8 +93,9 @@ def test_rollout_follows_every_path_of_the_explicit_graph(name, tokenizer):
     assert found.values.sum() == pytest.approx(1)
 
 
-def test_the_answer_names_its_sides_and_the_last_target_position_is_asked(tokenizer):
-    found = attnflow.explain(tiny.TEXT, (tiny.build("bart"), tokenizer), target="the cat is")
+def test_tokens_name_their_side_and_the_last_target_position_is_explained(tokenizer):
+    model = (tiny.build("bart"), tokenizer)
+    found = attnflow.explain(tiny.TEXT, model, target="the cat is", layers="all")
     assert found.segments == ("source",) * 9 + ("target",) * 5
     assert found.query == len(found.tokens) - 1
     assert found.prediction.position == found.query
@@ -162,7 +164,8 @@ def test_discard_is_refused(tokenizer):
 
 def test_single_heads_work_through_both_sides(tokenizer):
     model = (tiny.build("bart"), tokenizer)
-    found = attnflow.explain(tiny.TEXT, model, target="the cat", heads="each", method="rollout")
+    options = {"heads": "each", "method": "rollout", "layers": "all"}
+    found = attnflow.explain(tiny.TEXT, model, target="the cat", **options)
     assert found.scores.shape == (5, 4, 13, 13)
     np.testing.assert_allclose(found.values.sum(-1), 1)
 

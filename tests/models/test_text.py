@@ -1,4 +1,4 @@
-"""What the adapter of text models puts into a record beside attention."""
+"""What the adapter of text models puts into activations beside attention."""
 
 import pytest
 import torch
@@ -21,24 +21,24 @@ def model():
 
 def test_gradients_of_the_prediction_come_without_padding(model):
     tokens = [model.tokenize(text) for text in TEXTS]
-    readings = model.run(tokens, None, CaptureSpec(gradients=True))
-    for text, reading in zip(TEXTS, readings, strict=True):
+    passes = model.run(tokens, None, CaptureSpec(gradients=True))
+    for text, forward in zip(TEXTS, passes, strict=True):
         encoded = model.tokenizer(text, return_tensors="pt")
         with Capture(CaptureSpec(gradients=True)) as capture:
             logits = model.network(**encoded).logits[0]
         expected = capture.gradients(logits[logits.argmax()])
-        size = len(reading.tokens)
-        for found, gradient in zip(reading.record.gradients, expected, strict=True):
+        size = len(forward.tokens)
+        for found, gradient in zip(forward.activations.gradients, expected, strict=True):
             assert found.shape == (4, size, size)
             torch.testing.assert_close(found, gradient[0], rtol=1e-4, atol=1e-6)
 
 
-def test_values_and_projections_are_in_the_record(model):
+def test_values_and_projections_are_in_the_activations(model):
     tokens = [model.tokenize(text) for text in TEXTS]
-    reading = model.run(tokens, None, CaptureSpec(values=True))[1]
-    assert [value.shape for value in reading.record.values] == [(4, 4, 8)] * 3
+    forward = model.run(tokens, None, CaptureSpec(values=True))[1]
+    assert [value.shape for value in forward.activations.values] == [(4, 4, 8)] * 3
     layers = model.network.bert.encoder.layer
-    for projection, layer in zip(reading.record.projections, layers, strict=True):
+    for projection, layer in zip(forward.activations.projections, layers, strict=True):
         assert torch.equal(projection, layer.attention.output.dense.weight)
 
 

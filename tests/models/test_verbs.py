@@ -75,7 +75,7 @@ def test_every_position_attends_to_every_position(shipped):
 
 
 def test_a_text_that_is_too_long_is_refused(shipped):
-    with pytest.raises(ValueError, match="too long"):
+    with pytest.raises(ValueError, match="65 tokens are too many; the model takes at most 64"):
         shipped.network(torch.ones(1, 65, dtype=torch.long))
 
 

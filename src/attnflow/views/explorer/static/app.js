@@ -24,8 +24,8 @@ function say(message, bad = false) {
 const firstShown = () => (content ? { method: content.method, words: Boolean(content.words) } : {});
 
 function linkHash() {
-  const { model, text, target, other } = form?.values ?? {};
-  const extra = form ? { model, text, target, other: comparesTexts() ? other : "" } : {};
+  const { other, ...values } = form?.values ?? {};
+  const extra = form ? { ...values, other: comparesTexts() ? other : "" } : {};
   return toHash(store.state, extra, firstShown());
 }
 
@@ -58,7 +58,7 @@ async function explain(wanted = {}) {
 async function openServer() {
   const answer = await (await fetch("api/models")).json();
   const { state, extra } = fromHash(window.location.hash);
-  form = new Form(answer.models, answer.example, extra);
+  form = new Form(answer, extra);
   if (state.compare) store.set({ compare: state.compare });
   form.showFields(comparesTexts());
   ["model", "compare"].forEach((id) =>

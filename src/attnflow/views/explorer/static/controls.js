@@ -80,8 +80,9 @@ export class Controls {
     byId("words").checked = state.words;
     byId("ranked").checked = state.ranked;
     byId("compare").value = state.compare;
-    const { model, head } = pane.view.data;
-    byId("model-name").textContent = [model, head].filter(Boolean).join(" · ");
+    const { model, head, rule } = pane.view.data;
+    const about = [model, head, `edges: ${rule.title.toLowerCase()}`];
+    byId("model-name").textContent = about.filter(Boolean).join(" · ");
     byId("table-title").textContent = panes.length > 1 ? "Difference of shares" : "Scores";
     byId("map-title").textContent = mapTitle(pane, byHead);
     byId("map-note").textContent = mapNote(panes, this.served);

@@ -2,13 +2,13 @@ import { byId, make } from "./dom.js";
 
 const TEXTS = ["text", "target", "other"];
 
-// The form that asks a server: which model, and what it is to read.
+// The form that asks a server: which model, what it is to read, and what edges are made of.
 export class Form {
-  constructor(models, example, link) {
+  constructor({ models, rules, example }, link) {
     this.models = models;
-    const options = models.map(({ name }) => make("option", { value: name }, name));
-    byId("model").replaceChildren(...options);
-    if (models.some(({ name }) => name === link.model)) byId("model").value = link.model;
+    this.rules = rules;
+    offer("model", models, link.model);
+    offer("edges", rules, link.edges);
     byId("text").value = link.text ?? example;
     byId("target").value = link.target ?? "";
     byId("other").value = link.other ?? "";
@@ -18,7 +18,7 @@ export class Form {
   get values() {
     const value = (name) => byId(name).value;
     const [text, target, other] = TEXTS.map(value);
-    return { model: value("model"), text, target, other };
+    return { model: value("model"), edges: value("edges"), text, target, other };
   }
 
   // "text", "pair" or "image".
@@ -30,6 +30,7 @@ export class Form {
     byId("model").addEventListener("change", () => {
       if (this.kind !== "image") submit();
     });
+    byId("edges").addEventListener("change", () => submit());
     byId("image").addEventListener("change", () => submit());
     byId("ask").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -51,15 +52,23 @@ export class Form {
     byId("target-field").hidden = kind !== "pair";
     byId("other-field").hidden = !comparesTexts || kind === "image";
     byId("model-field").hidden = this.models.length < 2;
+    byId("edges-field").hidden = this.rules.length < 2;
   }
 
   // The inputs to explain: one, or two to compare.
   async requests(comparesTexts) {
-    const { model, text, target, other } = this.values;
-    if (this.kind === "image") return [{ model, image: await readImage() }];
-    const first = { model, text, ...(this.kind === "pair" && target ? { target } : {}) };
+    const { model, edges, text, target, other } = this.values;
+    if (this.kind === "image") return [{ model, edges, image: await readImage() }];
+    const first = { model, edges, text, ...(this.kind === "pair" && target ? { target } : {}) };
     return comparesTexts && other.trim() ? [first, { ...first, text: other }] : [first];
   }
+}
+
+// Options by name, shown by title where they have one; the one that a link names is chosen.
+function offer(id, choices, chosen) {
+  const options = choices.map(({ name, title }) => make("option", { value: name }, title ?? name));
+  byId(id).replaceChildren(...options);
+  if (choices.some(({ name }) => name === chosen)) byId(id).value = chosen;
 }
 
 function readImage() {

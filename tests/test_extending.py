@@ -1,0 +1,264 @@
+"""A rule and a method of one's own: registered in one place, they work everywhere by name."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attention as some
+import attnflow
+import oracle
+import tiny
+from attnflow import AGGREGATORS, EDGE_RULES, Aggregator, EdgeRule, Scores
+from attnflow.aggregation.maps import select
+from attnflow.cli.app import run
+from attnflow.errors import InputError
+from attnflow.models.loading import load_model
+from attnflow.records import FlowTrace
+from attnflow.records.arrays import to_numpy
+from attnflow.views.palette import colour_of
+
+ROOT = Path(__file__).parents[1]
+TEXT = "the keys to the cabinet"
+
+
+def squared(activations):
+    return [attention**2 for attention in activations.attention]
+
+
+def doubled(graph, selection, execution):
+    weights = 2 * to_numpy(graph.weights if graph.heads is None else graph.heads)
+    return Scores(select(weights, [layer - 1 for layer in selection.layers], selection))
+
+
+def doubled_trace(graph, pair):
+    value = 2 * float(graph.edges_of(pair)[pair.key])
+    edges = np.zeros((pair.layer - pair.to_layer, graph.size, graph.size))
+    edges[-1, pair.query, pair.key] = value
+    return FlowTrace(
+        *(pair.layer, pair.query, pair.key, pair.to_layer), value, edges, method="dummy"
+    )
+
+
+@pytest.fixture
+def family():
+    """A dummy rule and a dummy method, there for one test."""
+    EDGE_RULES.register(EdgeRule("dummy-edges", "Dummy edges", squared))
+    AGGREGATORS.register(
+        Aggregator("dummy", "Dummy method", doubled, doubled_trace, residual=0.2, slot=5)
+    )
+    yield
+    AGGREGATORS.unregister("dummy")
+    EDGE_RULES.unregister("dummy-edges")
+
+
+def expected_weights(attention, residual=0.2):
+    """What both make of attention [layer, head, query, key], written out."""
+    raw = (np.asarray(attention, np.float64) ** 2).mean(1)
+    mixed = (1 - residual) * raw + residual * np.eye(raw.shape[-1])
+    return mixed / mixed.sum(-1, keepdims=True)
+
+
+@pytest.fixture
+def shipped_attention():
+    from attnflow.models.capture.mode import Capture
+
+    adapter = load_model()
+    tokens = adapter.tokenize(TEXT)
+    with Capture() as capture:
+        adapter.predict([tokens], [0])
+    return np.stack([site.probabilities[0].numpy() for site in capture.sites])
+
+
+def test_explain_knows_both(family, shipped_attention):
+    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy")
+    expected = 2 * expected_weights(shipped_attention)[-1, 0]
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-7)
+    assert found.options["edges"] == "dummy-edges"
+    assert found.options["residual"] == 0.2
+    mixed = attnflow.explain(TEXT, edges="dummy-edges", method="rollout")
+    rolled = oracle.rollout(expected_weights(shipped_attention, 0.5), 6)
+    np.testing.assert_allclose(mixed.values, rolled[0], rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("heads", ["max", [1], "each"])
+def test_a_rule_has_heads(family, shipped_attention, heads):
+    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy", residual=0.0, heads=heads)
+    maps = shipped_attention.astype(np.float64)[-1, :, 0] ** 2
+    fused = {"max": maps.max(0), "each": maps}.get(str(heads), maps[1])
+    expected = 2 * fused / fused.sum(-1, keepdims=True)
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-6)
+
+
+def test_arrays_know_the_rule(family):
+    attention = some.make("dense", 3, 5, seed=2, heads=2)
+    weights = expected_weights(attention, 0.5)
+    rolled = attnflow.rollout(attention, edges="dummy-edges")
+    np.testing.assert_allclose(rolled[-1], oracle.rollout(weights, 3), rtol=0, atol=1e-12)
+    flow = attnflow.flow(attention, edges="dummy-edges", layers=-1, queries=1, keys=3)
+    assert float(flow[0, 0, 0]) == pytest.approx(oracle.max_flow(weights, 3, 1, 3), abs=1e-9)
+    traced = attnflow.trace(attention, key=3, query=1, edges="dummy-edges", method="dummy")
+    assert traced.value == pytest.approx(2 * expected_weights(attention)[-1, 1, 3])
+
+
+def test_figures_know_both(family):
+    from attnflow.views.figures import figure
+
+    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy", layers="all", query="all")
+    for kind in ("heatmap", "graph"):
+        drawn = figure(kind, found)
+        (title,) = {ax.get_title(loc="left") for ax in drawn.axes} - {""}
+        assert title == "Dummy method"
+        assert drawn.axes[0]._left_title.get_color() == colour_of("dummy")
+
+
+def test_the_terminal_knows_both(family, capsys):
+    assert run(["explain", TEXT, "--method", "dummy", "--edges", "dummy-edges"]) == 0
+    shown = capsys.readouterr().out
+    assert "dummy" in shown
+    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy")
+    token, score = found.top(1)[0]
+    assert re.search(rf"{re.escape(token)}\S* +█+ {score:.3f}", shown)
+    assert run(["routes", TEXT, "--to", "keys", "--method", "dummy"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].startswith("dummy ")
+    assert run(["explain", "--help"]) == 0
+    assert "flow or dummy" in capsys.readouterr().out
+
+
+def test_the_document_and_its_traces_know_both(family):
+    from attnflow.views.explorer.schema import pack
+
+    view = attnflow.explore(TEXT, edges="dummy-edges", method="dummy").document["views"][0]
+    described = {each["name"]: each for each in view["methods"]}["dummy"]
+    assert described == {
+        "name": "dummy",
+        "title": "Dummy method",
+        "label": "Dummy",
+        "slot": 5,
+        "reaches_input": True,
+        "traced": True,
+    }
+    assert view["rule"] == {"name": "dummy-edges", "title": "Dummy edges"}
+    alone = attnflow.explain(TEXT, edges="dummy-edges", method="dummy", layers="all", query="all")
+    (scores,) = [part for part in view["scores"] if part["method"] == "dummy"]
+    assert scores["values"] == pack(alone.scores)
+    (heads,) = [part for part in view["head_scores"] if part["method"] == "dummy"]
+    assert heads["values"]["shape"] == [6, 8, 6]
+    traces = [trace for trace in view["traces"] if trace["method"] == "dummy"]
+    assert len(traces) == 6 * 6
+    for trace in traces:
+        assert trace["value"] == pytest.approx(alone.row(trace["layer"])[trace["key"]], rel=1e-6)
+
+
+@pytest.fixture
+def client(family):
+    from starlette.testclient import TestClient
+
+    from attnflow.views.explorer.server.app import make_app
+
+    return TestClient(make_app({"verbs": load_model()}))
+
+
+def test_the_server_knows_both(client):
+    rules = client.get("/api/models").json()["rules"]
+    assert rules[-1] == {"name": "dummy-edges", "title": "Dummy edges"}
+    request = {"text": TEXT, "edges": "dummy-edges", "method": "dummy", "query": 0}
+    trace = client.post("/api/trace", json={**request, "layer": 6, "key": 2}).json()
+    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy")
+    assert trace["value"] == pytest.approx(found.values[2], rel=1e-6)
+    assert client.post("/api/scores", json={**request, "layers": [6]}).status_code == 200
+    assert client.post("/api/heads", json={**request, "layers": [6]}).status_code == 200
+    wrong = client.post("/api/scores", json={**request, "method": "nothing", "layers": [6]})
+    assert wrong.status_code == 422
+    assert "raw, rollout, flow, dummy" in wrong.json()["error"]["message"]
+    schemas = json.dumps(client.get("/api/openapi.json").json())
+    assert '"enum": ["raw", "rollout", "flow", "dummy"]' in schemas
+    assert '"enum": ["attention", "dummy-edges"]' in schemas
+
+
+def test_a_method_without_a_trace_has_no_routes(family):
+    AGGREGATORS.register(Aggregator("untraced", "Untraced", doubled))
+    try:
+        with pytest.raises(InputError, match="method='untraced' can't tell how a score came"):
+            attnflow.routes(TEXT, to="keys", method="untraced")
+        view = attnflow.explore(TEXT, method="untraced").document["views"][0]
+        assert not [trace for trace in view["traces"] if trace["method"] == "untraced"]
+        assert [each["traced"] for each in view["methods"]] == [True, True, True, True, False]
+    finally:
+        AGGREGATORS.unregister("untraced")
+
+
+def test_names_are_checked_when_they_are_registered(family):
+    with pytest.raises(InputError, match="method='flow' is registered already"):
+        AGGREGATORS.register(Aggregator("flow", "Mine", doubled))
+    with pytest.raises(InputError, match="edges='My Rule' can't be registered: a name has lower"):
+        EDGE_RULES.register(EdgeRule("My Rule", "Mine", squared))
+    with pytest.raises(InputError, match="edges='nothing' is unknown; allowed: one of attention"):
+        attnflow.explain(TEXT, edges="nothing")
+
+
+def test_a_rule_that_measures_the_residual_gets_none():
+    EDGE_RULES.register(EdgeRule("whole", "Whole", squared, residual="measured"))
+    try:
+        found = attnflow.explain(TEXT, edges="whole", method="rollout")
+        assert found.options["residual"] == 0.0
+        with pytest.raises(
+            InputError, match="residual=0.5 can't be chosen: edges='whole' measures"
+        ):
+            attnflow.explain(TEXT, edges="whole", residual=0.5)
+    finally:
+        EDGE_RULES.unregister("whole")
+
+
+def test_a_rule_that_needs_values_and_gradients_gets_them_and_refuses_arrays():
+    from attnflow import Needs
+
+    seen = []
+
+    def maps(activations):
+        seen.append(activations)
+        products = zip(activations.attention, activations.gradients, strict=True)
+        return [(attention * gradient).clamp_min(0) + 1e-9 for attention, gradient in products]
+
+    EDGE_RULES.register(EdgeRule("asking", "Asking", maps, Needs(values=True, gradients=True)))
+    try:
+        model = (tiny.build("gpt2"), tiny.plain())
+        attnflow.explain(TEXT, model, edges="asking", method="rollout", correction=None)
+        assert seen[0].values[0].shape == (4, 5, 8)
+        assert seen[0].projections[0].shape == (32, 32)
+        assert seen[0].gradients[0].shape == seen[0].attention[0].shape
+        with pytest.raises(InputError, match="edges='asking' needs a model"):
+            attnflow.flow(some.make("dense", 2, 4, seed=0), edges="asking")
+    finally:
+        EDGE_RULES.unregister("asking")
+
+
+def test_the_page_about_extending_is_true(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "extending.md").read_text()
+    plugin, use = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len([line for line in plugin.splitlines() if line.strip()]) <= 20
+    (tmp_path / "my_methods.py").write_text(plugin)
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^\$ attnflow (explain|compare) (.*)$", page, flags=re.MULTILINE)
+    assert len(commands) == 2
+    try:
+        for command, rest in commands:
+            words = re.findall(r'"([^"]*)"|(\S+)', rest)
+            assert run([command, *(quoted or word for quoted, word in words)]) == 0
+        assert "layer-mean" in capsys.readouterr().out
+        exec(compile(use, "extending.md", "exec"), {})
+        attention = attnflow.explain(TEXT, edges="squared", method="layer-mean", layers="all")
+        raw = attnflow.explain(TEXT, edges="squared", method="raw", residual=0.5, layers="all")
+        np.testing.assert_allclose(attention.row(3), raw.scores[:3, 0].mean(0), rtol=0, atol=1e-12)
+    finally:
+        sys.modules.pop("my_methods", None)
+        AGGREGATORS.unregister("layer-mean")
+        EDGE_RULES.unregister("squared")
+
+
+def test_a_plugin_that_is_not_there_is_named(capsys):
+    assert run(["explain", TEXT, "--plugin", "no_such_module"]) == 2
+    assert "plugin 'no_such_module' can't be found" in capsys.readouterr().err

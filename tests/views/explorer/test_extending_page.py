@@ -1,0 +1,48 @@
+"""The page offers registered rules and methods, and draws what they give."""
+
+import pytest
+
+import attnflow
+from attnflow import AGGREGATORS, EDGE_RULES
+from attnflow.views.explorer.server.app import make_app
+from attnflow.views.palette import colour_of
+from seen import drawn, strip
+from serving import running
+from test_extending import family  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.browser
+TEXT = "the keys to the cabinet"
+
+
+@pytest.fixture
+def page(family, tab, classifier):  # noqa: F811 - the fixture
+    with running(make_app({"tiny/verbs": classifier})) as url:
+        tab.goto(url)
+        tab.wait_for_selector(".token.traced")
+        yield tab
+
+
+def test_the_served_page_walks_a_dummy_rule_and_method(page, classifier):
+    assert page.locator("#edges option").all_text_contents() == ["Attention", "Dummy edges"]
+    page.fill("#text", TEXT)
+    page.select_option("#edges", "dummy-edges")
+    page.wait_for_function("document.querySelector('#model-name').textContent.includes('dummy')")
+    page.check("[name=method][value=dummy]", force=True)
+    page.wait_for_selector(".graph [data-carried]")
+    found = attnflow.explain(TEXT, classifier, edges="dummy-edges", method="dummy")
+    assert strip(page) == pytest.approx(found.values, rel=1e-6)
+    key = int(page.get_attribute(".graph [data-sink]", "data-sink"))
+    assert drawn(page, "carried") == {(3, 0, key): pytest.approx(found.values[key], rel=1e-6)}
+    assert page.get_attribute(".graph [data-source]", "stroke") == colour_of("dummy")
+    assert "edges=dummy-edges" in page.url
+    page.reload()
+    page.wait_for_selector("[name=method][value=dummy]:checked", state="attached")
+    assert page.input_value("#edges") == "dummy-edges"
+
+
+def test_one_rule_needs_no_choice(tab, address):
+    assert len(EDGE_RULES) == 1
+    assert list(AGGREGATORS) == ["raw", "rollout", "flow"]
+    tab.goto(address)
+    tab.wait_for_selector(".token.traced")
+    assert tab.is_hidden("#edges-field")
