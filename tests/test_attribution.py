@@ -171,7 +171,7 @@ def test_a_frame_without_pandas_names_the_command(monkeypatch):
         made().to_frame()
 
 
-def test_rows_are_asked_for_as_explain_is():
+def test_rows_are_given_as_to_explain():
     found = made()
     assert np.array_equal(found.row(query="cat"), found.scores[1, 3])
     assert np.array_equal(found.row(query=-1), found.scores[1, 4])
@@ -188,7 +188,18 @@ def test_rows_are_asked_for_as_explain_is():
         found.row(query=9)
 
 
-def test_at_is_the_same_attribution_asked_about_something_else():
+def test_layers_from_the_top_count_from_the_models_depth(tmp_path):
+    assert made().depth == 2
+    found = made(depth=4)
+    assert np.array_equal(found.row(-3, 3), found.scores[1, 3])
+    assert found.at(layer=-4).layer == 1
+    assert found.words().depth == 4
+    assert Attribution.load(found.save(tmp_path / "it.json")).depth == 4
+    with pytest.raises(InputError, match=r"layer=-1 was not computed.*1 to 2; .*layers='all'"):
+        found.row(layer=-1)
+
+
+def test_at_is_the_same_attribution_for_another_layer_or_position():
     found = made()
     other = found.at(layer=-2, query="cat")
     assert (other.layer, other.query) == (1, 3)

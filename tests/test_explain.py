@@ -129,7 +129,7 @@ def test_single_heads_are_kept_when_asked_for(encoder):
 
 
 def test_normalized_scores_sum_to_one(encoder):
-    found = attnflow.explain(tiny.TEXT, encoder, normalize=True)
+    found = attnflow.explain(tiny.TEXT, encoder, normalize=True, layers="all")
     np.testing.assert_allclose(found.scores.sum(-1), 1)
     assert found.options["normalize"] is True
 
@@ -145,6 +145,10 @@ def test_normalized_scores_sum_to_one(encoder):
         ({"layer": 0}, "layer=0.*1 to 3"),
         ({"layer": -4}, "layer=-4"),
         ({"layer": "last"}, "layer must be an integer from 1 to 3, got 'last'"),
+        ({"layer": True}, "layer must be an integer from 1 to 3, got True"),
+        ({"layers": "top"}, "layers='top' is unknown; allowed: 'all'"),
+        ({"layers": [1, 4]}, "layers=4.*1 to 3"),
+        ({"layers": [1, 2], "layer": 3}, "layer=3 is none of layers"),
         ({"correction": "magic"}, "magic.*uniform, visible, sink"),
         ({"residual": 1.5}, "residual=1.5"),
         ({"residual": "none"}, r"residual='none' must be a number from 0 \(off\) to below 1"),
@@ -173,4 +177,5 @@ def test_no_model_is_the_shipped_one():
     assert (plural.prediction.label, singular.prediction.label) == ("plural", "singular")
     assert plural.tokens == ("[CLS]", "the", "keys", "to", "the", "cabinet")
     assert plural.layers == (1, 2, 3, 4, 5, 6)
+    assert (singular.layers, singular.depth) == ((6,), 6)
     assert plural.statistics["model"]["head"] == "classifier"

@@ -206,7 +206,7 @@ def test_a_rule_that_measures_the_residual_gets_none():
         found = attnflow.explain(TEXT, edges="whole", method="rollout")
         assert found.options["residual"] == 0.0
         with pytest.raises(
-            InputError, match="residual=0.5 can't be chosen: edges='whole' measures"
+            InputError, match=r"residual=0\.5 can't be chosen: edges='whole' measures"
         ):
             attnflow.explain(TEXT, edges="whole", residual=0.5)
     finally:

@@ -17,9 +17,10 @@ TEXTS = [tiny.TEXT, "the cat", "a key to the old red cabinet is on the mat .", "
 def test_batches_of_mixed_lengths_give_what_single_texts_give(name):
     tokenizer = tiny.word_piece() if name in tiny.ENCODERS else tiny.plain()
     model = (tiny.build(name), tokenizer)
-    together = attnflow.explain(TEXTS, model, method="rollout", batch_size=3, correction=None)
+    options = {"method": "rollout", "correction": None, "layers": "all"}
+    together = attnflow.explain(TEXTS, model, batch_size=3, **options)
     for text, found in zip(TEXTS, together, strict=True):
-        alone = attnflow.explain(text, model, method="rollout", correction=None)
+        alone = attnflow.explain(text, model, **options)
         assert found.text == text
         assert found.tokens == alone.tokens
         np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-5)

@@ -23,10 +23,10 @@ def decoder():
 
 @pytest.mark.parametrize("method", ["raw", "rollout"])
 def test_attention_to_a_word_is_the_sum_over_its_tokens(method, encoder):
-    found = attnflow.explain(TEXT, encoder, method=method, words=True)
+    found = attnflow.explain(TEXT, encoder, method=method, words=True, layers="all")
     assert found.tokens == WORDS
     assert found.options["words"]
-    expected = attnflow.explain(TEXT, encoder, method=method).words()
+    expected = attnflow.explain(TEXT, encoder, method=method, layers="all").words()
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
     assert found.word_texts == expected.word_texts
 

@@ -77,7 +77,7 @@ def test_a_target_is_for_encoder_decoders(run):
     assert "is for encoder–decoders" in refused.err
 
 
-def test_the_saved_page_begins_with_what_was_asked(run, folder, tmp_path):
+def test_the_saved_page_begins_with_what_was_chosen(run, folder, tmp_path):
     file = tmp_path / "view.html"
     asked = ["--method", "rollout", "--layer", "1", "--query", "cabinet", "--words"]
     assert run("explain", TEXT, "-m", folder, *asked, "--html", str(file)).code == 0

@@ -67,7 +67,13 @@ def test_public_names_are_documented(name):
 
 
 @pytest.mark.parametrize(
-    "module", ["attnflow.api.arrays", "attnflow.api.trace", "attnflow.evaluation.agreement"]
+    "module",
+    [
+        "attnflow.api.arrays",
+        "attnflow.api.explain",
+        "attnflow.api.trace",
+        "attnflow.evaluation.agreement",
+    ],
 )
 def test_examples_in_docstrings_run(module):
     found = doctest.testmod(importlib.import_module(module))

@@ -80,7 +80,7 @@ def test_unsigned_is_the_size_of_the_change(classifier):
     assert plain.method == "blank-out"
 
 
-def test_a_masked_language_model_is_asked_at_its_mask(masked):
+def test_a_masked_language_model_predicts_at_its_mask(masked):
     network, tokenizer = masked
     text = "the [MASK] to the cabinet"
     result = attnflow.blank_out(text, masked, replacement="delete", target="keys", signed=True)
@@ -94,7 +94,7 @@ def test_a_masked_language_model_is_asked_at_its_mask(masked):
         assert result.values[place] == pytest.approx(before - after, abs=1e-6)
 
 
-def test_a_causal_language_model_is_asked_at_its_end(causal):
+def test_a_causal_language_model_predicts_at_its_end(causal):
     network, tokenizer = causal
     for replacement in ("unk", "delete"):
         result = attnflow.blank_out(TEXTS[0], causal, replacement=replacement, target="is")
@@ -184,7 +184,7 @@ def test_the_networks_mode_and_gradients_are_left_alone(classifier):
         ({"target": [0, 1]}, "2 targets and 1 texts"),
     ],
 )
-def test_bad_questions_are_refused(classifier, options, message):
+def test_bad_options_are_refused(classifier, options, message):
     with pytest.raises(InputError, match=message):
         attnflow.blank_out(TEXTS[0], classifier, **options)
 

@@ -18,8 +18,9 @@ def test_text_models(method, name, attention, precision):
     tokenizer = tiny.word_piece() if name == "bert" else tiny.plain()
     texts = [tiny.TEXT, "the cat"]
     model = tiny.build(name, attention).to(precision)
-    expected = attnflow.explain(texts, (model, tokenizer), method=method)
-    found = attnflow.explain(texts, (model.to("cuda"), tokenizer), method=method)
+    options = {"method": method, "layers": "all"}
+    expected = attnflow.explain(texts, (model, tokenizer), **options)
+    found = attnflow.explain(texts, (model.to("cuda"), tokenizer), **options)
     tolerance = 1e-5 if precision == torch.float32 else 2e-2
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, rtol=tolerance, atol=tolerance)
@@ -30,7 +31,7 @@ def test_encoder_decoders():
     tokenizer = tiny.word_piece()
     tokenizer.eos_token = "[SEP]"
     model = tiny.build("t5")
-    options = {"target": "the cat is", "method": "rollout"}
+    options = {"target": "the cat is", "method": "rollout", "layers": "all"}
     expected = attnflow.explain(tiny.TEXT, (model, tokenizer), **options)
     found = attnflow.explain(tiny.TEXT, (model.to("cuda"), tokenizer), **options)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
@@ -42,6 +43,7 @@ def test_images():
     picture = np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8)
     processor = ViTImageProcessorPil(size={"height": 32, "width": 32})
     model = tiny.build("vit")
-    expected = attnflow.explain(picture, (model, processor), method="rollout")
-    found = attnflow.explain(picture, (model.to("cuda"), processor), method="rollout")
+    options = {"method": "rollout", "layers": "all"}
+    expected = attnflow.explain(picture, (model, processor), **options)
+    found = attnflow.explain(picture, (model.to("cuda"), processor), **options)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-4)

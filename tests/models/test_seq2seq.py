@@ -127,9 +127,10 @@ def test_without_a_target_the_models_own_answer_is_explained(tokenizer):
 def test_batches_of_pairs_equal_single_pairs(tokenizer):
     model = (tiny.build("t5"), tokenizer)
     texts = ["the cat", tiny.TEXT, "a key to the cabinet"]
-    together = attnflow.explain(texts, model, target="the cat is", method="rollout")
+    options = {"target": "the cat is", "method": "rollout", "layers": "all"}
+    together = attnflow.explain(texts, model, **options)
     for text, found in zip(texts, together, strict=True):
-        alone = attnflow.explain(text, model, target="the cat is", method="rollout")
+        alone = attnflow.explain(text, model, **options)
         assert found.tokens == alone.tokens
         np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-5)
 
@@ -137,10 +138,11 @@ def test_batches_of_pairs_equal_single_pairs(tokenizer):
 def test_each_text_may_have_a_target_of_its_own(tokenizer):
     model = (tiny.build("t5"), tokenizer)
     texts, targets = ["the cat", tiny.TEXT], ["a key", "the cat is"]
-    together = attnflow.explain(texts, model, target=targets, method="rollout")
+    options = {"method": "rollout", "layers": "all"}
+    together = attnflow.explain(texts, model, target=targets, **options)
     assert [found.options["target"] for found in together] == targets
     for text, target, found in zip(texts, targets, together, strict=True):
-        alone = attnflow.explain(text, model, target=target, method="rollout")
+        alone = attnflow.explain(text, model, target=target, **options)
         np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-5)
     with pytest.raises(InputError, match="there are 2 targets and 3 texts"):
         attnflow.explain([*texts, "a"], model, target=targets)

@@ -93,7 +93,7 @@ def test_only_the_asked_layers_are_solved():
     some = attnflow.explain(TEXT, model, layers=[-1, 1])
     assert (some.layers, some.layer) == ((1, 3), 3)
     np.testing.assert_array_equal(some.row(1), everything.row(1))
-    with pytest.raises(InputError, match="layer=2 was not computed.*layers='all'"):
+    with pytest.raises(InputError, match=r"layer=2 was not computed.*layers='all'"):
         some.row(2)
 
 

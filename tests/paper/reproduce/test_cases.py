@@ -20,7 +20,7 @@ def test_a_subject_is_found_if_it_has_the_highest_score():
     assert list(found) == ["1"]
     assert (found["1"]["sentences"], found["1"]["chance"]) == (1, 0.5)
     for method, by_layer in found["1"]["found"].items():
-        one = attnflow.explain(sentence.prefix, method=method)
+        one = attnflow.explain(sentence.prefix, method=method, layers="all")
         for layer, value in enumerate(by_layer, start=1):
             keys, cabinet = one.row(layer)[2], one.row(layer)[5]
             tied = abs(keys - cabinet) < 1e-9

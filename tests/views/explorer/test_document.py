@@ -9,18 +9,20 @@ from pydantic import TypeAdapter
 
 import attnflow
 import tiny
+from attnflow.aggregation.rollout import carried
 from attnflow.errors import InputError
-from attnflow.pipeline.session import Choices, study
+from attnflow.views.explorer.alone import attribution_view
 from attnflow.views.explorer.document import (
     ALONE,
     SERVED,
-    attribution_view,
     document,
     to_json,
     view_of,
 )
+from attnflow.views.explorer.parts import model_name
 from attnflow.views.explorer.schema import Document
-from attnflow.views.explorer.traces import carried_by_rollout, trace_path
+from attnflow.views.explorer.traces import trace_path
+from opened import opened
 
 TEXT = "the old keys to the cabinets are here"
 
@@ -40,11 +42,13 @@ def inputs(name):
 @pytest.mark.parametrize("name", ["tiny/verbs", "tiny/gpt2", "tiny/t5", "tiny/vit"])
 @pytest.mark.parametrize("extent", [SERVED, ALONE])
 def test_scores_are_those_of_explain(models, name, extent):
-    made = study(inputs(name), models[name])
-    view = view_of(made, extent)
+    session = opened(inputs(name), models[name])
+    view = view_of(session, extent)
     assert {part["method"] for part in view["scores"]} == {"raw", "rollout", "flow"}
     for part in view["scores"]:
-        expected = attnflow.explain(inputs(name), models[name], method=part["method"], query="all")
+        expected = attnflow.explain(
+            inputs(name), models[name], method=part["method"], layers="all", query="all"
+        )
         assert part["layers"] == list(expected.layers)
         assert part["queries"] == list(expected.queries)
         np.testing.assert_allclose(unpacked(part["values"]), expected.scores, atol=1e-6)
@@ -54,11 +58,16 @@ def test_scores_are_those_of_explain(models, name, extent):
 
 @pytest.mark.parametrize("name", ["tiny/verbs", "tiny/gpt2", "tiny/t5"])
 def test_heads_are_those_of_explain(models, name):
-    view = view_of(study(tiny.TEXT, models[name]), ALONE)
+    view = view_of(opened(tiny.TEXT, models[name]), ALONE)
     assert {part["method"] for part in view["head_scores"]} == {"raw", "rollout", "flow"}
     for part in view["head_scores"]:
         expected = attnflow.explain(
-            tiny.TEXT, models[name], method=part["method"], query=view["query"], heads="each"
+            tiny.TEXT,
+            models[name],
+            method=part["method"],
+            layers="all",
+            query=view["query"],
+            heads="each",
         )
         row = expected.scores[:, :, expected.queries.index(view["query"])]
         np.testing.assert_allclose(unpacked(part["values"]), row, atol=1e-6)
@@ -66,23 +75,23 @@ def test_heads_are_those_of_explain(models, name):
 
 @pytest.mark.parametrize("name", ["tiny/verbs", "tiny/t5"])
 def test_traces_end_in_the_scores(models, name):
-    made = study(tiny.TEXT, models[name])
-    view = view_of(made, ALONE)
+    session = opened(tiny.TEXT, models[name])
+    view = view_of(session, ALONE)
     pairs = {(trace["method"], trace["layer"], trace["key"]) for trace in view["traces"]}
-    assert len(pairs) == 2 * made.depth * made.size
+    assert len(pairs) == 2 * session.depth * session.size
     for trace in view["traces"]:
         query, key = trace["query"], trace["key"]
-        score = made.scores(trace["method"], [trace["layer"]], [query])[0, 0, key]
+        score = session.scores(trace["method"], [trace["layer"]], [query]).values[0, 0, key]
         assert trace["value"] == pytest.approx(score, abs=1e-6)
         into = sum(amount for step, _, at, amount in trace["edges"] if step == 1 and at == key)
         out = sum(
             amount
             for step, at, _, amount in trace["edges"]
-            if step == made.step(trace["layer"]) and at == query
+            if step == session.step(trace["layer"]) and at == query
         )
         # edges thinner than a thousandth of the value are left out
-        assert into == pytest.approx(score, abs=1e-6 + 1e-3 * made.size * score)
-        assert out == pytest.approx(score, abs=1e-6 + 1e-3 * made.size * score)
+        assert into == pytest.approx(score, abs=1e-6 + 1e-3 * session.size * score)
+        assert out == pytest.approx(score, abs=1e-6 + 1e-3 * session.size * score)
         if trace["method"] == "flow":
             assert sum(edge[3] for edge in trace["cut"]) == pytest.approx(score, abs=1e-5)
             assert all(route["positions"][0] == query for route in trace["routes"])
@@ -91,15 +100,15 @@ def test_traces_end_in_the_scores(models, name):
 
 def test_rollout_is_carried_whole_through_every_step():
     weights = np.random.default_rng(0).dirichlet(np.ones(5), size=(4, 5))
-    carried = carried_by_rollout(weights, query=3, key=1)
+    passed = carried(weights, query=3, key=1)
     score = (weights[3] @ weights[2] @ weights[1] @ weights[0])[3, 1]
-    np.testing.assert_allclose(carried.sum((1, 2)), score)
+    np.testing.assert_allclose(passed.sum((1, 2)), score)
     for step in range(1, 4):  # what arrives at a node leaves it
-        np.testing.assert_allclose(carried[step].sum(0), carried[step - 1].sum(1))
+        np.testing.assert_allclose(passed[step].sum(0), passed[step - 1].sum(1))
 
 
 def test_blanking_gives_what_the_model_says_of_the_changed_text(classifier):
-    view = view_of(study("the keys to the cabinet", classifier), ALONE)
+    view = view_of(opened("the keys to the cabinet", classifier), ALONE)
     positions = [entry["positions"] for entry in view["blanked"]]
     assert positions == [[1], [2], [3], [4], [5]]
     changed = attnflow.explain("the zebra to the cabinet", classifier)  # a word it does not know
@@ -111,7 +120,7 @@ def test_blanking_gives_what_the_model_says_of_the_changed_text(classifier):
 
 
 def test_blanking_agrees_with_blank_out(classifier):
-    view = view_of(study(tiny.TEXT, classifier), ALONE)
+    view = view_of(opened(tiny.TEXT, classifier), ALONE)
     expected = attnflow.blank_out(tiny.TEXT, classifier, replacement="unk")
     label, before = view["said"][0]["label"], view["said"][0]["probability"]
     for entry in view["blanked"]:
@@ -122,7 +131,7 @@ def test_blanking_agrees_with_blank_out(classifier):
 
 def test_long_inputs_leave_out_what_is_slow_or_large(models):
     text = " ".join(["the keys to the cabinet are here"] * 20)
-    view = view_of(study(text, models["tiny/long"]), SERVED)
+    view = view_of(opened(text, models["tiny/long"]), SERVED)
     assert {part["method"] for part in view["scores"]} == {"raw", "rollout"}
     assert all(part["queries"] == [view["query"]] for part in view["scores"])
     assert len(to_json(view)) < 1_500_000
@@ -132,9 +141,12 @@ def test_long_inputs_leave_out_what_is_slow_or_large(models):
 
 
 def test_the_strongest_edges_are_attention(models):
-    made = study(tiny.TEXT, models["tiny/verbs"])
-    edges = view_of(made, SERVED)["edges"]
-    attention = attnflow.explain(tiny.TEXT, models["tiny/verbs"], method="raw", query="all").scores
+    session = opened(tiny.TEXT, models["tiny/verbs"])
+    edges = view_of(session, SERVED)["edges"]
+    found = attnflow.explain(
+        tiny.TEXT, models["tiny/verbs"], method="raw", layers="all", query="all"
+    )
+    attention = found.scores
     step, query, key = (unpacked(edges[name]).astype(int) for name in ("step", "query", "key"))
     np.testing.assert_allclose(
         unpacked(edges["weight"]), attention[step - 1, query, key], atol=1e-6
@@ -145,10 +157,10 @@ def test_the_strongest_edges_are_attention(models):
 def test_documents_fit_their_published_schema(models):
     check = TypeAdapter(Document)
     for name in ("tiny/verbs", "tiny/gpt2", "tiny/t5", "tiny/vit"):
-        made = document([view_of(study(inputs(name), models[name]), SERVED)])
-        check.validate_python(json.loads(to_json(made)), strict=True)
+        session = document([view_of(opened(inputs(name), models[name]), SERVED)], "flow")
+        check.validate_python(json.loads(to_json(session)), strict=True)
     alone = attribution_view(attnflow.explain(tiny.TEXT, models["tiny/verbs"], heads="each"))
-    check.validate_python(json.loads(to_json(document([alone]))), strict=True)
+    check.validate_python(json.loads(to_json(document([alone], "flow"))), strict=True)
 
 
 def test_an_attribution_alone_keeps_its_scores(classifier):
@@ -179,8 +191,6 @@ def test_json_is_no_markup():
 
 
 def test_the_page_names_no_folder(classifier):
-    from attnflow.views.explorer.document import model_name
-
     assert model_name("/home/someone/models/bert") == "models/bert"
     assert model_name("org/bert") == "org/bert"
 
@@ -188,21 +198,23 @@ def test_the_page_names_no_folder(classifier):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda made: made.scores("flow", [9], [0]), "layer=9"),
-        (lambda made: made.scores("flow", [1], [99]), "query=99"),
-        (lambda made: trace_path(made, "flow", 1, 0, 99), "key=99"),
-        (lambda made: trace_path(made, "magic", 1, 0, 0), "method='magic'"),
+        (lambda session: session.scores("flow", [9], [0]), "layer=9"),
+        (lambda session: session.scores("flow", [1], [99]), "query=99"),
+        (lambda session: trace_path(session, "flow", 1, 0, 99), "key=99"),
+        (lambda session: trace_path(session, "magic", 1, 0, 0), "method='magic'"),
     ],
 )
 def test_what_does_not_exist_is_named(classifier, ask, message):
     with pytest.raises(InputError, match=message):
-        ask(study(TEXT, classifier))
+        ask(opened(TEXT, classifier))
 
 
 def test_options_reach_the_scores(classifier):
-    made = study(TEXT, classifier, choices=Choices(residual=0.2, discard=0.1))
+    session = opened(TEXT, classifier, residual=0.2, discard=0.1)
     expected = attnflow.explain(TEXT, classifier, residual=0.2, discard=0.1)
-    np.testing.assert_allclose(made.scores("flow", [3], [0])[0, 0], expected.values, atol=1e-6)
+    np.testing.assert_allclose(
+        session.scores("flow", [3], [0]).values[0, 0], expected.values, atol=1e-6
+    )
 
 
 def test_explore_refuses_before_loading():
@@ -213,7 +225,7 @@ def test_explore_refuses_before_loading():
 
 
 def test_methods_are_described(models, classifier):
-    view = view_of(study(TEXT, classifier), SERVED)
+    view = view_of(opened(TEXT, classifier), SERVED)
     assert [(m["name"], m["title"], m["label"], m["slot"]) for m in view["methods"]] == [
         ("raw", "Raw attention", "Raw", 0),
         ("rollout", "Attention rollout", "Rollout", 1),
@@ -230,30 +242,29 @@ def test_methods_are_described(models, classifier):
     ("name", "causal"), [("tiny/verbs", False), ("tiny/gpt2", True), ("tiny/t5", False)]
 )
 def test_causality_is_said_and_not_guessed(models, name, causal):
-    plain = Choices(correction=None)
-    view = view_of(study(tiny.TEXT, models[name], choices=plain), SERVED)
+    view = view_of(opened(tiny.TEXT, models[name], correction=None), SERVED)
     assert (view["causal"], view["ratio"]) == (causal, False)
-    assert view_of(study(tiny.TEXT, models[name]), SERVED)["ratio"] is causal
+    assert view_of(opened(tiny.TEXT, models[name]), SERVED)["ratio"] is causal
     alone = attribution_view(attnflow.explain(tiny.TEXT, models[name], correction=None))
     assert (alone["causal"], alone["ratio"]) == (causal, False)
     assert attribution_view(attnflow.explain(tiny.TEXT, models[name]))["ratio"] is causal
 
 
 def test_what_can_be_blanked_and_what_sets_the_scale_is_said(models):
-    view = view_of(study("the keys to the cabinet", models["tiny/verbs"]), SERVED)
+    view = view_of(opened("the keys to the cabinet", models["tiny/verbs"]), SERVED)
     assert view["tokens"][0] == "[CLS]"
     assert view["blankable"] == view["ordinary"] == [1, 2, 3, 4, 5]
-    without = view_of(study("the keys to the cabinet", models["tiny/long"]), SERVED)
+    without = view_of(opened("the keys to the cabinet", models["tiny/long"]), SERVED)
     assert without["replacement"] is None
     assert without["blankable"] == []
-    image = view_of(study(inputs("tiny/vit"), models["tiny/vit"]), SERVED)
+    image = view_of(opened(inputs("tiny/vit"), models["tiny/vit"]), SERVED)
     assert image["ordinary"] == list(range(1, len(image["tokens"])))
 
 
 @pytest.mark.parametrize("name", ["tiny/verbs", "tiny/pieces"])
 @pytest.mark.parametrize("text", ["the old cats playing", "the keys"])
 def test_words_have_scores_wherever_words_are_known(models, name, text):
-    view = view_of(study(text, models[name]), ALONE)
+    view = view_of(opened(text, models[name]), ALONE)
     words = attnflow.explain(text, models[name], words=True)
     assert view["words"]["labels"] == list(words.tokens)
     assert sorted(at for group in view["words"]["groups"] for at in group) == list(

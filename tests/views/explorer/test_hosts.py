@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.api.explore import exploration_of
 from attnflow.records import Attribution
+from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.labels import printable
 from seen import drawn, found_token, settle, slide, strip
 
@@ -200,11 +200,11 @@ def test_importance_by_other_means_can_be_explored(tab, classifier, tmp_path):
 
 def test_a_text_of_512_tokens_stays_smooth(tab, models, tmp_path):
     """Scrolling, sliding and pointing draw only what is in sight."""
-    from attnflow.pipeline.session import study
     from attnflow.views.explorer.document import SERVED, document, view_of
+    from opened import opened
 
     text = " ".join(["the keys to the cabinet are here"] * 73)
-    made = study(text[: text.rindex(" ")], models["tiny/long"])
+    made = opened(text[: text.rindex(" ")], models["tiny/long"])
     assert made.size == 512
     view = attnflow.Exploration(document([view_of(made, SERVED)], "rollout"))
     tab.goto("file://" + str(view.save(tmp_path / "long.html")))

@@ -6,8 +6,8 @@ from importlib.resources import files
 import pytest
 
 import attnflow
-from attnflow.api.explore import exploration_of
 from attnflow.errors import InputError
+from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.explorer.render import framed, script, static
 
 MODULES = sorted(

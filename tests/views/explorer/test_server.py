@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.views.explorer.server import routes as questions
+from attnflow.views.explorer.server import routes
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import ApiError, Cancelled, Job, Limits
 from attnflow.views.explorer.server.workers import Workers
@@ -149,7 +149,7 @@ def test_a_failing_model_is_no_broken_answer(monkeypatch, classifier):
         msg = "secret"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr(questions, "view_of", broken)
+    monkeypatch.setattr(routes, "view_of", broken)
     with running(make_app({"tiny/verbs": classifier})) as url:
         answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
         assert error(answer) == (500, "failed")
@@ -174,7 +174,7 @@ def test_health_and_description(address):
 def slow(monkeypatch, classifier):
     """A server on which one text takes for ever, and says when it starts and when it is stopped."""
     started, ended = threading.Event(), threading.Event()
-    usual = questions.view_of
+    usual = routes.view_of
 
     def patient(made, extent, check, image=None):
         if made.reading.tokens.text == "slow":
@@ -188,7 +188,7 @@ def slow(monkeypatch, classifier):
                 raise
         return usual(made, extent, check, image)
 
-    monkeypatch.setattr(questions, "view_of", patient)
+    monkeypatch.setattr(routes, "view_of", patient)
 
     def app(**limits):
         return make_app({"tiny/verbs": classifier}, Limits(**limits))
@@ -263,9 +263,9 @@ def test_waiting_counts_as_time():
 
 
 def test_flow_of_a_long_text_stops_between_pieces(models):
-    from attnflow.pipeline.session import study
+    from opened import opened
 
-    made = study(" ".join(["the keys to the cabinet are here"] * 40), models["tiny/long"])
+    made = opened(" ".join(["the keys to the cabinet are here"] * 40), models["tiny/long"])
     job = Job(time.monotonic() + 60)
     calls = []
 
@@ -300,22 +300,22 @@ def test_a_crowd_gets_answers_or_is_told_to_wait(classifier):
         seen = apart(lambda: crowd(url))
         assert set(seen) == {200, 503}
         assert httpx.get(f"{url}/health").json()["pending"] == 0
-    assert len(app.state.desk._kept) == 3
+    assert len(app.state.sessions._cached) == 3
 
 
-def test_what_was_read_last_is_kept_within_the_limit(classifier):
+def test_what_was_read_last_is_cached_within_the_limit(classifier):
     app = make_app({"tiny/verbs": classifier}, Limits(kept=40_000))
-    desk = app.state.desk
+    sessions = app.state.sessions
     from attnflow.views.explorer.server.requests import InputRequest
 
     job = Job(time.monotonic() + 60)
-    first = desk.open(InputRequest(text=TEXT), job)
-    assert desk.open(InputRequest(text=TEXT), job) is first
+    first = sessions.open(InputRequest(text=TEXT), job)
+    assert sessions.open(InputRequest(text=TEXT), job) is first
     for word in ("key", "cat", "mat", "red", "old"):
-        desk.open(InputRequest(text=f"the {word} is on the mat"), job)
-    assert sum(made.bytes for made, _ in desk._kept.values()) <= 40_000
-    assert desk.open(InputRequest(text=TEXT), job) is not first
-    few = make_app({"tiny/verbs": classifier}, Limits(inputs=2)).state.desk
+        sessions.open(InputRequest(text=f"the {word} is on the mat"), job)
+    assert sum(session.nbytes for session, _ in sessions._cached.values()) <= 40_000
+    assert sessions.open(InputRequest(text=TEXT), job) is not first
+    few = make_app({"tiny/verbs": classifier}, Limits(inputs=2)).state.sessions
     for word in ("key", "cat", "mat"):
         few.open(InputRequest(text=word), job)
-    assert len(few._kept) == 2
+    assert len(few._cached) == 2

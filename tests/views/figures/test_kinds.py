@@ -8,9 +8,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attnflow.api.trace import Edge, FlowTrace, Route
 from attnflow.errors import InputError
-from attnflow.records import PatchGrid
+from attnflow.records import Edge, FlowTrace, PatchGrid, Route
 from attnflow.views.figures import KINDS, draw, figure
 from attnflow.views.figures.axes import relative
 from drawn import attribution, svg_texts
@@ -69,7 +68,7 @@ def test_colours_are_scaled_without_the_own_row_and_special_tokens():
     assert mesh.norm.vmax == of.scores[:, 0, 1:4].max()
 
 
-def test_heads_are_across_for_the_layer_asked_about():
+def test_heads_are_across_for_the_layer_that_is_explained():
     of = attribution(SHORT, "rollout", heads=4)
     shown = draw("heads", of, Figure().add_subplot()).collections[0].get_array()
     np.testing.assert_array_equal(shown, of.scores[-1, :, 0, :].T)

@@ -7,8 +7,7 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from attnflow.api.trace import Edge, FlowTrace, Route
-from attnflow.records import PatchGrid
+from attnflow.records import Edge, FlowTrace, PatchGrid, Route
 from attnflow.views.figures import KINDS, THEMES, draw, figure
 from attnflow.views.figures.axes import contrast
 from drawn import attribution

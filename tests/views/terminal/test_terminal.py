@@ -109,9 +109,10 @@ def test_errors_break_between_words():
 
 def test_control_c_says_so_and_leaves_no_traceback():
     code = """
-import sys, time, attnflow
+import sys, time
 from attnflow.cli.app import run
-attnflow.load_model = lambda _: (print("loading", flush=True), time.sleep(30))
+from attnflow.models import loading
+loading.load_model = lambda _: (print("loading", flush=True), time.sleep(30))
 sys.exit(run(["explain", "x"]))
 """
     terminal = Terminal(code)
