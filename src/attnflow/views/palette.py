@@ -1,8 +1,8 @@
 """The colours of methods: one palette for figures, the terminal and the explorer.
 
 Each method has a slot, and each slot a colour for light paper and one for dark. They have the hues
-of Okabe and Ito; how light they are was chosen so that all can be seen on their paper and told apart
-with any kind of colour vision.
+of Okabe and Ito; how light they are was chosen so that all can be seen on their paper and told
+apart with any kind of colour vision.
 """
 
 from __future__ import annotations

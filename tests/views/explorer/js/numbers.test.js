@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   digits,
+  direction,
   percent,
   signed,
   unpack,
@@ -40,4 +41,5 @@ test("changes have a sign, and none where nothing is seen to change", () => {
   assert.equal(signed(0.123), "+12.3 %");
   assert.equal(signed(-0.123), "−12.3 %");
   assert.equal(signed(-0.0001), "±0.0 %");
+  assert.deepEqual([0.1, -0.1, -0.0001].map(direction), ["up", "down", "same"]);
 });

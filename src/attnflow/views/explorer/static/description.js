@@ -77,5 +77,5 @@ export function mapTitle({ view, layer, query }, byHead) {
 export function mapNote(panes, served) {
   if (!panes[0].columns.length) return served ? "Computing …" : "Not in this document.";
   const tops = panes.map(({ top }) => digits(top)).join(" and ");
-  return `Deepest colour, here and on tokens: ${tops} or more.`;
+  return `Strongest colour, here and on tokens: ${tops} or more.`;
 }

@@ -20,7 +20,13 @@ export function digits(value) {
 export const percent = (share) =>
   `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 2 : 1)} %`;
 
+// A change of a share, with its sign; what rounds to nothing is neither more nor less.
 export function signed(share) {
   const shown = (100 * Math.abs(share)).toFixed(1);
-  return `${shown === "0.0" ? "±" : share > 0 ? "+" : "−"}${shown} %`;
+  return `${{ up: "+", down: "−", same: "±" }[direction(share)]}${shown} %`;
+}
+
+export function direction(share) {
+  if ((100 * Math.abs(share)).toFixed(1) === "0.0") return "same";
+  return share > 0 ? "up" : "down";
 }

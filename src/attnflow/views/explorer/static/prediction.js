@@ -1,5 +1,5 @@
 import { make } from "./dom.js";
-import { percent, signed } from "./numbers.js";
+import { direction, percent, signed } from "./numbers.js";
 
 // Before and after: what the model says of the whole input, and without the blanked tokens.
 export class Prediction {
@@ -37,7 +37,7 @@ function predictionRow({ label, probability }, after) {
   row.dataset.probability = probability;
   if (now === undefined) return row;
   const change = now - probability;
-  row.append(make("span", { class: `change ${change < 0 ? "down" : "up"}` }, signed(change)));
+  row.append(make("span", { class: `change ${direction(change)}` }, signed(change)));
   row.dataset.now = now;
   return row;
 }

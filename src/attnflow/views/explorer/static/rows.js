@@ -1,6 +1,6 @@
 import { align } from "./align.js";
 import { make } from "./dom.js";
-import { digits, percent, signed } from "./numbers.js";
+import { digits, direction, percent, signed } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
 // The rows of the table: what they are ordered by, and how they are made; null where scores are
@@ -89,8 +89,8 @@ const shareCell = (share) =>
   make("td", { class: "number" }, share === undefined ? "–" : percent(share));
 
 function changeCell(change, unknown) {
-  const text = change === undefined ? unknown : signed(change);
-  return make("td", { class: `number ${change < 0 ? "down" : "up"}` }, text);
+  if (change === undefined) return make("td", { class: "number" }, unknown);
+  return make("td", { class: `number ${direction(change)}` }, signed(change));
 }
 
 function divergingBar(gap, widest) {

@@ -16,7 +16,7 @@ export function headColumns(pane) {
 
 const column = (pane, id, label, row) => ({ id, label, values: unitScores(pane, row) });
 
-// What the deepest colour stands for: the highest score of any ordinary unit in these columns.
+// What the strongest colour stands for: the highest score of any ordinary unit in these columns.
 export function colourTop(pane, columns) {
   const places = ordinaryUnits(pane);
   let top = 0;
