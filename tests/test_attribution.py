@@ -177,7 +177,7 @@ def test_rows_are_given_as_to_explain():
     assert np.array_equal(found.row(query=-1), found.scores[1, 4])
     with pytest.raises(InputError, match=r"layer=-9 was not computed; this attribution has 1 to 2"):
         found.row(layer=-9)
-    with pytest.raises(InputError, match="layer='top' was not computed"):
+    with pytest.raises(InputError, match="layer must be an integer from 1 to 2, got 'top'"):
         found.row(layer="top")
     one = made(queries=(0,), scores=np.ones((2, 1, 5)))
     with pytest.raises(InputError, match=r"query='cat' was not computed.*has 0; .*query='all'"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -34,11 +34,13 @@ class Registry(Generic[T]):
 
     Args:
         option: What the choice is called where users make it, for errors.
+        modules: The built-in members: a name, and the module that defines it as ``MEMBER``. They
+            are imported when they are used, so that names can be listed at once.
     """
 
-    def __init__(self, option: str) -> None:
+    def __init__(self, option: str, modules: Mapping[str, str]) -> None:
         self.option = option
-        self._members: dict[str, T] = {}
+        self._members: dict[str, T | str] = dict(modules)
 
     def register(self, member: T) -> T:
         """Add a member; its name must be free."""
@@ -56,14 +58,16 @@ class Registry(Generic[T]):
 
     def unregister(self, name: str) -> None:
         """Remove a member."""
-        self[name]
-        del self._members[name]
+        del self._members[self[name].name]
 
     def __getitem__(self, name: object) -> T:
         if not isinstance(name, str) or name not in self._members:
             msg = f"{self.option}={name!r} is unknown; allowed: one of {', '.join(self)}"
             raise InputError(msg)
-        return self._members[name]
+        member = self._members[name]
+        if isinstance(member, str):
+            member = self._members[name] = importlib.import_module(member).MEMBER
+        return member
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._members
@@ -76,7 +80,7 @@ class Registry(Generic[T]):
 
     def members(self) -> tuple[T, ...]:
         """All members, in order."""
-        return tuple(self._members.values())
+        return tuple(self[name] for name in self)
 
 
 def load_plugin(module: str) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attnflow.records.graph import LayeredGraph
-from attnflow.records.kinds import Array
-from attnflow.records.selection import Pair, Selection
-from attnflow.records.trace import FlowTrace
 from attnflow.registry import Registry
-from attnflow.solvers.execution import Execution
+
+if TYPE_CHECKING:
+    from attnflow.records import Array, FlowTrace, LayeredGraph, Pair, Selection
+    from attnflow.solvers.execution import Execution
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,16 +47,29 @@ class Aggregator:
     slot: int | None = None
 
 
-AGGREGATORS: Registry[Aggregator] = Registry("method")
+AGGREGATORS: Registry[Aggregator] = Registry(
+    "method",
+    {
+        "raw": "attnflow.aggregation.raw",
+        "rollout": "attnflow.aggregation.rollout",
+        "flow": "attnflow.aggregation.flow",
+    },
+)
 
 
 def merge_statistics(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The statistics of several runs as one: maxima where they are called so, otherwise sums."""
+    """The statistics of several runs as one.
+
+    Numbers are added up, or their maximum is taken where they are called so; of anything else the
+    last is kept.
+    """
     merged: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():
             if name.startswith("largest") or name == "threads":
                 merged[name] = max(merged.get(name, value), value)
-            else:
+            elif isinstance(value, int | float):
                 merged[name] = merged.get(name, 0) + value
+            else:
+                merged[name] = value
     return merged

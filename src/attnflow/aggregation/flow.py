@@ -56,14 +56,14 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
         routes=tuple(
             Route(tuple(int(p) for p in path), float(amount)) for path, amount in found.routes
         ),
-        method=AGGREGATOR.name,
+        method=MEMBER.name,
     )
 
 
 def _prepared(graph: LayeredGraph, to_layer: int, execution: Execution) -> PreparedGraph:
     """The graph as the solver wants it, made once: bounds and buffers serve the next pieces."""
     solver = find_solver(execution.device)
-    key = (AGGREGATOR.name, solver.name, to_layer)
+    key = (MEMBER.name, solver.name, to_layer)
     if key not in graph.cache:
         graph.cache[key] = solver.prepare(to_numpy(graph.weights)[to_layer:])
     prepared: PreparedGraph = graph.cache[key]
@@ -72,7 +72,7 @@ def _prepared(graph: LayeredGraph, to_layer: int, execution: Execution) -> Prepa
 
 def _merged(graph: LayeredGraph, groups: Groups, to_layer: int) -> LayeredGraph:
     """The graph in which all edges that lead to a group of ``to_layer`` lead to its first key."""
-    key = (AGGREGATOR.name, groups, to_layer)
+    key = (MEMBER.name, groups, to_layer)
     if key not in graph.cache:
         weights = to_numpy(graph.weights).copy()
         heads = None if graph.heads is None else to_numpy(graph.heads).copy()
@@ -93,6 +93,6 @@ def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:
         yield LayeredGraph(graph.weights[:, item], heads)
 
 
-AGGREGATOR = Aggregator(
+MEMBER = Aggregator(
     name="flow", title="Attention flow", score=score, trace=trace, per_pair=True, slot=2
 )

@@ -22,11 +22,11 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     edges = np.zeros((pair.layer - pair.to_layer, graph.size, graph.size))
     edges[-1, pair.query, pair.key] = value
     return FlowTrace(
-        pair.layer, pair.query, pair.key, pair.to_layer, value, edges, method=AGGREGATOR.name
+        pair.layer, pair.query, pair.key, pair.to_layer, value, edges, method=MEMBER.name
     )
 
 
-AGGREGATOR = Aggregator(
+MEMBER = Aggregator(
     name="raw",
     title="Raw attention",
     score=score,

@@ -39,7 +39,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
         pair.to_layer,
         float(edges[0].sum()),
         edges,
-        method=AGGREGATOR.name,
+        method=MEMBER.name,
     )
 
 
@@ -62,4 +62,4 @@ def carried(weights: FloatArray, query: int, key: int) -> FloatArray:
     return carried
 
 
-AGGREGATOR = Aggregator(name="rollout", title="Attention rollout", score=score, trace=trace, slot=1)
+MEMBER = Aggregator(name="rollout", title="Attention rollout", score=score, trace=trace, slot=1)

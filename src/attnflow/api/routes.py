@@ -51,9 +51,6 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         target: For encoder–decoder models the target text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long.
     """
-    if heads == "each":
-        msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
-        raise InputError(msg)
     config = ExplainConfig(
         method=method,
         edges=edges,
@@ -73,6 +70,9 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
 
 def trace_to(session: Session, to: int | str) -> FlowTrace:
     """The trace from where a session's scores are explained to a token."""
+    if session.config.heads == "each":
+        msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
+        raise InputError(msg)
     key = session.tokens.position(to, name="to")
     _, layer = session.config.resolve_layers(session.depth)
     return session.trace(session.config.method, layer, session.query, key)

@@ -86,7 +86,7 @@ def _choose_heads(heads: Heads | None, head: int | None) -> Heads:
             "the mean of heads below; leave heads out"
         )
         raise InputError(msg)
-    if heads == "each":
+    if isinstance(heads, str) and heads == "each":
         msg = "heads='each' is not for a trace, which is of one head (head=3) or of merged ones"
         raise InputError(msg)
     if head is not None:

@@ -97,10 +97,10 @@ Methods = Annotated[
     typer.Option(
         "--method",
         metavar="METHOD",
-        help="{methods}; repeat for several.",
+        help="The method: {methods}.",
         autocompletion=_method_names,
         rich_help_panel=_QUESTION,
-        show_default="all",
+        show_default="all; repeat for several",
     ),
 ]
 Method = Annotated[

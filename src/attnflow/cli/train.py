@@ -26,7 +26,7 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="For verbs: the agreement data (numpred.val, …). For sentiment: GLUE's SST-2.",
+        help="The folder with the agreement data (numpred.val, …); for sentiment, GLUE's SST-2.",
     ),
 ]
 Out = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write.")]

@@ -2,7 +2,7 @@
 
 from attnflow.edges.rule import EdgeRule
 
-RULE = EdgeRule(
+MEMBER = EdgeRule(
     name="attention",
     title="Attention",
     maps=lambda activations: activations.attention,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from attnflow.records.activations import Activations
-from attnflow.records.kinds import Array
 from attnflow.registry import Registry
+
+if TYPE_CHECKING:
+    from attnflow.records import Activations, Array
 
 
 @dataclass(frozen=True)
@@ -57,4 +58,4 @@ class EdgeRule:
     fuses_heads: bool = False
 
 
-EDGE_RULES: Registry[EdgeRule] = Registry("edges")
+EDGE_RULES: Registry[EdgeRule] = Registry("edges", {"attention": "attnflow.edges.attention"})

@@ -10,7 +10,7 @@ from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS
 from attnflow.edges.heads import fuse_heads
-from attnflow.edges.options import EdgeOptions, Heads
+from attnflow.edges.options import EdgeOptions, Heads, check_heads
 from attnflow.errors import InputError
 from attnflow.records.selection import resolve, resolve_all
 from attnflow.solvers.execution import Execution
@@ -43,6 +43,7 @@ class ExplainConfig:
     execution: Execution = Execution()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
+        check_heads(self.heads)
         if isinstance(self.layers, Iterable) and not isinstance(self.layers, str):
             object.__setattr__(self, "layers", tuple(self.layers))
         if not isinstance(self.heads, str) and isinstance(self.heads, Iterable):
@@ -103,6 +104,9 @@ class ExplainConfig:
             layer = resolve("layer", -1 if self.layer is None else self.layer, 1, depth, depth + 1)
             return (layer,), layer
         given = None if isinstance(self.layers, str) else self.layers
+        if given == ():
+            msg = "layers=[] computes nothing; give numbers 1 … L, 'all', or None for the top one"
+            raise InputError(msg)
         chosen = sorted(set(resolve_all("layers", given, 1, depth, depth + 1)))
         if self.layer is None:
             return tuple(chosen), chosen[-1]

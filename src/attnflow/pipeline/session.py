@@ -122,10 +122,10 @@ class Session:
 
     @property
     def nbytes(self) -> int:
-        """About how much memory this holds."""
-        graphs = [self._graphs[key] for key in tuple(self._graphs)]
-        arrays = [*self.activations.attention, *(self.fused.attention if self.heads else ())]
-        return sum(int(array.nbytes) for array in arrays) + sum(map(_graph_bytes, graphs))
+        """About how much memory this holds, or will hold once its graphs are made."""
+        graphs = sum(_graph_bytes(self._graphs[key]) for key in tuple(self._graphs))
+        usual = 3 * 8 * len(self.activations.attention) * self.size**2
+        return sum(int(each.nbytes) for each in self.activations.attention) + max(graphs, usual)
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of a model that attends evenly."""
@@ -249,6 +249,7 @@ class Session:
         The correction ``"uniform"`` divides scores by those of chance and changes no edge: there a
         trace has the value before the division.
         """
+        self._check()
         aggregator = AGGREGATORS[method]
         if aggregator.trace is None:
             msg = f"method={method!r} can't tell how a score came about: it has no trace"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from attnflow.errors import InputError
 from attnflow.records.kinds import FloatArray
 from attnflow.records.levels import level
 from attnflow.records.positions import find, words_of_tokens
+from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,8 +170,10 @@ class Attribution:
     def _layer(self, given: int | None) -> int:
         if given is None:
             return self.layer
-        below = isinstance(given, Integral) and given < 0
-        number = given + self.depth + 1 if below else given
+        if not is_integer(given):
+            msg = f"layer must be an integer from 1 to {self.depth}, got {given!r}"
+            raise InputError(msg)
+        number = given + self.depth + 1 if given < 0 else given
         return _require("layer", given, number, self.layers)
 
     def _query(self, given: int | str | None) -> int:

@@ -77,7 +77,6 @@ class FlowTrace:
             if self.tokens
             else (self.query, self.key)
         )
-        return (
-            f"<FlowTrace: {self.value:.4g} from {query} of layer {self.layer} to {key} "
-            f"of layer {self.to_layer}; {len(self.routes)} routes, {len(self.cut)} edges cut>"
-        )
+        ends = f"from {query} of layer {self.layer} to {key}"
+        found = f"{len(self.routes)} routes, {len(self.cut)} edges cut"
+        return f"<FlowTrace: {self.method} {self.value:.4g} {ends}; {found}>"

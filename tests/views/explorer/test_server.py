@@ -46,11 +46,11 @@ def test_explaining_answers_quickly(ask):
 def test_scores_heads_and_blanks_are_the_librarys(ask, classifier):
     answer = ask("scores", text=TEXT, method="flow", layers=[3, 1], query=2).json()
     values = np.frombuffer(base64.b64decode(answer["values"]["data"]), "<f4")
-    of = attnflow.explain(TEXT, classifier, query=2)
+    of = attnflow.explain(TEXT, classifier, query=2, layers="all")
     np.testing.assert_allclose(values.reshape(2, -1), [of.row(3), of.row(1)], atol=1e-6)
     answer = ask("heads", text=TEXT, method="rollout", layers=[2], query=2).json()
     values = np.frombuffer(base64.b64decode(answer["values"]["data"]), "<f4")
-    of = attnflow.explain(TEXT, classifier, method="rollout", query=2, heads="each")
+    of = attnflow.explain(TEXT, classifier, method="rollout", layers="all", query=2, heads="each")
     np.testing.assert_allclose(values.reshape(4, -1), of.row(2), atol=1e-6)
     both = ask("blank", text=TEXT, sets=[[1, 2]]).json()["blanked"][0]["said"]
     expected = attnflow.explain("zebra zebra to the cabinet", classifier).prediction
@@ -177,7 +177,7 @@ def slow(monkeypatch, classifier):
     usual = routes.view_of
 
     def patient(made, extent, check, image=None):
-        if made.reading.tokens.text == "slow":
+        if made.tokens.text == "slow":
             started.set()
             try:
                 while True:
@@ -276,7 +276,7 @@ def test_flow_of_a_long_text_stops_between_pieces(models):
         job.check()
 
     with pytest.raises(Cancelled):
-        made.scores("flow", [6], [0], check)
+        made.scores("flow", [6], [0], check=check)
     assert len(calls) == 2
 
 

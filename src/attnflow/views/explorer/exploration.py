@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnflow.pipeline.session import Session
@@ -22,7 +22,7 @@ class Exploration:
         document: The data that the page shows; plain JSON, see `attnflow.views.explorer.schema`.
     """
 
-    document: Document
+    document: Document = field(repr=False)
 
     @property
     def html(self) -> str:

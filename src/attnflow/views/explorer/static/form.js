@@ -7,8 +7,8 @@ export class Form {
   constructor({ models, rules, example }, link) {
     this.models = models;
     this.rules = rules;
-    offer("model", models, link.model);
-    offer("edges", rules, link.edges);
+    fillSelect("model", models, link.model);
+    fillSelect("edges", rules, link.edges);
     byId("text").value = link.text ?? example;
     byId("target").value = link.target ?? "";
     byId("other").value = link.other ?? "";
@@ -65,7 +65,7 @@ export class Form {
 }
 
 // Options by name, shown by title where they have one; the one that a link names is chosen.
-function offer(id, choices, chosen) {
+function fillSelect(id, choices, chosen) {
   const options = choices.map(({ name, title }) => make("option", { value: name }, title ?? name));
   byId(id).replaceChildren(...options);
   if (choices.some(({ name }) => name === chosen)) byId(id).value = chosen;
