@@ -28,7 +28,7 @@ def page(tab, file):
 
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
 def test_methods_and_layers_show_the_scores_of_the_library(page, classifier, method):
-    of = attnflow.explain(TEXT, classifier, method=method)
+    of = attnflow.explain(TEXT, classifier, method=method, layers="all")
     page.check(f"[name=method][value={method}]", force=True)
     for layer in of.layers:
         slide(page, "layer", layer)
@@ -40,7 +40,7 @@ def test_methods_and_layers_show_the_scores_of_the_library(page, classifier, met
 
 @pytest.mark.parametrize("method", ["rollout", "flow"])
 def test_the_heat_map_shows_all_layers(page, classifier, method):
-    of = attnflow.explain(TEXT, classifier, method=method)
+    of = attnflow.explain(TEXT, classifier, method=method, layers="all")
     page.check(f"[name=method][value={method}]", force=True)
     settle(page)
     cells = page.eval_on_selector_all(
@@ -53,7 +53,7 @@ def test_the_heat_map_shows_all_layers(page, classifier, method):
 
 
 def test_heads_are_those_of_the_library(page, classifier):
-    of = attnflow.explain(TEXT, classifier, method="flow", heads="each")
+    of = attnflow.explain(TEXT, classifier, method="flow", heads="each", layers="all")
     page.check("[name=columns][value=heads]", force=True)
     settle(page)
     cells = page.eval_on_selector_all(
@@ -68,7 +68,7 @@ def test_heads_are_those_of_the_library(page, classifier):
 
 
 def test_the_graph_draws_the_flow_its_routes_and_its_bottleneck(page, classifier):
-    found = attnflow.routes(TEXT, classifier, to=3).trace
+    found = attnflow.routes(TEXT, classifier, to=3)
     page.locator(".token").nth(3).click()
     slide(page, "threshold", 0)
     edges = drawn(page, "carried")
@@ -100,7 +100,7 @@ def test_hovering_a_route_highlights_it(page):
 
 
 def test_attention_lies_behind_and_the_threshold_thins_it(page, classifier):
-    attention = attnflow.explain(TEXT, classifier, method="raw", query="all").scores
+    attention = attnflow.explain(TEXT, classifier, method="raw", query="all", layers="all").scores
     slide(page, "threshold", 0)
     everything = drawn(page, "edge")
     assert len(everything) == np.count_nonzero(attention > 1e-9)
@@ -116,7 +116,7 @@ def test_attention_lies_behind_and_the_threshold_thins_it(page, classifier):
 
 
 def test_raw_attention_is_drawn_from_the_position_asked_about(page, classifier):
-    of = attnflow.explain(TEXT, classifier, method="raw", query=2)
+    of = attnflow.explain(TEXT, classifier, method="raw", query=2, layers="all")
     page.check("[name=method][value=raw]", force=True)
     page.check("[name=mode][value=ask]", force=True)
     page.locator(".token").nth(2).click()
@@ -130,7 +130,7 @@ def test_raw_attention_is_drawn_from_the_position_asked_about(page, classifier):
 
 
 def test_hovering_an_edge_tells_its_exact_values(page, classifier):
-    found = attnflow.routes(TEXT, classifier, to=3).trace
+    found = attnflow.routes(TEXT, classifier, to=3)
     page.locator(".token").nth(3).click()
     slide(page, "threshold", 0)
     settle(page)

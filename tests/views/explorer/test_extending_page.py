@@ -26,7 +26,7 @@ def test_the_served_page_walks_a_dummy_rule_and_method(page, classifier):
     assert page.locator("#edges option").all_text_contents() == ["Attention", "Dummy edges"]
     page.fill("#text", TEXT)
     page.select_option("#edges", "dummy-edges")
-    page.wait_for_function("document.querySelector('#model-name').textContent.includes('dummy')")
+    page.wait_for_selector("#model-name:has-text('dummy edges')")
     page.check("[name=method][value=dummy]", force=True)
     page.wait_for_selector(".graph [data-carried]")
     found = attnflow.explain(TEXT, classifier, edges="dummy-edges", method="dummy")

@@ -33,7 +33,7 @@ def test_the_server_explains_what_is_typed(tab, address, classifier):
 
 def test_what_the_document_lacks_is_fetched(tab, address, classifier):
     open_at(tab, address, text=TEXT)
-    found = attnflow.routes(TEXT, classifier, to=6, layer=2, query=4).trace
+    found = attnflow.routes(TEXT, classifier, to=6, layer=2, query=4)
     slide(tab, "layer", 2)
     tab.check("[name=mode][value=ask]", force=True)
     tab.locator(".token").nth(4).click()
@@ -176,7 +176,7 @@ def test_tokens_are_never_markup(tab, tmp_path):
 
 
 def test_an_attribution_alone_can_be_explored(tab, classifier, tmp_path):
-    of = attnflow.explain(TEXT, classifier, method="rollout", layer=2)
+    of = attnflow.explain(TEXT, classifier, method="rollout", layer=2, layers="all")
     tab.goto("file://" + str(exploration_of(of).save(tmp_path / "alone.html")))
     tab.wait_for_selector(".token.traced")
     np.testing.assert_allclose(strip(tab), of.values, atol=1e-6)
