@@ -35,7 +35,7 @@ def test_gradients_of_the_prediction_come_without_padding(model):
 
 def test_values_and_projections_are_in_the_activations(model):
     tokens = [model.tokenize(text) for text in TEXTS]
-    forward = model.run(tokens, None, CaptureSpec(values=True))[1]
+    forward = model.run(tokens, None, CaptureSpec(blocks=True))[1]
     assert [value.shape for value in forward.activations.values] == [(4, 4, 8)] * 3
     layers = model.network.bert.encoder.layer
     for projection, layer in zip(forward.activations.projections, layers, strict=True):

@@ -129,7 +129,7 @@ class Seq2SeqModel:
 
     def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
-        if spec.values or spec.gradients:
+        if spec.blocks or spec.gradients:
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
             raise InputError(msg)
         source, target = self._sides(batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,10 @@ class TextModel:
         output, capture = network.run(self.network, inputs, spec)
         width = inputs["input_ids"].shape[1]
         network.expect(capture.sites, self.depth, (width, width))
-        passes = [network.square_activations(capture, i, len(t)) for i, t in enumerate(batch)]
+        passes = [
+            replace(network.square_activations(capture, i, len(t)), model=self.name)
+            for i, t in enumerate(batch)
+        ]
         queries = [
             self._position(query, tokens, causal=each.causal)
             for tokens, each in zip(batch, passes, strict=True)

@@ -123,7 +123,7 @@ class ExplainConfig:
         needs = self.rule.needs
         keep = all_heads or self.heads == "each" or not self.rule.fuses_heads
         return CaptureSpec(
-            fuse=None if keep else self.fuse, values=needs.values, gradients=needs.gradients
+            fuse=None if keep else self.fuse, blocks=needs.blocks, gradients=needs.gradients
         )
 
     def fuse(self, attention: Tensor) -> Tensor:

@@ -111,9 +111,9 @@ class Session:
         """What the edge rule made of the activations, heads fused: ``[query, key]`` per step."""
         if self.config.rule.fuses_heads:
             return self.fused.attention
-        maps = self.config.rule.maps(self.activations)
+        maps = self.config.rule.apply(self.activations).layers
         heads = "mean" if self.config.heads == "each" else self.config.heads
-        return [each if each.ndim == 2 else fuse_heads(each, heads) for each in maps]
+        return [fuse_heads(each, heads) for each in maps]
 
     @cached_property
     def groups(self) -> Groups:
@@ -140,10 +140,11 @@ class Session:
             activations, options = self.fused, replace(options, heads="mean")
         elif options.heads == "each":
             options = replace(options, heads="mean")
-        key = (options.residual, each_head, chance)
+        keep_maps = AGGREGATORS[method].uses_maps
+        key = (options.residual, each_head, chance, keep_maps)
         if key not in self._graphs:
             build = chance_graph if chance else build_graph
-            self._graphs[key] = build(activations, options)
+            self._graphs[key] = build(activations, options, keep_maps=keep_maps)
         return self._graphs[key]
 
     def scores(
@@ -167,7 +168,7 @@ class Session:
         keys = range(self.size if groups is None else len(groups))
         selection = Selection(steps, tuple(queries), tuple(keys), groups=groups)
         sources = len(steps) * len(queries) * (self.heads if each_head else 1)
-        whole = check is None or not AGGREGATORS[method].per_pair
+        whole = check is None or AGGREGATORS[method].cost != "pair"
         most = len(keys) if whole else self._keys_per_piece(sources)
         parts = []
         for start in range(0, len(keys), most):
@@ -182,12 +183,13 @@ class Session:
 
     def _solve(self, method: str, selection: Selection, *, each_head: bool) -> Scores:
         score, execution = AGGREGATORS[method].score, self.config.execution
-        scores = score(self.graph(method, each_head=each_head), selection, execution)
+        graph = self.graph(method, each_head=each_head)
+        scores = score(graph, selection, execution)
         values = to_numpy(scores.values)
         if self.correction == "uniform":
             even = score(self.graph(method, each_head=each_head, chance=True), selection, execution)
             values = _ratio(values, to_numpy(even.values))
-        return Scores(values, scores.statistics)
+        return Scores(values, {**graph.statistics, **scores.statistics})
 
     def _keys_per_piece(self, sources: int) -> int:
         """How many keys make a piece of work that is short whatever the size."""
@@ -205,7 +207,7 @@ class Session:
         layers, layer = config.resolve_layers(self.depth)
         groups = self.groups if config.words else None
         own = next((group for group in groups or () if self.query in group), (self.query,))
-        everywhere = config.query == "all" or not AGGREGATORS[method].per_pair
+        everywhere = config.query == "all" or AGGREGATORS[method].cost == "matrix"
         queries = tuple(range(self.size)) if everywhere else own
         each = config.heads == "each"
         scores = self.scores(method, layers, queries, words=config.words, each_head=each)

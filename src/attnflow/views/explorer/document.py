@@ -92,7 +92,7 @@ def view_of(
     methods = [
         member.name
         for member in AGGREGATORS.members()
-        if not member.per_pair or session.size <= extent.solved
+        if member.cost == "matrix" or session.size <= extent.solved
     ]
     top = _ranking(session, query)
     key = first_key(top, tokens.names, tokens, query)
@@ -128,7 +128,7 @@ def view_of(
         "head_scores": [
             heads_of(session, method, layers, query, check)
             for method in methods
-            if not AGGREGATORS[method].per_pair
+            if AGGREGATORS[method].cost == "matrix"
             or session.depth * session.heads * session.size <= extent.heads
         ],
         "edges": _strongest(session),
@@ -148,7 +148,7 @@ def view_of(
 def _ranking(session: Session, query: int) -> FloatArray:
     """The scores that choose which tokens are traced first: of a method that costs little."""
     methods = AGGREGATORS.members()
-    cheap = [each.name for each in methods if each.reaches_input and not each.per_pair]
+    cheap = [each.name for each in methods if each.reaches_input and each.cost == "matrix"]
     method = cheap[0] if cheap else session.config.method
     values: FloatArray = session.scores(method, [session.depth], [query]).values[0, 0]
     return values
