@@ -24,6 +24,15 @@ Query = int | str | None
 Layers = int | Iterable[int] | Literal["all"] | None
 
 
+def check_single_heads(method: str) -> None:
+    """Refuse single heads for a method that knows merged ones only."""
+    if not AGGREGATORS[method].single_heads:
+        msg = (
+            f"method={method!r} needs merged heads; leave out heads='each', or pick some by number"
+        )
+        raise InputError(msg)
+
+
 @dataclass(frozen=True)
 class ExplainConfig:
     """A method with all its options. See `attnflow.explain` for what they mean."""
@@ -64,6 +73,8 @@ class ExplainConfig:
             )
             raise InputError(msg)
         self.edge_options(self.method)
+        if self.heads == "each":
+            check_single_heads(self.method)
 
     @property
     def aggregator(self) -> Aggregator:

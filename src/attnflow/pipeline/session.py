@@ -14,7 +14,7 @@ from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_heads
 from attnflow.errors import InputError
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.records import (
     Activations,
     Array,
@@ -161,6 +161,8 @@ class Session:
 
         Long work is done in pieces, and ``check`` is called before each.
         """
+        if each_head:
+            check_single_heads(method)
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
             resolve("query", query, 0, self.size - 1, self.size)
