@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from attnflow.models.capture.spec import CaptureSpec
 
 Query = int | str | None
+TargetSpec = str | int | None
 Layers = int | Iterable[int] | Literal["all"] | None
 
 
@@ -48,6 +49,8 @@ class ExplainConfig:
     correction: str | None = "auto"
     normalize: bool = False
     words: bool = False
+    target: TargetSpec | Sequence[TargetSpec] = None
+    contrast: TargetSpec = None
     truncate: bool = False
     execution: Execution = Execution()  # noqa: RUF009 - frozen
 

@@ -216,7 +216,7 @@ class Session:
         values = scores.values
         if config.normalize:
             values = _ratio(values, values.sum(-1, keepdims=True))
-        target = {} if tokens.target is None else {"target": tokens.target}
+        answer = {} if tokens.answer is None else {"answer": tokens.answer}
         model = {**self.adapter.description, "causal": self.causal}
         found = Attribution(
             tokens=tokens.names,
@@ -227,7 +227,7 @@ class Session:
             query=self.query,
             method=method,
             depth=self.depth,
-            options=config.describe(method, self.correction) | target,
+            options=self._describe(method) | answer,
             model=self.adapter.name,
             text=tokens.text,
             prediction=self.prediction,
@@ -238,6 +238,16 @@ class Session:
             grid=tokens.grid,
         )
         return found if groups is None else merge_words(found, values)
+
+    def _describe(self, method: str) -> dict[str, Any]:
+        """The options that scores of a method were computed with."""
+        options = self.config.describe(method, self.correction)
+        objective = self.forward.objective
+        if objective is not None:
+            options["target"] = objective.target
+            if objective.contrast is not None:
+                options["contrast"] = objective.contrast
+        return options
 
     def _check(self) -> None:
         if self.config.discard and self.activations.ends is not None:
@@ -272,7 +282,7 @@ class Session:
             model=self.adapter.name,
             prediction=self.prediction,
             causal=self.causal,
-            options=self.config.describe(method, self.correction),
+            options=self._describe(method),
         )
 
     @cached_property

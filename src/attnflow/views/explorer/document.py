@@ -102,7 +102,7 @@ def view_of(
     key = first_key(top, tokens.names, tokens, query)
     view: View = {
         "text": tokens.text,
-        "target": tokens.target,
+        "answer": tokens.answer,
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
         "methods": [describe_method(name) for name in AGGREGATORS],
