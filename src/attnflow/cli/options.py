@@ -100,7 +100,7 @@ Methods = Annotated[
         help="The method: {methods}.",
         autocompletion=_method_names,
         rich_help_panel=_QUESTION,
-        show_default="all; repeat for several",
+        show_default="raw, rollout and flow; repeat for several",
     ),
 ]
 Method = Annotated[
@@ -249,10 +249,12 @@ Force = Annotated[
 
 
 def methods_of(given: list[str] | None) -> list[str]:
-    """The methods that were named, or all of them."""
+    """The methods that were named, or those that are shown by default."""
     from attnflow.aggregation import AGGREGATORS
 
-    return [AGGREGATORS[name].name for name in given or AGGREGATORS]
+    if given:
+        return [AGGREGATORS[name].name for name in given]
+    return [each.name for each in AGGREGATORS.members() if each.shown_by_default]
 
 
 def layers_of(given: str | None) -> Any:

@@ -83,7 +83,7 @@ def test_every_kind_of_model_answers(ask):
         ("explain", {"text": 3}, (422, "invalid")),
         ("explain", {"text": "x", "device": "cuda"}, (422, "invalid")),
         ("explain", {"text": "x", "image": "x"}, (422, "invalid")),
-        ("explain", {"text": "x", "target": "y"}, (422, "invalid")),
+        ("explain", {"text": "x", "answer": "y"}, (422, "invalid")),
         ("explain", {"model": "tiny/vit", "image": "bm90IGFuIGltYWdl"}, (422, "invalid")),
         ("explain", {"text": "the " * 20_000}, (413, "too-large")),
         ("explain", {"text": "the " * 550, "model": "tiny/long"}, (413, "too-large")),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS
+from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.pipeline.session import Check, Session
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
@@ -52,6 +52,7 @@ class Extent:
         pairs: At most this many (layer, token) pairs are traced.
         heads: At most this many scores of single heads are solved apart.
         blanks: Up to this many tokens, each is blanked out.
+        all_methods: Whether methods are offered whose scores are not in the document.
     """
 
     all_queries: int
@@ -59,13 +60,14 @@ class Extent:
     pairs: int
     heads: int
     blanks: int
+    all_methods: bool = False
 
     def most(self, cost: str) -> float:
         """Up to how many tokens a method of that cost is included."""
         return {"matrix": math.inf, "pair": self.solved, "query": self.solved // 8}[cost]
 
 
-SERVED = Extent(all_queries=32, solved=64, pairs=1, heads=0, blanks=0)
+SERVED = Extent(all_queries=32, solved=64, pairs=1, heads=0, blanks=0, all_methods=True)
 ALONE = Extent(all_queries=40, solved=1024, pairs=400, heads=20_000, blanks=128)
 
 
@@ -95,8 +97,15 @@ def view_of(
     tokens, query = session.tokens, session.query
     layers = list(range(1, session.depth + 1))
     queries = list(range(session.size)) if session.size <= extent.all_queries else [query]
+    offered = [
+        member
+        for member in AGGREGATORS.members()
+        if extent.all_methods or _is_shown(member, session)
+    ]
     methods = [
-        member.name for member in AGGREGATORS.members() if session.size <= extent.most(member.cost)
+        member.name
+        for member in offered
+        if _is_shown(member, session) and session.size <= extent.most(member.cost)
     ]
     top = _ranking(session, query)
     key = first_key(top, tokens.names, tokens, query)
@@ -105,7 +114,7 @@ def view_of(
         "answer": tokens.answer,
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
-        "methods": [describe_method(name) for name in AGGREGATORS],
+        "methods": [describe_method(member.name) for member in offered],
         "rule": describe_rule(session.config.edges),
         "causal": session.causal,
         "ratio": session.correction == "uniform",
@@ -150,6 +159,10 @@ def view_of(
     if session.filler is not None and session.size <= extent.blanks:
         view["blanked"] = blank(session, [[at] for at in session.blankable], check)
     return view
+
+
+def _is_shown(member: Aggregator, session: Session) -> bool:
+    return member.shown_by_default or member.name == session.config.method
 
 
 def _ranking(session: Session, query: int) -> FloatArray:
