@@ -58,8 +58,8 @@ def recall_reach(network: Network, bounds: Bounds, top: int, sink: int, low: int
     known = bounds.known[sink]
     # The copies cost layers × positions, against layers × positions² for computing the bounds anew.
     if known < top:
-        # The bounds of a layer follow from the layer below, so that a piece of work which asks for
-        # higher layers continues where an earlier one stopped.
+        # The bounds of a layer follow from the layer below, so that a later call for higher
+        # layers continues where an earlier one stopped.
         network.reach[: known + 1] = bounds.reach[sink, : known + 1]
         network.share[: known + 1] = bounds.share[sink, : known + 1]
         bound_reach(network, known + 1, top, sink, low)

@@ -51,8 +51,8 @@ class Network(NamedTuple):
     lacking: IntArray  # [layer], how many are in `missing`
     segment: IntArray  # [layer, level], where that level begins in `reached`
     stack: IntArray  # [depth of a path, (layer, position)]
-    wanted: FloatArray  # [depth of a path]
-    got: FloatArray  # [depth of a path]
+    offered: FloatArray  # [depth of a path], what the node there may pass on
+    sent: FloatArray  # [depth of a path], what arrived at the sink through it
     touched: ByteArray  # [layer, query, key], whether the edge has ever carried this pair's flow
     parents: IntArray  # [layer, key, order], the queries whose edges to this key were touched
     senders: IntArray  # [layer, key], how many are in `parents`
@@ -83,8 +83,8 @@ def make_network(capacity: FloatArray) -> Network:
         lacking=np.zeros(depth + 1, np.int32),
         segment=np.zeros((depth + 1, longest + 2), np.int32),
         stack=np.zeros((longest, 2), np.int32),
-        wanted=np.zeros(longest),
-        got=np.zeros(longest),
+        offered=np.zeros(longest),
+        sent=np.zeros(longest),
         touched=np.zeros((depth, size, size), np.uint8),
         parents=np.zeros((depth, size, size), np.int32),
         senders=np.zeros((depth, size), np.int32),

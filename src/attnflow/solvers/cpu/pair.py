@@ -40,7 +40,7 @@ def solve_pair(weights: FloatArray, edges: FloatArray, source: int, sink: int) -
         flow[top, source] = edges - _take_back(flow, network.excess, top)
         reaches[1:depth] = network.level[1:depth] != 0
     cut = (capacity > 0) & ~reaches[1:, :, None] & reaches[:-1, None, :]
-    # Differences may be a rounding error below zero, which is no flow.
+    # Rounding may leave differences slightly below zero.
     flow = np.maximum(flow, 0.0)
     routes = tuple(zip(*decompose(flow, source, sink), strict=True))
     return PairFlow(float(flow[0, :, sink].sum()), flow, capacity, cut, routes)

@@ -141,39 +141,39 @@ def send_along(network: Network, top: int, low: int, high: int) -> float:
 @njit(cache=True, nogil=True)
 def _send_from(network: Network, top: int, start_layer: int, start: int) -> float:
     """Depth first, each step one closer to the sink, down or back up; returns what arrived."""
-    # A stack of its own, as a path may be as long as there are nodes. `wanted` is what a node was
-    # offered and `got` what it passed on so far. Residuals change on the way back, by what really
-    # arrived: nothing is ever undone.
-    stack, wanted, got = network.stack, network.wanted, network.got
+    # An explicit stack, as a path may be as long as there are nodes. `offered` is what a node may
+    # pass on, `sent` what arrived through it so far. Residuals change on the way back, by what
+    # really arrived: nothing is ever undone.
+    stack, offered, sent = network.stack, network.offered, network.sent
     level, arc, demand = network.level, network.arc, network.demand
     depth = 0
     stack[0, 0], stack[0, 1] = start_layer, start
-    wanted[0], got[0] = network.excess[start_layer, start], 0.0
+    offered[0], sent[0] = network.excess[start_layer, start], 0.0
     while True:
         layer, position = stack[depth, 0], stack[depth, 1]
-        want = wanted[depth] - got[depth]
+        remaining = offered[depth] - sent[depth]
         # Level 1 has demand left. Other nodes of layer 1 can only hand flow back upwards.
         if layer == 1 and level[1, position] == 1:
-            got[depth] = min(want, demand[position])
-            demand[position] -= got[depth]
+            sent[depth] = min(remaining, demand[position])
+            demand[position] -= sent[depth]
             if demand[position] <= NEGLIGIBLE:
                 level[1, position] = USED_UP
-        elif want > NEGLIGIBLE:
+        elif remaining > NEGLIGIBLE:
             next_layer, next_position, room = _next_edge(network, top, layer, position)
             if room > 0.0:
                 depth += 1
                 stack[depth, 0], stack[depth, 1] = next_layer, next_position
-                wanted[depth], got[depth] = min(want, room), 0.0
+                offered[depth], sent[depth] = min(remaining, room), 0.0
                 continue
             # Its edges are exhausted: no later path of this phase needs to try it again.
             level[layer, position] = USED_UP
         if depth == 0:
-            return float(got[0])
-        amount, complete = got[depth], wanted[depth] - got[depth] <= NEGLIGIBLE
+            return float(sent[0])
+        amount, complete = sent[depth], offered[depth] - sent[depth] <= NEGLIGIBLE
         depth -= 1
         parent_layer, parent = stack[depth, 0], stack[depth, 1]
         if amount > 0.0:
-            got[depth] += amount
+            sent[depth] += amount
             if layer < parent_layer:
                 network.residual[layer, parent, position] -= amount
                 note_edge(network, layer, parent, position)

@@ -35,7 +35,7 @@ class CpuSolver:
 class PreparedCpuGraph:
     """Capacities with what earlier pieces leave for later ones: bounds, and a network per thread.
 
-    Pieces are solved one at a time, so that threads which ask the same graph share its buffers.
+    Pieces are solved one at a time, so that threads which use the same graph share its buffers.
     """
 
     def __init__(self, weights: FloatArray) -> None:
