@@ -1,4 +1,4 @@
-"""`explain`: text in, attribution out. The whole story of the library, in order."""
+"""`explain`: text in, attribution out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnflow.edges.options import Heads
-from attnflow.io.inputs import listed
+from attnflow.io.inputs import as_list
 from attnflow.io.progress import progress_bar
 from attnflow.pipeline.config import ExplainConfig, Layers, Query
 from attnflow.pipeline.sessions import open_sessions
@@ -106,7 +106,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             maximum flow to the whole word, which the sum over its tokens would exceed.
         target: For encoder–decoder models the target text, or a list with one per text; ``None`` is
             the model's own answer.
-        truncate: Cut a text that is too long for the model instead of refusing it.
+        truncate: Truncate a text that is too long for the model instead of refusing it.
         batch_size: How many texts run through the model together.
         threads: How many threads flow uses; ``None`` is one per core.
         device: Where flow is solved: ``"auto"`` or ``"cpu"``.
@@ -134,16 +134,16 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     )
     from attnflow.models.loading import load_model
 
-    texts, single = listed(text)
+    texts, single = as_list(text)
     adapter = load_model(model)
-    found: dict[int, Attribution] = {}
+    results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:
         for place, session in open_sessions(
             texts, adapter, config, targets=target, batch_size=batch_size
         ):
-            found[place] = session.attribution()
-            advance(len(found))
-    return found[0] if single else [found[place] for place in range(len(texts))]
+            results[place] = session.attribution()
+            advance(len(results))
+    return results[0] if single else [results[place] for place in range(len(texts))]
 
 
 @contextmanager
@@ -152,7 +152,7 @@ def _bar(adapter: ModelAdapter, total: int, *, shown: bool) -> Iterator[Callable
         from rich.console import Console
 
         about = adapter.description
-        loaded = f"{adapter.name}: {about['class']}, {about['head']}, on {about['device']}"
-        Console(stderr=True, highlight=False).print(loaded, markup=False)
+        line = f"{adapter.name}: {about['class']}, {about['head']}, on {about['device']}"
+        Console(stderr=True, highlight=False).print(line, markup=False)
     with progress_bar("explaining", total, shown=shown) as advance:
         yield advance

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.pipeline.config import ExplainConfig, Query
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
-from attnflow.views.explorer.images import picture
+from attnflow.views.explorer.images import to_data_url
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
@@ -45,7 +45,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         discard: The ratio of smallest attention weights set to zero.
         correction: For causal decoders, how to correct for the receptive field.
         target: For encoder–decoder models the target text.
-        truncate: Cut a text that is too long.
+        truncate: Truncate a text that is too long.
 
     Example:
         >>> import attnflow
@@ -67,6 +67,6 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
 
     adapter = load_model(model)
     items = [text] if compare is None else [text, compare]
-    found = dict(open_sessions(items, adapter, config, targets=target, all_heads=True))
-    images = [picture(item) if adapter.kind == "image" else None for item in items]
-    return explore_sessions([found[place] for place in range(len(items))], images)
+    sessions = dict(open_sessions(items, adapter, config, targets=target, all_heads=True))
+    images = [to_data_url(item) if adapter.kind == "image" else None for item in items]
+    return explore_sessions([sessions[place] for place in range(len(items))], images)

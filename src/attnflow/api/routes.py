@@ -49,7 +49,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
             default of `explain`, ``"uniform"``, divides flows by those of chance and changes none,
             so that its routes are the plain ones.
         target: For encoder–decoder models the target text; ``None`` is the model's own answer.
-        truncate: Cut a text that is too long.
+        truncate: Truncate a text that is too long.
     """
     config = ExplainConfig(
         method=method,
@@ -69,7 +69,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
 
 
 def trace_to(session: Session, to: int | str) -> FlowTrace:
-    """The trace from where a session's scores are explained to a token."""
+    """The trace from the position that a session explains to a token."""
     if session.config.heads == "each":
         msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
         raise InputError(msg)

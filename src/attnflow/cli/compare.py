@@ -1,4 +1,4 @@
-"""``attnflow compare``: where methods agree, and what each sees in every layer."""
+"""``attnflow compare``: how far methods agree, and their scores in every layer."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def compare(  # noqa: PLR0913 - one argument per option
     as_json: options.Json = False,
     plugin: options.Plugins = None,
 ) -> None:
-    """Compare methods: their rank agreement in each layer, and what they see there.
+    """Compare methods: their rank agreement and their scores in each layer.
 
     Example: attnflow compare "the keys to the cabinet"
     """
     from attnflow.pipeline.config import ExplainConfig
 
-    chosen = read_text(text, file)
+    source = read_text(text, file)
     config = ExplainConfig(
         edges=edges,
         layers="all",
-        query=options.query_of(query),
+        query=options.parse_query(query),
         residual=residual,
-        correction=options.correction_of(correction),
+        correction=options.parse_correction(correction),
         words=words,
         truncate=truncate,
     )
-    methods = options.methods_of(method)
-    session = running.one_session(chosen, model, config, target=target)
+    methods = options.parse_methods(method)
+    session = running.one_session(source, model, config, target=target)
     results = running.attributions(session, methods)
     table = agreements(results)
     if as_json:

@@ -15,11 +15,11 @@ from attnflow.errors import InputError
 from attnflow.evaluation.targets import (
     Target,
     TargetSpec,
+    batches_by_length,
     make_attribution,
     resolve_targets,
-    similar_lengths,
 )
-from attnflow.io.inputs import listed
+from attnflow.io.inputs import as_list
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.records import Attribution, FloatArray
@@ -74,11 +74,11 @@ def gradients(
         text: A text, or many: a list, a Series, a generator.
         model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
         kind: ``"norm"``: the gradient's L2 norm; ``"sum"``: the size of its sum over the embedding
-            (the paper's; zero up to rounding where layer norms read the embeddings, as in GPT-2
-            and BERT); ``"input"``: gradient × embedding, summed; ``"integrated"``: integrated
+            (the paper's; zero up to rounding where layer norms follow the embeddings, as in
+            GPT-2 and BERT); ``"input"``: gradient × embedding, summed; ``"integrated"``: integrated
             gradients from embeddings of zero.
         target: The label or token whose probability counts; ``None`` is the model's own answer.
-        steps: For ``"integrated"``: points on the way, doubled until the scores add up to the
+        steps: For ``"integrated"``: points on the line, doubled until the scores add up to the
             change of the probability within 0.001 (completeness). The statistics say how far
             they do.
         progress: Show a progress bar.
@@ -95,14 +95,14 @@ def gradients(
         msg = f"steps={steps!r} must be an integer of at least 1"
         raise InputError(msg)
     loaded = load_model(model)
-    texts, single = listed(text)
+    texts, single = as_list(text)
     inputs = [loaded.tokenize(one) for one in texts]
     targets = resolve_targets(loaded, inputs, target)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
-    together = BATCH if loaded.batchable and kind != "integrated" else 1
+    batch_size = BATCH if loaded.batchable and kind != "integrated" else 1
     results: dict[int, Attribution] = {}
     with progress_bar("differentiating", len(inputs), shown=progress) as show:
-        for places in similar_lengths(inputs, together):
+        for places in batches_by_length(inputs, batch_size):
             gradient = EmbeddingGradient(
                 loaded, [inputs[i] for i in places], [targets[i] for i in places]
             )
@@ -137,10 +137,10 @@ class EmbeddingGradient:
         with torch.enable_grad():
             positions = [target.position for target in self.targets]
             probabilities = self.model.probabilities(self.inputs, positions, edit)
-            chosen = [target.index for target in self.targets]
-            wanted = probabilities[range(len(chosen)), chosen]
-            gradients = torch.autograd.grad(wanted.sum(), leaves[0])[0]
-        return wanted.detach(), leaves[0].detach().double(), gradients.double()
+            indices = [target.index for target in self.targets]
+            chosen = probabilities[range(len(indices)), indices]
+            gradients = torch.autograd.grad(chosen.sum(), leaves[0])[0]
+        return chosen.detach(), leaves[0].detach().double(), gradients.double()
 
     def along(self, scales: FloatArray) -> Tensor:
         """The gradients of one input at many scales, ``[scale, position, dimension]``."""
@@ -175,7 +175,7 @@ def _input(gradient: EmbeddingGradient, _: int) -> Scored:
 
 
 def _integrated(gradient: EmbeddingGradient, steps: int) -> Scored:
-    """Gauss–Legendre points on the straight way from zero to the embeddings."""
+    """Gauss–Legendre points on the straight line from zero to the embeddings."""
     after, words, _ = gradient.at()
     change = float(after[0] - gradient.at(0.0)[0][0])
     while True:

@@ -1,4 +1,4 @@
-"""Which probability an importance is about: a label's, or a token's at one position."""
+"""Which probability importance is measured by: a label's, or a token's at one position."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class Target:
-    """One number that a model gives: the probability of ``index`` at ``position``.
+    """One output of a model: the probability of ``index`` at ``position``.
 
     Attributes:
         index: Of the label, or of the token in the vocabulary.
@@ -41,24 +41,24 @@ def resolve_targets(
 ) -> list[Target]:
     """The targets of inputs: a label or token by name or number; ``None`` is the prediction."""
     positions = [model.decision(tokens) for tokens in inputs]
-    wanted = [
+    indices = [
         None if target is None else model.output_index(target)
         for target in each_target(targets, len(inputs))
     ]
     found: dict[int, Target] = {}
-    for places in similar_lengths(inputs, BATCH if model.batchable else 1):
+    for places in batches_by_length(inputs, BATCH if model.batchable else 1):
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [positions[i] for i in places])
         for place, row in zip(places, rows, strict=True):
-            best, chosen = int(row.argmax()), wanted[place]
+            best, chosen = int(row.argmax()), indices[place]
             index = best if chosen is None else chosen
             prediction = Prediction(model.output_name(best), float(row[best]))
             found[place] = Target(index, model.output_name(index), positions[place], prediction)
     return [found[place] for place in range(len(inputs))]
 
 
-def similar_lengths(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
-    """Places of inputs that run together: of similar length, so that little is padding."""
+def batches_by_length(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
+    """Batches of inputs, by their places: of similar length, so that little is padding."""
     order = sorted(range(len(inputs)), key=lambda place: len(inputs[place]))
     for start in range(0, len(order), size):
         yield order[start : start + size]

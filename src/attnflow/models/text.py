@@ -1,4 +1,4 @@
-"""Encoders and decoders of one sequence: BERT, GPT-2, Llama and their kin."""
+"""Encoders and decoders of one sequence, such as BERT, GPT-2 and Llama."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from attnflow.records import Prediction
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
 
-UNLIMITED = 1_000_000  # tokenizers that know no limit say 1e30
+UNLIMITED = 1_000_000  # tokenizers without a limit report 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class TextModel:
 
     @property
     def kind(self) -> Kind:
-        """It reads a text."""
+        """It takes a text."""
         return "text"
 
     @property
@@ -86,8 +86,9 @@ class TextModel:
         if spec.gradients:
             target = torch.stack([self._target(output, i, q) for i, q in enumerate(queries)]).sum()
             passes = network.add_gradients(passes, capture, target)
-        said = self._predictions(output, batch, queries)
-        return [ForwardPass(*parts) for parts in zip(batch, passes, queries, said, strict=True)]
+        predictions = self._predictions(output, batch, queries)
+        parts = zip(batch, passes, queries, predictions, strict=True)
+        return [ForwardPass(*each) for each in parts]
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The predictions at positions."""
@@ -129,7 +130,7 @@ class TextModel:
                 logits = evaluated(**inputs).logits.double()
             if mode.count != 1:
                 msg = (
-                    f"{self.name} looks its word embeddings up {mode.count} times, not once: "
+                    f"{self.name} looks its word embeddings up {mode.count} times instead of once: "
                     "gradients by them can't be taken"
                 )
                 raise ModelError(msg)
@@ -150,7 +151,9 @@ class TextModel:
             return int(target)
         if self.head is CLASSIFIER:
             if target not in labels:
-                msg = f"target={target!r} is no label of {self.name}; allowed: {', '.join(labels)}"
+                msg = (
+                    f"target={target!r} is not a label of {self.name}; allowed: {', '.join(labels)}"
+                )
                 raise InputError(msg)
             return int(labels[target])
         for spelled in (f" {target}", target):
@@ -161,13 +164,13 @@ class TextModel:
         raise InputError(msg)
 
     def output_name(self, index: int) -> str:
-        """The name of a label, or a token as it is shown."""
+        """The name of a label, or a token as it is displayed."""
         if self.head is CLASSIFIER:
             return str(self.network.config.id2label[index])
         return name_token(self.tokenizer, index)
 
     def filler(self, name: str | None = None) -> Filler:
-        """What stands for a blanked token."""
+        """What replaces a blanked token."""
         return find_filler(self.tokenizer, name, self.name)
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
@@ -183,7 +186,7 @@ class TextModel:
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The most likely tokens that follow, one by one."""
         if self.head is not CAUSAL:
-            msg = f"{self.name} is no causal language model: it continues no text"
+            msg = f"{self.name} is not a causal language model: it can't continue a text"
             raise ModelError(msg)
         inputs = self._inputs([tokens])
         inputs.pop("use_cache", None)
@@ -249,7 +252,7 @@ class TextModel:
             return predict(logits, lambda label: str(labels[label]), query)
         ids = tokens.inputs["input_ids"]
         if self.head is MASKED and ids[query] != self.tokenizer.mask_token_id:
-            return None  # without a mask the model repeats what it was given
+            return None  # without a mask the model repeats its input
         return predict(logits, lambda token: name_token(self.tokenizer, token), query)
 
 
@@ -259,7 +262,7 @@ def limit(net: Any, tokenizer: Any) -> int | None:
     positions = getattr(config, "max_position_embeddings", None)
     for name, module in net.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa and its kin count positions from after the padding token's.
+            # RoBERTa and related models count positions from after the padding token's.
             positions = module.num_embeddings - (module.padding_idx or -1) - 1
             break
     stated = getattr(tokenizer, "model_max_length", None)

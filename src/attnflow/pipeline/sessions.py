@@ -25,7 +25,7 @@ def open_session(
     target: str | None = None,
     all_heads: bool = False,
 ) -> Session:
-    """The session of one input; with ``all_heads``, single heads can be asked for, too."""
+    """The session of one input; with ``all_heads``, single heads are available, too."""
     ((_, session),) = open_sessions([item], adapter, config, targets=target, all_heads=all_heads)
     return session
 
@@ -39,7 +39,7 @@ def open_sessions(
     batch_size: int = BATCH_SIZE,
     all_heads: bool = False,
 ) -> Iterator[tuple[int, Session]]:
-    """The sessions of many inputs, each with its place among them, as they come.
+    """The sessions of many inputs, each with its place among them, as they are computed.
 
     ``targets`` is one target for all, or one per input. Nothing runs before every input is
     tokenized, so that an input that can't be used is refused at once.

@@ -304,7 +304,7 @@ def test_a_crowd_gets_answers_or_is_told_to_wait(classifier):
 
 
 def test_what_was_read_last_is_cached_within_the_limit(classifier):
-    app = make_app({"tiny/verbs": classifier}, Limits(kept=40_000))
+    app = make_app({"tiny/verbs": classifier}, Limits(cached_bytes=40_000))
     sessions = app.state.sessions
     from attnflow.views.explorer.server.requests import InputRequest
 
@@ -315,7 +315,7 @@ def test_what_was_read_last_is_cached_within_the_limit(classifier):
         sessions.open(InputRequest(text=f"the {word} is on the mat"), job)
     assert sum(session.nbytes for session, _ in sessions._cached.values()) <= 40_000
     assert sessions.open(InputRequest(text=TEXT), job) is not first
-    few = make_app({"tiny/verbs": classifier}, Limits(inputs=2)).state.sessions
+    few = make_app({"tiny/verbs": classifier}, Limits(cached_inputs=2)).state.sessions
     for word in ("key", "cat", "mat"):
         few.open(InputRequest(text=word), job)
     assert len(few._cached) == 2
