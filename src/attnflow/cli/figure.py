@@ -152,7 +152,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         raise InputError(msg)
     given = {"threshold": threshold, "to": to, "candidate": candidate, "pronoun": pronoun}
     _check(kind, {**given, "values": values, "relative": relative}, words=words)
-    look = _given(threshold=threshold, candidates=candidate, values=values, relative=relative)
+    look = _drop_unset(threshold=threshold, candidates=candidate, values=values, relative=relative)
     position = options.parse_query(query)
     config = ExplainConfig(
         edges=edges,
@@ -192,7 +192,7 @@ KINDS_WITH = {  # options that not every kind has
 
 def _check(kind: Kind, given: dict[str, Any], *, words: bool) -> None:
     """Refuse options that the kind doesn't have, before any work."""
-    for name in _given(**given):
+    for name in _drop_unset(**given):
         if kind not in KINDS_WITH[name]:
             msg = f"--{name} is not for {kind}; it is for {', '.join(KINDS_WITH[name])}"
             raise InputError(msg)
@@ -204,12 +204,12 @@ def _check(kind: Kind, given: dict[str, Any], *, words: bool) -> None:
         raise InputError(msg)
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _drop_unset(**choices: Any) -> dict[str, Any]:
     """The options that were given."""
     # Identity, not equality: a threshold of 0 equals False, and was given.
     return {
         name: value
-        for name, value in options.items()
+        for name, value in choices.items()
         if value is not None and value is not False and value != []
     }
 

@@ -18,7 +18,7 @@ from attnflow.models.heads import BARE, CAUSAL, SEQ2SEQ, HeadKind, head_of
 
 log = logging.getLogger("attnflow")
 Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
-_loading = threading.Lock()
+_load_lock = threading.Lock()
 
 
 def load_model(source: Source = None, *, device: str | None = None) -> ModelAdapter:
@@ -88,7 +88,7 @@ def _pair(pair: Sequence[Any]) -> tuple[Any, Any, str]:
 
 
 def _load(source: str, device: str | None, *, name: str) -> ModelAdapter:
-    with _loading:
+    with _load_lock:
         return _load_once(source, device, name)
 
 
@@ -178,7 +178,7 @@ def _locate(source: str) -> tuple[str, dict[str, str]]:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is such a file or folder; a name that is too long for one is not."""
+    """Whether such a file or folder exists; a name that is too long for one never does."""
     try:
         return path.exists()
     except OSError:

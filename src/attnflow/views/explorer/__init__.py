@@ -1,9 +1,9 @@
 """The explorer: one interactive page, fed by one JSON document, in three hosts.
 
-    document   a session as one JSON document                          session → JSON
-    attribution  the same for an attribution that has no session      attribution → JSON
-    render     the document in one self-contained HTML file            JSON → file, notebook
-    server     the same page over HTTP, with limits                    JSON → browser
+    document     a session as one JSON document                        session → JSON
+    attribution  the same for an attribution that has no session       attribution → JSON
+    render       the document in one self-contained HTML file          JSON → file, notebook
+    server       the same page over HTTP, with limits                  JSON → browser
 
 The page itself is in ``static``: plain ES modules, no build step. The document has all that the
 page needs (which methods there are, how they are named and coloured, what can be blanked, what sets
@@ -11,7 +11,7 @@ the colour scale), so that the page only draws:
 
     app        opens a file or a server; form, toolbar                 the page around the view
     state      what is shown, and links to it; panes, view             state + document → panes
-    explorer   connects these; controls, layout, loading,       panes → elements
+    explorer   connects these; controls, layout, loading,              panes → elements
                description, actions
     strip      one drawing each; prediction, table, graph, heatmap     a pane → a drawing
 

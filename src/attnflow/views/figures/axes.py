@@ -94,8 +94,8 @@ def source(attribution: Attribution, more: str = "") -> str:
     )
 
 
-def bare(ax: Axes, theme: Theme) -> None:
-    """No frame, no tick marks."""
+def remove_frame(ax: Axes, theme: Theme) -> None:
+    """Without frame and tick marks."""
     ax.set_facecolor(theme.paper)
     ax.tick_params(length=0, pad=3)
     for spine in ax.spines.values():

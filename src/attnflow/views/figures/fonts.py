@@ -75,7 +75,7 @@ def _resolve(family: str) -> list[str]:
 @cache
 def _characters(family: str) -> frozenset[int]:
     """The code points a family has glyphs for; none where it isn't installed."""
-    with _quiet():
+    with _silenced_font_log():
         try:
             path = font_manager.findfont(family, fallback_to_default=False)
         except ValueError:
@@ -84,7 +84,7 @@ def _characters(family: str) -> frozenset[int]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silenced_font_log() -> Iterator[None]:
     """Without matplotlib's log lines about fonts that are not installed."""
     logger = logging.getLogger("matplotlib.font_manager")
     level = logger.level
@@ -96,7 +96,7 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def missing_emoji_named(figure: Figure) -> Iterator[None]:
+def replace_missing_emoji(figure: Figure) -> Iterator[None]:
     """A context in which emoji that no font can draw are replaced by their names."""
     texts = [(text, text.get_text()) for text in figure.findobj(Text) if isinstance(text, Text)]
     ticks = [

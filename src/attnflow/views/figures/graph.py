@@ -68,7 +68,7 @@ def _label(ax: Axes, attribution: Attribution, theme: Theme, threshold: float | 
     to = "to input tokens" if reaches_input else "to the layer below"
     which = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
     axes.note(ax, f"{which} {to}", theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def drop_weak(weights: FloatArray, threshold: float | None, most: int) -> FloatArray:

@@ -31,7 +31,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = Fal
     axes.colour_scale(ax, mesh, theme)
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}"), theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:

@@ -42,7 +42,7 @@ def draw(
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     scale = ", colours per layer" if relative else ""
     axes.note(ax, axes.source(attribution, scale), theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:

@@ -54,7 +54,7 @@ def draw(
             tick.set(ha="right", rotation_mode="anchor")
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     axes.note(ax, axes.source(attribution), theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme, height: float) -> None:
@@ -88,7 +88,7 @@ def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme, height: flo
     ax.set_xlim(-0.6, len(names) - 0.4)
     axes.heading(ax, "Prediction", theme)
     axes.note(ax, "relative probability", theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def size(attribution: Attribution, **_: Any) -> tuple[float, float]:

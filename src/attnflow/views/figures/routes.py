@@ -41,7 +41,7 @@ def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, mos
     share = coloured / trace.value if trace.value else 0
     source = f"flow {trace.value:.2g} from {axes.label(tokens[trace.query])}"
     axes.note(ax, f"{source}; coloured: {share:.0%}; dots: bottleneck", theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def _steps(positions: Sequence[int]) -> list[tuple[int, int]]:

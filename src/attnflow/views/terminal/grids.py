@@ -25,7 +25,7 @@ def patch_grids(attributions: Sequence[Attribution], console: Console) -> Render
         for _ in group:
             table.add_column(no_wrap=True)
         table.add_row(*(Text(item.method, paint.ink(item.method)) for item in group))
-        table.add_row(*(_grid(item, plain=paint.plain(console)) for item in group))
+        table.add_row(*(_grid(item, plain=paint.is_plain(console)) for item in group))
         parts += [table, Text("")]
     legend = "shades run from the lowest to the highest score; patches are named row,column"
     return Group(*parts, Text(legend, style="dim"))

@@ -111,7 +111,7 @@ def _map(
     for at, token in enumerate(attributions[0].tokens):
         name = Text(label(token, LABEL), Style(bold=at == attributions[0].query))
         rows = [
-            _row(each[:, at], item.method, cell, plain=paint.plain(console))
+            _row(each[:, at], item.method, cell, plain=paint.is_plain(console))
             for item, each in zip(attributions, levels, strict=True)
         ]
         table.add_row(name, *rows)

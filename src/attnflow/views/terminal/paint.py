@@ -24,7 +24,7 @@ SHADES = " ░▒▓█"
 UNSEEN = 0.2  # below this level, a token has the terminal's own background
 
 
-def plain(console: Console) -> bool:
+def is_plain(console: Console) -> bool:
     """Whether there are no colours: NO_COLOR, a pipe, a dumb terminal."""
     return console.no_color or console.color_system is None
 

@@ -35,7 +35,7 @@ def strip(attribution: Attribution, console: Console, width: int) -> Text:
     """All tokens with their levels, wrapped to the width between tokens."""
     levels = paint.levels(attribution.values, ordinary_positions(attribution))
     chips = [
-        _chip(token, float(level), attribution.method, colours=not paint.plain(console))
+        _chip(token, float(level), attribution.method, colours=not paint.is_plain(console))
         for token, level in zip(attribution.tokens, levels, strict=True)
     ]
     return wrap_parts(chips, width)
