@@ -149,7 +149,7 @@ def test_a_failing_model_is_no_broken_answer(monkeypatch, classifier):
         msg = "secret"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr(routes, "view_of", broken)
+    monkeypatch.setattr(routes, "make_view", broken)
     with running(make_app({"tiny/verbs": classifier})) as url:
         answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
         assert error(answer) == (500, "failed")
@@ -174,7 +174,7 @@ def test_health_and_description(address):
 def slow(monkeypatch, classifier):
     """A server on which one text takes for ever, and says when it starts and when it is stopped."""
     started, ended = threading.Event(), threading.Event()
-    usual = routes.view_of
+    usual = routes.make_view
 
     def patient(made, extent, check, image=None):
         if made.tokens.text == "slow":
@@ -188,7 +188,7 @@ def slow(monkeypatch, classifier):
                 raise
         return usual(made, extent, check, image)
 
-    monkeypatch.setattr(routes, "view_of", patient)
+    monkeypatch.setattr(routes, "make_view", patient)
 
     def app(**limits):
         return make_app({"tiny/verbs": classifier}, Limits(**limits))

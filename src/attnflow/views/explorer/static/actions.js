@@ -1,6 +1,6 @@
 import { rowOf } from "./panes.js";
 
-const NOT_BLANKABLE = "Special tokens and the predicted position can’t be blanked.";
+const NOT_BLANKABLE = "Special tokens and the predicted position cannot be blanked.";
 const NO_PREDICTION = "The model predicts nothing here, so that blanking a token shows no change.";
 const NOT_IN_FILE =
   "The prediction without these tokens is not in this file; attnflow serve computes it.";

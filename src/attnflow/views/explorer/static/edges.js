@@ -17,8 +17,8 @@ export function attentionEdges(view, upTo, share) {
   return found;
 }
 
-// The edges that carry the score: the trace of a pair, or the scores of one layer if they end in the
-// layer below.
+// The edges that carry the score: the trace of a pair, or the scores of one layer if they end in
+// the layer below.
 export function carriedEdges(pane, share) {
   const { view, method, layer, query, key } = pane;
   const trace = view.trace(method.name, layer, query, key);

@@ -34,8 +34,8 @@ export const unitScores = (pane, row) => Array.from(pane.words ? row.words : row
 export const rowOf = ({ view, method, layer, query }, at = layer) =>
   view.row(method.name, at, query);
 
-// The state that shows these inputs. `requested` is what a link requests; where that does not exist,
-// the document's own choice is used. `served`: a server computes what the document lacks.
+// The state that shows these inputs. `requested` is the state in a link; what does not exist is
+// replaced by the document's own choice. `served`: a server computes what the document lacks.
 export function firstState(views, document, state, requested, served) {
   const [first, second] = views;
   const methods = first.data.methods.filter(({ name }) => served || first.hasScores(name));

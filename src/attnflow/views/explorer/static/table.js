@@ -3,8 +3,8 @@ import { pairRows, singleRows } from "./rows.js";
 
 const FIRST = 12; // rows before "show all"
 
-// Scores as a table, with the change of the prediction when a token is blanked; or, of two panes, the
-// difference of their shares.
+// Scores as a table, with the change of the prediction when a token is blanked; or, of two panes,
+// the difference of their shares.
 export class ScoreTable {
   constructor(host, actions) {
     this.host = host;
