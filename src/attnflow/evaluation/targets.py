@@ -1,4 +1,4 @@
-"""Which probability an importance is about: a label's, or a token's at one position."""
+"""Which probability importance is measured by: a label's, or a token's at one position."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def resolve_targets(
     """The targets of inputs: a label or token by name or number; ``None`` is the prediction."""
     other = None if contrast is None else model.output_index(contrast)
     positions = [model.decision(tokens) for tokens in inputs]
-    wanted = [
+    indices = [
         None if target is None else model.output_index(target)
         for target in one_each("target", targets, len(inputs))
     ]
     found: dict[int, Target] = {}
-    for places in similar_lengths(inputs, BATCH if model.batchable else 1):
+    for places in batches_by_length(inputs, BATCH if model.batchable else 1):
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [positions[i] for i in places])
         for place, row in zip(places, rows, strict=True):
-            best, chosen = int(row.argmax()), wanted[place]
+            best, chosen = int(row.argmax()), indices[place]
             index = best if chosen is None else chosen
             prediction = Prediction(model.output_name(best), float(row[best]))
             found[place] = Target(
@@ -84,7 +84,7 @@ def target_values(
     return logits[rows, indices] - logits[rows, [target.contrast for target in targets]]
 
 
-def similar_lengths(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
+def batches_by_length(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
     """Places of inputs that run together: of similar length, so that little is padding."""
     order = sorted(range(len(inputs)), key=lambda place: len(inputs[place]))
     for start in range(0, len(order), size):
