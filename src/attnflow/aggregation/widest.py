@@ -1,4 +1,7 @@
-"""The widest path: what one path alone can carry, W(l) = max over k of min(A(l)[i, k], W(l−1)[k, j])."""
+"""The widest path: what one path alone can carry.
+
+W(l)[i, j] = max over k of min(A(l)[i, k], W(l−1)[k, j]).
+"""
 
 from __future__ import annotations
 
