@@ -188,7 +188,9 @@ def test_a_method_without_a_trace_has_no_routes(family):
             attnflow.routes(TEXT, to="keys", method="untraced")
         view = attnflow.explore(TEXT, method="untraced").document["views"][0]
         assert not [trace for trace in view["traces"] if trace["method"] == "untraced"]
-        assert [each["traced"] for each in view["methods"]] == [True] * (len(AGGREGATORS) - 1) + [False]
+        assert [each["traced"] for each in view["methods"]] == [True] * (len(AGGREGATORS) - 1) + [
+            False
+        ]
     finally:
         AGGREGATORS.unregister("untraced")
 

@@ -48,5 +48,10 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
 
 
 MEMBER = Aggregator(
-    name="additive", title="Additive relevance", score=score, trace=trace, uses_maps=True
+    name="additive",
+    title="Additive relevance",
+    score=score,
+    trace=trace,
+    single_heads=False,
+    uses_maps=True,
 )

@@ -35,6 +35,7 @@ class Aggregator:
         cost: What is computed at once: ``"matrix"``, the scores of all positions of a layer;
             ``"query"``, those of one position to all tokens; ``"pair"``, each score by a solve of
             its own.
+        single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
         slot: The place of its colour in the palette; ``None`` is the next free one.
     """
@@ -46,6 +47,7 @@ class Aggregator:
     residual: float = 0.5
     reaches_input: bool = True
     cost: Literal["matrix", "query", "pair"] = "matrix"
+    single_heads: bool = True
     uses_maps: bool = False
     slot: int | None = None
 

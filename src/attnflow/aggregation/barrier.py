@@ -1,7 +1,7 @@
 """Barrier flow: one flow of all that a position has to all tokens at once, far from every limit.
 
 A maximum flow goes to one token; flows to all tokens at once share the network, and there are many.
-The barrier flow is the unique one that maximises Σ over edges of log f + log (c − f), as that of
+The barrier flow is the unique one that maximises Σ over edges of log f + log (c − f), the choice of
 Generalized Attention Flow (Azarkhalili & Libbrecht 2025): it sums to 1 and has no ties. Newton's
 method starts at the rollout flow, which is strictly inside all limits; each step solves a
 block-tridiagonal system, one block per layer.

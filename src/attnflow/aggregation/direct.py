@@ -54,12 +54,18 @@ def _traced(pair: Pair, edges: FloatArray, method: str) -> FlowTrace:
 
 
 MEMBER = Aggregator(
-    name="direct", title="Direct contributions", score=score, trace=trace, uses_maps=True
+    name="direct",
+    title="Direct contributions",
+    score=score,
+    trace=trace,
+    single_heads=False,
+    uses_maps=True,
 )
 EVERYWHERE = Aggregator(
     name="direct-all",
     title="Direct contributions, all positions",
     score=score_everywhere,
     trace=trace_everywhere,
+    single_heads=False,
     uses_maps=True,
 )

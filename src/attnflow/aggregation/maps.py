@@ -29,7 +29,7 @@ def select(maps: Array, layers: Sequence[int], selection: Selection) -> Array:
 
 
 def require_maps(graph: LayeredGraph, method: str) -> Array:
-    """The maps of a graph that was built with them; single heads have none."""
+    """The maps of a graph that was built with them."""
     if graph.heads is not None:
         msg = (
             f"method={method!r} needs merged heads; leave out heads='each', or pick some by number"

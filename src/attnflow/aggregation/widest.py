@@ -1,7 +1,4 @@
-"""The widest path: what one path alone can carry.
-
-W(l)[i, j] = max over k of min(A(l)[i, k], W(l−1)[k, j]).
-"""
+"""The widest path, what one path can carry: W(l)[i, j] = max_k min(A(l)[i, k], W(l−1)[k, j])."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_heads
 from attnflow.errors import InputError
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.records import (
     Activations,
     Array,
@@ -161,6 +161,8 @@ class Session:
 
         Long work is done in pieces, and ``check`` is called before each.
         """
+        if each_head:
+            check_single_heads(method)
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
             resolve("query", query, 0, self.size - 1, self.size)
@@ -214,7 +216,7 @@ class Session:
         values = scores.values
         if config.normalize:
             values = _ratio(values, values.sum(-1, keepdims=True))
-        target = {} if tokens.target is None else {"target": tokens.target}
+        answer = {} if tokens.answer is None else {"answer": tokens.answer}
         model = {**self.adapter.description, "causal": self.causal}
         found = Attribution(
             tokens=tokens.names,
@@ -225,7 +227,7 @@ class Session:
             query=self.query,
             method=method,
             depth=self.depth,
-            options=config.describe(method, self.correction) | target,
+            options=self._describe(method) | answer,
             model=self.adapter.name,
             text=tokens.text,
             prediction=self.prediction,
@@ -236,6 +238,16 @@ class Session:
             grid=tokens.grid,
         )
         return found if groups is None else merge_words(found, values)
+
+    def _describe(self, method: str) -> dict[str, Any]:
+        """The options that scores of a method were computed with."""
+        options = self.config.describe(method, self.correction)
+        objective = self.forward.objective
+        if objective is not None:
+            options["target"] = objective.target
+            if objective.contrast is not None:
+                options["contrast"] = objective.contrast
+        return options
 
     def _check(self) -> None:
         if self.config.discard and self.activations.ends is not None:
@@ -270,7 +282,7 @@ class Session:
             model=self.adapter.name,
             prediction=self.prediction,
             causal=self.causal,
-            options=self.config.describe(method, self.correction),
+            options=self._describe(method),
         )
 
     @cached_property
