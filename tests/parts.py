@@ -4,6 +4,7 @@ Nothing here knows how attnflow reads a model: the modules are found by their na
 """
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
@@ -179,3 +180,63 @@ def effective(layer):
 
 def with_share(maps, residual):
     return (1 - residual) * to_one(maps) + residual * np.eye(maps.shape[-1])
+
+
+# -- gradients
+
+
+def gradients(model, inputs, objective, heads, step=1e-5):
+    """∂ objective by every attention probability, by moving each of them inside the model.
+
+    All probabilities of one layer are moved in one batch, each in an item of its own.
+    ``objective`` makes numbers of a batch's logits. Attention must be eager.
+    """
+    size = inputs["input_ids"].shape[1]
+    places = [(h, i, j) for h in range(heads) for i in range(size) for j in range(size)]
+    many = {name: tensor.repeat(len(places), 1) for name, tensor in inputs.items()}
+    return [
+        (_moved(model, many, objective, n, places, step) / (2 * step)).reshape(heads, size, size)
+        for n in range(model.config.num_hidden_layers)
+    ]
+
+
+@contextmanager
+def in_double():
+    """Let nothing of a model be rounded to float32: differences would drown in it."""
+    to = torch.Tensor.to
+
+    def exact(tensor, *args, **kwargs):
+        wider = {torch.float32: torch.float64}
+        args = [wider.get(each, each) if isinstance(each, torch.dtype) else each for each in args]
+        if "dtype" in kwargs:
+            kwargs["dtype"] = wider.get(kwargs["dtype"], kwargs["dtype"])
+        return to(tensor, *args, **kwargs)
+
+    with (
+        mock.patch.object(torch.Tensor, "to", exact),
+        mock.patch.object(torch.Tensor, "float", lambda tensor: to(tensor, torch.float64)),
+        exact_softmax(),
+    ):
+        yield
+
+
+def _moved(model, inputs, objective, layer, places, step):
+    """How much larger the objective is where each probability is larger by 2·step."""
+    plain, calls = torch.softmax, []
+
+    def softmax(scores, dim=-1, dtype=None):
+        found = plain(scores, dim).clone()
+        if scores.dim() < 4:  # a router's
+            return found
+        if len(calls) == layer:
+            for item, (h, i, j) in enumerate(places):
+                found[item, h, i, j] += sign * step
+        calls.append(None)
+        return found
+
+    values = []
+    for sign in (1, -1):
+        calls.clear()
+        with torch.no_grad(), mock.patch.object(torch.nn.functional, "softmax", softmax):
+            values.append(objective(model(**inputs).logits))
+    return (values[0] - values[1]).double().numpy()
