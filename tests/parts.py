@@ -60,8 +60,7 @@ class Layer:
 
 
 def take_apart(model, inputs, heads=4, norm_of_sum=NORM_OF_SUM, norm_of_block=None):
-    """The layers of one input; the model must have eager attention. ``heads`` are those of values.
-    """
+    """The layers of one input; the model must have eager attention. ``heads`` are those of values."""
     seen = {role: [] for role in ("values", "projection", "norm", "factor", "layer")}
     roles = {"values": f"{VALUE}|{PACKED}", "projection": PROJECTION, "layer": LAYER}
     roles |= {"norm": norm_of_sum} if norm_of_sum else {}
