@@ -174,7 +174,8 @@ def test_the_server_knows_both(client):
     wrong = client.post("/api/scores", json={**request, "method": "nothing", "layers": [6]})
     assert wrong.status_code == 422
     names = ", ".join(AGGREGATORS)
-    assert names.startswith("raw, rollout, flow") and names.endswith(", dummy")
+    assert names.startswith("raw, rollout, flow")
+    assert names.endswith(", dummy")
     assert names in wrong.json()["error"]["message"]
     schemas = json.dumps(client.get("/api/openapi.json").json())
     assert json.dumps({"enum": list(AGGREGATORS)})[1:-1] in schemas

@@ -191,4 +191,11 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     )
 
 
-MEMBER = Aggregator(name="barrier", title="Barrier flow", score=score, trace=trace, cost="query")
+MEMBER = Aggregator(
+    name="barrier",
+    title="Barrier flow",
+    score=score,
+    trace=trace,
+    cost="query",
+    shown_by_default=False,
+)

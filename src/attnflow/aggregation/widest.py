@@ -81,4 +81,6 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     )
 
 
-MEMBER = Aggregator(name="widest", title="Widest path", score=score, trace=trace)
+MEMBER = Aggregator(
+    name="widest", title="Widest path", score=score, trace=trace, shown_by_default=False
+)
