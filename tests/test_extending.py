@@ -58,8 +58,7 @@ def family():
 def expected_weights(attention, residual=0.2):
     """What both make of attention [layer, head, query, key], written out."""
     raw = (np.asarray(attention, np.float64) ** 2).mean(1)
-    mixed = (1 - residual) * raw + residual * np.eye(raw.shape[-1])
-    return mixed / mixed.sum(-1, keepdims=True)
+    return (1 - residual) * raw / raw.sum(-1, keepdims=True) + residual * np.eye(raw.shape[-1])
 
 
 @pytest.fixture

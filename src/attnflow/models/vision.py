@@ -91,7 +91,7 @@ class VisionModel(UnmeasuredModel):
         for item, patches in enumerate(batch):
             tokens = self._with_extra(patches, size - len(patches))
             at = 0 if query is None or query == "all" else tokens.position(query)
-            activations = network.square_activations(capture, item, size)
+            activations = replace(network.square_activations(capture, item, size), model=self.name)
             passes.append(ForwardPass(tokens, activations, at, self._prediction(output, item)))
         return passes
 
