@@ -6,10 +6,14 @@ import operator
 import re
 from collections.abc import Iterable, Sequence
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
+from attnflow.records.selection import is_integer
 
 SHOWN = 64
-LABELS = (re.compile(r"(?P<token>.+):(?P<at>\d+)"), re.compile(r"(?P<at>\d+):(?P<token>.+)"))
+LABELS = (
+    re.compile(r"(?P<token>.+):(?P<at>\d{1,9})", re.DOTALL),
+    re.compile(r"(?P<at>\d{1,9}):(?P<token>.+)", re.DOTALL),
+)
 
 
 def find(
@@ -23,12 +27,10 @@ def find(
     """
     if isinstance(query, str):
         return _by_text(query, tokens, name, words)
-    try:
-        number = operator.index(query)
-    except TypeError:
-        number = len(tokens)
-    if isinstance(query, bool) or not -len(tokens) <= number < len(tokens):
-        msg = f"{name}={query} does not exist; there are {len(tokens)} tokens: {_listed(tokens)}"
+    number = operator.index(query) if is_integer(query) else len(tokens)
+    if not -len(tokens) <= number < len(tokens):
+        there = f"there are {len(tokens)} tokens: {_listed(tokens)}"
+        msg = f"{name}={shown(query)} does not exist; {there}"
         raise InputError(msg)
     return number % len(tokens)
 
@@ -51,7 +53,7 @@ def _by_text(query: str, tokens: Sequence[str], name: str, words: Sequence[str |
         what = f"is split into {_listed(tokens, pieces)}; give one of these, or its position"
     else:
         what = "is none of the tokens; give one, or its position"
-    msg = f"{name}={query!r} {what}: {_listed(tokens)}"
+    msg = f"{name}={shown(query)} {what}: {_listed(tokens)}"
     raise InputError(msg)
 
 
