@@ -45,8 +45,8 @@ def test_an_encoder_decoder_has_routes_from_its_target():
     tokenizer = tiny.word_piece()
     tokenizer.eos_token = "[SEP]"
     model = attnflow.load_model((tiny.build("t5"), tokenizer))
-    found = attnflow.routes(tiny.TEXT, model, to=1, target="the cat is")
-    expected = attnflow.explain(tiny.TEXT, model, target="the cat is")
+    found = attnflow.routes(tiny.TEXT, model, to=1, answer="the cat is")
+    expected = attnflow.explain(tiny.TEXT, model, answer="the cat is")
     assert found.tokens == expected.tokens
     assert found.value == pytest.approx(expected.values[1], abs=1e-9)
 

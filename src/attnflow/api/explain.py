@@ -13,7 +13,7 @@ import numpy.typing as npt
 from attnflow.edges.options import Heads
 from attnflow.io.inputs import listed
 from attnflow.io.progress import progress_bar
-from attnflow.pipeline.config import ExplainConfig, Layers, Query
+from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution
 from attnflow.solvers.execution import Execution
@@ -41,7 +41,9 @@ class Options(TypedDict, total=False):
     correction: str | None
     normalize: bool
     words: bool
-    target: str | Sequence[str] | None
+    target: TargetSpec | Sequence[TargetSpec]
+    contrast: TargetSpec
+    answer: str | Sequence[str] | None
     truncate: bool
     batch_size: int
     threads: int | None
@@ -76,7 +78,9 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     correction: str | None = "auto",
     normalize: bool = False,
     words: bool = False,
-    target: str | Sequence[str] | None = None,
+    target: TargetSpec | Sequence[TargetSpec] = None,
+    contrast: TargetSpec = None,
+    answer: str | Sequence[str] | None = None,
     truncate: bool = False,
     batch_size: int = 16,
     threads: int | None = None,
@@ -104,8 +108,11 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         normalize: Divide each position's scores by their sum.
         words: Words for tokens: edges to a word are those to all its tokens, and flow is the
             maximum flow to the whole word, which the sum over its tokens would exceed.
-        target: For encoder–decoder models the target text, or a list with one per text; ``None`` is
-            the model's own answer.
+        target: For edges that are seen by a target: a label or token, by name or number, or a list
+            with one per text; ``None`` is the model's prediction.
+        contrast: Explain why the target rather than this label or token.
+        answer: For encoder–decoder models the text that was made of the input, or a list with one
+            per text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
         batch_size: How many texts run through the model together.
         threads: How many threads flow uses; ``None`` is one per core.
@@ -129,6 +136,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         correction=correction,
         normalize=normalize,
         words=words,
+        target=target,
+        contrast=contrast,
         truncate=truncate,
         execution=Execution(threads, device=device),
     )
@@ -139,7 +148,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     found: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:
         for place, session in open_sessions(
-            texts, adapter, config, targets=target, batch_size=batch_size
+            texts, adapter, config, answers=answer, batch_size=batch_size
         ):
             found[place] = session.attribution()
             advance(len(found))

@@ -74,7 +74,11 @@ def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhe
         msg = f"method={method!r} can't tell how a score came about: it has no trace"
         raise InputError(msg)
     check_probabilities(layers)
-    graph = build_graph(Activations(layers), config.edge_options(method))
+    graph = build_graph(
+        Activations(layers),
+        config.edge_options(method),
+        keep_maps=config.aggregator.uses_maps,
+    )
     return config.aggregator.trace(graph, pair)
 
 

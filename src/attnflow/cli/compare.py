@@ -22,6 +22,8 @@ def compare(  # noqa: PLR0913 - one argument per option
     file: options.File = None,
     model: options.Model = None,
     target: options.Target = None,
+    contrast: options.Contrast = None,
+    answer: options.Answer = None,
     truncate: options.Truncate = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
@@ -46,10 +48,12 @@ def compare(  # noqa: PLR0913 - one argument per option
         residual=residual,
         correction=options.correction_of(correction),
         words=words,
+        target=options.target_of(target),
+        contrast=options.target_of(contrast),
         truncate=truncate,
     )
     methods = options.methods_of(method)
-    session = running.one_session(chosen, model, config, target=target)
+    session = running.one_session(chosen, model, config, answer=answer)
     results = running.attributions(session, methods)
     table = agreements(results)
     if as_json:

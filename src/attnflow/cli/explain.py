@@ -52,6 +52,8 @@ def explain(  # noqa: PLR0913 - one argument per option
     file: options.File = None,
     model: options.Model = None,
     target: options.Target = None,
+    contrast: options.Contrast = None,
+    answer: options.Answer = None,
     truncate: options.Truncate = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
@@ -90,12 +92,14 @@ def explain(  # noqa: PLR0913 - one argument per option
         residual=residual,
         correction=options.correction_of(correction),
         words=words,
+        target=options.target_of(target),
+        contrast=options.target_of(contrast),
         truncate=truncate,
     )
     found: dict[int, list[Attribution]] = {}
     kept: dict[int, Session] = {}
     for place, session in running.sessions(
-        chosen, model, config, target=target, all_heads=html is not None
+        chosen, model, config, answer=answer, all_heads=html is not None
     ):
         found[place] = running.attributions(session, methods)
         if html is not None:

@@ -200,6 +200,26 @@ Target = Annotated[
     str | None,
     typer.Option(
         "--target",
+        metavar="LABEL",
+        help="For edges seen by a target: a label or token, or its number.",
+        rich_help_panel=_QUESTION,
+        show_default="the model's prediction",
+    ),
+]
+Contrast = Annotated[
+    str | None,
+    typer.Option(
+        "--not",
+        metavar="LABEL",
+        help="Explain why the target rather than this label or token.",
+        rich_help_panel=_QUESTION,
+        show_default=False,
+    ),
+]
+Answer = Annotated[
+    str | None,
+    typer.Option(
+        "--answer",
         metavar="TEXT",
         help="For encoder–decoders: the text that was made of the input.",
         rich_help_panel=_INPUT,
@@ -268,6 +288,11 @@ def correction_of(given: str) -> str | None:
 
 def query_of(given: str | None) -> int | str | None:
     """A number where it is one, else a token."""
+    return None if given is None else number_or_text(given)
+
+
+def target_of(given: str | None) -> int | str | None:
+    """A label or token: its number where it is one, else its name."""
     return None if given is None else number_or_text(given)
 
 

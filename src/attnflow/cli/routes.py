@@ -38,6 +38,8 @@ def routes(  # noqa: PLR0913 - one argument per option
     file: options.File = None,
     model: options.Model = None,
     target: options.Target = None,
+    contrast: options.Contrast = None,
+    answer: options.Answer = None,
     truncate: options.Truncate = False,
     method: options.Method = "flow",
     edges: options.Edges = "attention",
@@ -66,9 +68,11 @@ def routes(  # noqa: PLR0913 - one argument per option
         heads=options.heads_of(heads),
         residual=residual,
         correction=options.correction_of(correction),
+        target=options.target_of(target),
+        contrast=options.target_of(contrast),
         truncate=truncate,
     )
-    session = running.one_session(chosen, model, config, target=target)
+    session = running.one_session(chosen, model, config, answer=answer)
     found = trace_to(session, options.number_or_text(to))
     if as_json:
         typer.echo(json.dumps(as_data(found), ensure_ascii=False))

@@ -22,7 +22,7 @@ def sessions(
     model: str | None,
     config: ExplainConfig,
     *,
-    target: str | None = None,
+    answer: str | None = None,
     all_heads: bool = False,
 ) -> Iterator[tuple[int, Session]]:
     """The sessions of texts, each with its place among them, as they come."""
@@ -37,7 +37,7 @@ def sessions(
         nullcontext() if shown else busy("explaining"),
         progress_bar("explaining", len(texts), shown=shown) as advance,
     ):
-        opened = open_sessions(texts, loaded, config, targets=target, all_heads=all_heads)
+        opened = open_sessions(texts, loaded, config, answers=answer, all_heads=all_heads)
         for done, pair in enumerate(opened, start=1):
             yield pair
             advance(done)
@@ -48,11 +48,11 @@ def one_session(
     model: str | None,
     config: ExplainConfig,
     *,
-    target: str | None = None,
+    answer: str | None = None,
     all_heads: bool = False,
 ) -> Session:
     """The session of one text."""
-    ((_, session),) = sessions([text], model, config, target=target, all_heads=all_heads)
+    ((_, session),) = sessions([text], model, config, answer=answer, all_heads=all_heads)
     return session
 
 

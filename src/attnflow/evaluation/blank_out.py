@@ -16,6 +16,7 @@ from attnflow.evaluation.targets import (
     make_attribution,
     resolve_targets,
     similar_lengths,
+    target_values,
 )
 from attnflow.io.inputs import listed
 from attnflow.io.progress import progress_bar
@@ -35,6 +36,7 @@ class Options(TypedDict, total=False):
 
     replacement: str
     target: TargetSpec | Sequence[TargetSpec]
+    contrast: TargetSpec
     signed: bool
     batch_size: int
     progress: bool
@@ -56,6 +58,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
     *,
     replacement: str = "unk",
     target: TargetSpec | Sequence[TargetSpec] = None,
+    contrast: TargetSpec = None,
     signed: bool = False,
     batch_size: int = 256,
     progress: bool = False,
@@ -69,6 +72,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
             or ``"delete"`` (the tokens after it move up).
         target: The label or token whose probability counts, by name or number; a list has one for
             each text. ``None`` is the model's own answer.
+        contrast: Count how much larger the target's logit is than that of this label or token.
         signed: Before minus after, so that tokens which speak against the answer are negative;
             otherwise the size of the change.
         batch_size: How many blanked inputs run together.
@@ -92,7 +96,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
     texts, single = listed(text)
     inputs = [loaded.tokenize(one) for one in texts]
     filler = loaded.filler(replacement)
-    targets = resolve_targets(loaded, inputs, target)
+    targets = resolve_targets(loaded, inputs, target, contrast)
     rows = [
         row
         for item, (tokens, one) in enumerate(zip(inputs, targets, strict=True))
@@ -120,7 +124,7 @@ class Row:
     place: int | None
     tokens: Tokens
     position: int
-    index: int
+    target: Target
 
 
 def _blanked(
@@ -132,12 +136,12 @@ def _blanked(
     if deleted and size == 1:
         msg = f"{tokens.text!r} has one token only: there would be nothing left to read"
         raise InputError(msg)
-    yield Row(item, None, tokens, target.position, target.index)
+    yield Row(item, None, tokens, target.position, target)
     for place in range(size):
         if not model.predicts_at(tokens, place):
             blanked = model.blank(tokens, [place], filler)
             position = model.decision(blanked) if deleted else target.position
-            yield Row(item, place, blanked, position, target.index)
+            yield Row(item, place, blanked, position, target)
 
 
 def _measure(
@@ -150,10 +154,13 @@ def _measure(
         for places in similar_lengths([row.tokens for row in rows], size):
             part = [rows[place] for place in places]
             with torch.no_grad():
-                probabilities = model.probabilities(
-                    [row.tokens for row in part], [row.position for row in part]
+                values = target_values(
+                    model,
+                    [row.tokens for row in part],
+                    [row.position for row in part],
+                    [row.target for row in part],
                 )
-            for row, each in zip(part, probabilities, strict=True):
-                found[row.item, row.place] = float(each[row.index])
+            for row, value in zip(part, values, strict=True):
+                found[row.item, row.place] = float(value)
             show(len(found))
     return found

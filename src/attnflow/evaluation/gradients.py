@@ -18,6 +18,7 @@ from attnflow.evaluation.targets import (
     make_attribution,
     resolve_targets,
     similar_lengths,
+    target_values,
 )
 from attnflow.io.inputs import listed
 from attnflow.io.progress import progress_bar
@@ -45,6 +46,7 @@ class Options(TypedDict, total=False):
 
     kind: str
     target: TargetSpec | Sequence[TargetSpec]
+    contrast: TargetSpec
     steps: int
     progress: bool
 
@@ -59,12 +61,13 @@ def gradients(
 ) -> list[Attribution]: ...
 
 
-def gradients(
+def gradients(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: str | Iterable[str],
     model: Source = None,
     *,
     kind: str = "norm",
     target: TargetSpec | Sequence[TargetSpec] = None,
+    contrast: TargetSpec = None,
     steps: int = 32,
     progress: bool = False,
 ) -> Attribution | list[Attribution]:
@@ -78,6 +81,7 @@ def gradients(
             and BERT); ``"input"``: gradient × embedding, summed; ``"integrated"``: integrated
             gradients from embeddings of zero.
         target: The label or token whose probability counts; ``None`` is the model's own answer.
+        contrast: Count how much larger the target's logit is than that of this label or token.
         steps: For ``"integrated"``: points on the way, doubled until the scores add up to the
             change of the probability within 0.001 (completeness). The statistics say how far
             they do.
@@ -97,7 +101,7 @@ def gradients(
     loaded = load_model(model)
     texts, single = listed(text)
     inputs = [loaded.tokenize(one) for one in texts]
-    targets = resolve_targets(loaded, inputs, target)
+    targets = resolve_targets(loaded, inputs, target, contrast)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
     together = BATCH if loaded.batchable and kind != "integrated" else 1
     results: dict[int, Attribution] = {}
@@ -136,9 +140,7 @@ class EmbeddingGradient:
 
         with torch.enable_grad():
             positions = [target.position for target in self.targets]
-            probabilities = self.model.probabilities(self.inputs, positions, edit)
-            chosen = [target.index for target in self.targets]
-            wanted = probabilities[range(len(chosen)), chosen]
+            wanted = target_values(self.model, self.inputs, positions, self.targets, edit)
             gradients = torch.autograd.grad(wanted.sum(), leaves[0])[0]
         return wanted.detach(), leaves[0].detach().double(), gradients.double()
 

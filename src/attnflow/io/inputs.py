@@ -24,12 +24,12 @@ def listed(given: Any) -> tuple[list[Any], bool]:
     return list(given), False
 
 
-def each_target(target: Any, count: int) -> Sequence[Any]:
-    """One target an input: the same for all, or a list."""
-    if target is None or isinstance(target, str | Integral):
-        return [target] * count
-    targets, _ = listed(target)
-    if len(targets) != count:
-        msg = f"there are {len(targets)} targets and {count} texts; give one, or one a text"
+def one_each(name: str, value: Any, count: int) -> Sequence[Any]:
+    """One value per input: the same for all, or a list; ``name`` is that of the argument."""
+    if value is None or isinstance(value, str | Integral):
+        return [value] * count
+    values, _ = listed(value)
+    if len(values) != count:
+        msg = f"there are {len(values)} {name}s and {count} texts; give one, or one per text"
         raise InputError(msg)
-    return targets
+    return values

@@ -32,7 +32,7 @@ class Tokens:
         word_texts: The words.
         segments: For each token what it is part of.
         grid: For images, how patches lie on the image.
-        target: For encoder–decoders, the answer.
+        answer: For encoder–decoders, the answer that is explained.
     """
 
     names: tuple[str, ...]
@@ -42,7 +42,7 @@ class Tokens:
     word_texts: tuple[str, ...] = ()
     segments: tuple[str, ...] | None = None
     grid: PatchGrid | None = None
-    target: str | None = None
+    answer: str | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -54,12 +54,31 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class ForwardPass:
-    """What a model computed on one input, the position to explain, and the prediction."""
+    """What a model computed on one input, the position to explain, and the prediction.
+
+    ``objective`` is what gradients are taken of, with names for what was resolved.
+    """
 
     tokens: Tokens
     activations: Activations
     query: int
     prediction: Prediction | None
+    objective: Objective | None = None
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a model is asked to account for: a target, perhaps rather than another one.
+
+    Alone it is the target's log-probability; with a contrast, how much larger its logit is.
+
+    Attributes:
+        target: A label or token, by name or number; ``None`` is the model's prediction.
+        contrast: The label or token that the target is compared with.
+    """
+
+    target: str | int | None = None
+    contrast: str | int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,14 +128,23 @@ class ModelAdapter(Protocol):
     def mask_token(self) -> str | None:
         """What a masked language model predicts the word for; ``None`` for other models."""
 
-    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One input as tokens; one that is too long is an error unless it may be truncated.
 
-        ``target`` is the answer of an encoder–decoder that is explained; ``None`` is its own.
+        ``answer`` is the answer of an encoder–decoder that is explained; ``None`` is its own.
         """
 
-    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
-        """Run the model once on a batch, and keep what the spec asks for."""
+    def run(
+        self,
+        batch: Sequence[Tokens],
+        query: Query,
+        spec: CaptureSpec,
+        objectives: Sequence[Objective] = (),
+    ) -> list[ForwardPass]:
+        """Run the model once on a batch, and keep what the spec asks for.
+
+        ``objectives`` are those of gradients, one per input; by default the predictions.
+        """
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The model's predictions at positions, without keeping anything else."""
@@ -127,14 +155,19 @@ class ModelAdapter(Protocol):
     def predicts_at(self, tokens: Tokens, position: int) -> bool:
         """Whether the prediction is made *of* this position, so that it can't be blanked."""
 
-    def probabilities(
+    def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
-        """For each input the probabilities of all labels, or of all tokens at its position.
+        """For each input the logits of all labels, or of all tokens at its position, in float64.
 
         ``edit`` changes the word embeddings before the model reads them. Differentiable where
         gradients are enabled.
         """
+
+    def probabilities(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """The logits as probabilities."""
 
     def output_index(self, target: str | int) -> int:
         """The number of a label or token among the probabilities, by its name or number."""
@@ -158,8 +191,8 @@ class ModelAdapter(Protocol):
         """The numbers of the most likely tokens that follow, at most ``length``."""
 
 
-def refuse_target(name: str, target: str | None) -> None:
+def refuse_answer(name: str, answer: str | None) -> None:
     """For models that write no answer."""
-    if target is not None:
-        msg = f"target={target!r} is for encoder–decoders, and {name} is none; leave target out"
+    if answer is not None:
+        msg = f"answer={answer!r} is for encoder–decoders, and {name} is none; leave answer out"
         raise InputError(msg)

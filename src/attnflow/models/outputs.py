@@ -27,6 +27,21 @@ def to_probabilities(logits: Tensor, config: Any, *, labels: bool, name: str) ->
     return logits.sigmoid() if labels and is_multi_label(config) else logits.softmax(-1)
 
 
+def objective_value(
+    logits: Tensor, target: int, contrast: int | None, *, multi_label: bool
+) -> Tensor:
+    """The log-probability of the target, or how much larger its logit is than the contrast's.
+
+    Never the bare logit: what raises all logits alike would seem to matter.
+    """
+    wide = logits.double()
+    if contrast is not None:
+        return wide[..., target] - wide[..., contrast]
+    if multi_label:
+        return torch.nn.functional.logsigmoid(wide[..., target])
+    return wide.log_softmax(-1)[..., target]
+
+
 def no_probability(name: str) -> ModelError:
     """The error of models whose predictions importance can't be measured by."""
     return ModelError(

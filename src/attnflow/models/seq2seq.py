@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import Filler, ForwardPass, Kind, Query, Tokens
+from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.sites import Site
@@ -83,18 +83,18 @@ class Seq2SeqModel:
     def mask_token(self) -> None:
         """It predicts no masked words."""
 
-    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Source and target as one list of tokens."""
         check_text(self.name, item)
         most = limit(self.network, self.tokenizer)
         source = tokenize(self.tokenizer, item, most, truncate=truncate)
-        if target is None:
-            answer = self.generate(source, ANSWER)
-            target = str(self.tokenizer.decode(answer, skip_special_tokens=True))
-        if not isinstance(target, str):
-            msg = f"target={target!r} is {type(target).__name__}; give the answer as text"
+        if answer is None:
+            ids = self.generate(source, ANSWER)
+            answer = str(self.tokenizer.decode(ids, skip_special_tokens=True))
+        if not isinstance(answer, str):
+            msg = f"answer={answer!r} is {type(answer).__name__}; give the answer as text"
             raise InputError(msg)
-        wanted = tokenize(self.tokenizer, target, most, truncate=truncate, as_target=True)
+        wanted = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
         start = self._start()
         ids = list(wanted.inputs["input_ids"])
         if ids and ids[-1] == self.tokenizer.eos_token_id:
@@ -107,7 +107,7 @@ class Seq2SeqModel:
             word_ids=_joined_words(source, wanted, len(ids)),
             word_texts=source.word_texts + wanted.word_texts,
             segments=("source",) * len(source) + ("target",) * len(names),
-            target=target,
+            answer=answer,
         )
 
     def _start(self) -> int:
@@ -127,9 +127,15 @@ class Seq2SeqModel:
             )
         return [int(token) for token in ids[0]]
 
-    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
+    def run(
+        self,
+        batch: Sequence[Tokens],
+        query: Query,
+        spec: CaptureSpec,
+        objectives: Sequence[Objective] = (),
+    ) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
-        if spec.values or spec.gradients:
+        if spec.blocks or spec.gradients:
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
             raise InputError(msg)
         source, target = self._sides(batch)
@@ -161,6 +167,12 @@ class Seq2SeqModel:
     def predicts_at(self, tokens: Tokens, position: int) -> bool:
         """Never: a decoder predicts after its positions."""
         return False
+
+    def logits(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """Not defined, as `decision`."""
+        raise no_probability(self.name)
 
     def probabilities(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None

@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import Filler, ForwardPass, Kind, Query, Tokens, refuse_target
+from attnflow.models.adapter import (
+    Filler,
+    ForwardPass,
+    Kind,
+    Objective,
+    Query,
+    Tokens,
+    refuse_answer,
+)
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.heads import IMAGES, HeadKind
@@ -52,9 +60,9 @@ class VisionModel:
     def mask_token(self) -> None:
         """It predicts no masked words."""
 
-    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One image as patches, named by row and column."""
-        refuse_target(self.name, target)
+        refuse_answer(self.name, answer)
         image = _open(item)
         pixels = self.processor(images=image, return_tensors="pt")["pixel_values"][0]
         patch = self.network.config.patch_size
@@ -67,7 +75,13 @@ class VisionModel:
         shown = item if isinstance(item, str | Path) else f"image {image.width}×{image.height}"
         return Tokens(patches, str(shown), {"pixel_values": pixels}, segments=segments, grid=grid)
 
-    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
+    def run(
+        self,
+        batch: Sequence[Tokens],
+        query: Query,
+        spec: CaptureSpec,
+        objectives: Sequence[Objective] = (),
+    ) -> list[ForwardPass]:
         """Run the network once on a batch."""
         if spec.gradients:
             msg = "gradients are read from text models"
@@ -96,6 +110,12 @@ class VisionModel:
     def predicts_at(self, tokens: Tokens, position: int) -> bool:
         """Never: a label has no position."""
         return False
+
+    def logits(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """Not defined, as `decision`."""
+        raise no_probability(self.name)
 
     def probabilities(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None

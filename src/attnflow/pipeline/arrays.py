@@ -57,7 +57,11 @@ def check_arrays_suffice(config: ExplainConfig) -> None:
 
 def _score(layers: tuple[Array, ...], config: ExplainConfig, selection: Selection) -> Scores:
     check_probabilities(layers)
-    graph = build_graph(Activations(layers), config.edge_options(config.method))
+    graph = build_graph(
+        Activations(layers),
+        config.edge_options(config.method),
+        keep_maps=config.aggregator.uses_maps,
+    )
     return config.aggregator.score(graph, selection, config.execution)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from attnflow.models.capture.spec import CaptureSpec
 
 Query = int | str | None
+TargetSpec = str | int | None
 Layers = int | Iterable[int] | Literal["all"] | None
+
+
+def check_single_heads(method: str) -> None:
+    """Refuse single heads for a method that knows merged ones only."""
+    if not AGGREGATORS[method].single_heads:
+        msg = (
+            f"method={method!r} needs merged heads; leave out heads='each', or pick some by number"
+        )
+        raise InputError(msg)
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,8 @@ class ExplainConfig:
     correction: str | None = "auto"
     normalize: bool = False
     words: bool = False
+    target: TargetSpec | Sequence[TargetSpec] = None
+    contrast: TargetSpec = None
     truncate: bool = False
     execution: Execution = Execution()  # noqa: RUF009 - frozen
 
@@ -64,6 +76,8 @@ class ExplainConfig:
             )
             raise InputError(msg)
         self.edge_options(self.method)
+        if self.heads == "each":
+            check_single_heads(self.method)
 
     @property
     def aggregator(self) -> Aggregator:
@@ -123,7 +137,7 @@ class ExplainConfig:
         needs = self.rule.needs
         keep = all_heads or self.heads == "each" or not self.rule.fuses_heads
         return CaptureSpec(
-            fuse=None if keep else self.fuse, values=needs.values, gradients=needs.gradients
+            fuse=None if keep else self.fuse, blocks=needs.blocks, gradients=needs.gradients
         )
 
     def fuse(self, attention: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_heads
 from attnflow.errors import InputError
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.records import (
     Activations,
     Array,
@@ -111,9 +111,9 @@ class Session:
         """What the edge rule made of the activations, heads fused: ``[query, key]`` per step."""
         if self.config.rule.fuses_heads:
             return self.fused.attention
-        maps = self.config.rule.maps(self.activations)
+        maps = self.config.rule.apply(self.activations).layers
         heads = "mean" if self.config.heads == "each" else self.config.heads
-        return [each if each.ndim == 2 else fuse_heads(each, heads) for each in maps]
+        return [fuse_heads(each, heads) for each in maps]
 
     @cached_property
     def groups(self) -> Groups:
@@ -140,10 +140,11 @@ class Session:
             activations, options = self.fused, replace(options, heads="mean")
         elif options.heads == "each":
             options = replace(options, heads="mean")
-        key = (options.residual, each_head, chance)
+        keep_maps = AGGREGATORS[method].uses_maps
+        key = (options.residual, each_head, chance, keep_maps)
         if key not in self._graphs:
             build = chance_graph if chance else build_graph
-            self._graphs[key] = build(activations, options)
+            self._graphs[key] = build(activations, options, keep_maps=keep_maps)
         return self._graphs[key]
 
     def scores(
@@ -160,6 +161,8 @@ class Session:
 
         Long work is done in pieces, and ``check`` is called before each.
         """
+        if each_head:
+            check_single_heads(method)
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
             resolve("query", query, 0, self.size - 1, self.size)
@@ -167,7 +170,7 @@ class Session:
         keys = range(self.size if groups is None else len(groups))
         selection = Selection(steps, tuple(queries), tuple(keys), groups=groups)
         sources = len(steps) * len(queries) * (self.heads if each_head else 1)
-        whole = check is None or not AGGREGATORS[method].per_pair
+        whole = check is None or AGGREGATORS[method].cost != "pair"
         most = len(keys) if whole else self._keys_per_piece(sources)
         parts = []
         for start in range(0, len(keys), most):
@@ -182,12 +185,13 @@ class Session:
 
     def _solve(self, method: str, selection: Selection, *, each_head: bool) -> Scores:
         score, execution = AGGREGATORS[method].score, self.config.execution
-        scores = score(self.graph(method, each_head=each_head), selection, execution)
+        graph = self.graph(method, each_head=each_head)
+        scores = score(graph, selection, execution)
         values = to_numpy(scores.values)
         if self.correction == "uniform":
             even = score(self.graph(method, each_head=each_head, chance=True), selection, execution)
             values = _ratio(values, to_numpy(even.values))
-        return Scores(values, scores.statistics)
+        return Scores(values, {**graph.statistics, **scores.statistics})
 
     def _keys_per_piece(self, sources: int) -> int:
         """How many keys make a piece of work that is short whatever the size."""
@@ -205,14 +209,14 @@ class Session:
         layers, layer = config.resolve_layers(self.depth)
         groups = self.groups if config.words else None
         own = next((group for group in groups or () if self.query in group), (self.query,))
-        everywhere = config.query == "all" or not AGGREGATORS[method].per_pair
+        everywhere = config.query == "all" or AGGREGATORS[method].cost == "matrix"
         queries = tuple(range(self.size)) if everywhere else own
         each = config.heads == "each"
         scores = self.scores(method, layers, queries, words=config.words, each_head=each)
         values = scores.values
         if config.normalize:
             values = _ratio(values, values.sum(-1, keepdims=True))
-        target = {} if tokens.target is None else {"target": tokens.target}
+        answer = {} if tokens.answer is None else {"answer": tokens.answer}
         model = {**self.adapter.description, "causal": self.causal}
         found = Attribution(
             tokens=tokens.names,
@@ -223,7 +227,7 @@ class Session:
             query=self.query,
             method=method,
             depth=self.depth,
-            options=config.describe(method, self.correction) | target,
+            options=self._describe(method) | answer,
             model=self.adapter.name,
             text=tokens.text,
             prediction=self.prediction,
@@ -234,6 +238,16 @@ class Session:
             grid=tokens.grid,
         )
         return found if groups is None else merge_words(found, values)
+
+    def _describe(self, method: str) -> dict[str, Any]:
+        """The options that scores of a method were computed with."""
+        options = self.config.describe(method, self.correction)
+        objective = self.forward.objective
+        if objective is not None:
+            options["target"] = objective.target
+            if objective.contrast is not None:
+                options["contrast"] = objective.contrast
+        return options
 
     def _check(self) -> None:
         if self.config.discard and self.activations.ends is not None:
@@ -268,7 +282,7 @@ class Session:
             model=self.adapter.name,
             prediction=self.prediction,
             causal=self.causal,
-            options=self.config.describe(method, self.correction),
+            options=self._describe(method),
         )
 
     @cached_property

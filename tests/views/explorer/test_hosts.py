@@ -106,8 +106,8 @@ def test_a_causal_models_words(tab, address, models):
 
 
 def test_an_encoder_decoder_shows_both_sides(tab, address, models):
-    open_at(tab, address, model="tiny/t5", text="the keys to the cabinet", target="the key")
-    of = attnflow.explain("the keys to the cabinet", models["tiny/t5"], target="the key")
+    open_at(tab, address, model="tiny/t5", text="the keys to the cabinet", answer="the key")
+    of = attnflow.explain("the keys to the cabinet", models["tiny/t5"], answer="the key")
     np.testing.assert_allclose(strip(tab), of.values, atol=1e-6)
     assert tab.eval_on_selector_all(".segment", "a => a.map(e => e.textContent)") == [
         "source",

@@ -67,8 +67,8 @@ def test_every_kind_of_model_answers(ask):
     image = base64.b64encode(content.getvalue()).decode()
     seen = ask("explain", model="tiny/vit", image=image).json()["views"][0]
     assert (seen["grid"]["rows"], seen["image"][:22]) == (4, "data:image/jpeg;base64")
-    pair = ask("explain", model="tiny/t5", text=TEXT, target="the key").json()["views"][0]
-    assert pair["target"] == "the key"
+    pair = ask("explain", model="tiny/t5", text=TEXT, answer="the key").json()["views"][0]
+    assert pair["answer"] == "the key"
     assert "L4 cross" in pair["columns"]
     causal = ask("explain", model="tiny/gpt2", text=TEXT).json()["views"][0]
     assert causal["options"]["correction"] == "uniform"

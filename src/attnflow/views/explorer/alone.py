@@ -35,7 +35,7 @@ def attribution_view(of: Attribution) -> View:
     model = of.statistics.get("model", {})
     return {
         "text": of.text,
-        "target": of.options.get("target"),
+        "answer": of.options.get("answer"),
         "model": model_name(of.model),
         "head": str(model.get("head", "")),
         "methods": [describe_method(of.method)],

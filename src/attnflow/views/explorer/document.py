@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,8 @@ class Extent:
 
     Attributes:
         all_queries: Up to this many tokens, every position can be explained.
-        solved: Up to this many tokens, methods that solve every score apart are included.
+        solved: Up to this many tokens, methods that solve every score apart are included; up to an
+            eighth of them, those that solve a system as large as the graph.
         pairs: At most this many (layer, token) pairs are traced.
         heads: At most this many scores of single heads are solved apart.
         blanks: Up to this many tokens, each is blanked out.
@@ -57,6 +59,10 @@ class Extent:
     pairs: int
     heads: int
     blanks: int
+
+    def most(self, cost: str) -> float:
+        """Up to how many tokens a method of that cost is included."""
+        return {"matrix": math.inf, "pair": self.solved, "query": self.solved // 8}[cost]
 
 
 SERVED = Extent(all_queries=32, solved=64, pairs=1, heads=0, blanks=0)
@@ -90,15 +96,13 @@ def view_of(
     layers = list(range(1, session.depth + 1))
     queries = list(range(session.size)) if session.size <= extent.all_queries else [query]
     methods = [
-        member.name
-        for member in AGGREGATORS.members()
-        if not member.per_pair or session.size <= extent.solved
+        member.name for member in AGGREGATORS.members() if session.size <= extent.most(member.cost)
     ]
     top = _ranking(session, query)
     key = first_key(top, tokens.names, tokens, query)
     view: View = {
         "text": tokens.text,
-        "target": tokens.target,
+        "answer": tokens.answer,
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
         "methods": [describe_method(name) for name in AGGREGATORS],
@@ -128,8 +132,11 @@ def view_of(
         "head_scores": [
             heads_of(session, method, layers, query, check)
             for method in methods
-            if not AGGREGATORS[method].per_pair
-            or session.depth * session.heads * session.size <= extent.heads
+            if AGGREGATORS[method].single_heads
+            and (
+                AGGREGATORS[method].cost == "matrix"
+                or session.depth * session.heads * session.size <= extent.heads
+            )
         ],
         "edges": _strongest(session),
         "traces": [],
@@ -148,7 +155,7 @@ def view_of(
 def _ranking(session: Session, query: int) -> FloatArray:
     """The scores that choose which tokens are traced first: of a method that costs little."""
     methods = AGGREGATORS.members()
-    cheap = [each.name for each in methods if each.reaches_input and not each.per_pair]
+    cheap = [each.name for each in methods if each.reaches_input and each.cost == "matrix"]
     method = cheap[0] if cheap else session.config.method
     values: FloatArray = session.scores(method, [session.depth], [query]).values[0, 0]
     return values

@@ -155,7 +155,7 @@ class View(Named):
     """
 
     text: str
-    target: str | None
+    answer: str | None
     model: str
     head: str
     methods: list[MethodDescription]

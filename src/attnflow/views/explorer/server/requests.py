@@ -40,7 +40,7 @@ class InputRequest(BaseModel):
     model: str | None = Field(None, description="One of GET /api/models; null is the first.")
     text: str | None = Field(None, description="The text to explain.")
     image: str | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
-    target: str | None = Field(None, description="Encoder–decoders: the answer to explain.")
+    answer: str | None = Field(None, description="Encoder–decoders: the answer to explain.")
 
     edges: Edges = Field("attention", description="What the edges are made of.")
 

@@ -47,7 +47,7 @@ class SessionCache:
     def open(self, request: InputRequest, job: Job) -> Opened:
         """The session of an input and, for images, the picture of it."""
         name = self._check(request)
-        parts = (name, request.text, request.image, request.target, request.edges)
+        parts = (name, request.text, request.image, request.answer, request.edges)
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
         with self._lock:
             if key in self._cached:
@@ -57,7 +57,7 @@ class SessionCache:
         adapter = self.models[name]
         image = None if request.image is None else received(request.image)
         config = ExplainConfig(edges=request.edges, execution=self.execution)
-        tokens = adapter.tokenize(request.text if image is None else image, target=request.target)
+        tokens = adapter.tokenize(request.text if image is None else image, answer=request.answer)
         self._check_size(tokens)
         (forward,) = adapter.run([tokens], None, config.capture(all_heads=True))
         opened = (Session(adapter, forward, config), None if image is None else picture(image))
@@ -74,10 +74,10 @@ class SessionCache:
             wanted = "image" if kind == "image" else "text"
             msg = f"{name} reads {'an image' if kind == 'image' else 'text'}; send {wanted!r}"
             raise ApiError(422, "invalid", msg)
-        if request.target is not None and kind != "pair":
-            msg = f"{name} writes no answer; send no target"
+        if request.answer is not None and kind != "pair":
+            msg = f"{name} writes no answer; send none"
             raise ApiError(422, "invalid", msg)
-        for field in ("text", "target"):
+        for field in ("text", "answer"):
             length = len(getattr(request, field) or "")
             if length > self.limits.characters:
                 msg = f"{field} has {length:,} characters; at most {self.limits.characters:,}"
