@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.evaluation.targets import (
     Target,
     TargetSpec,
@@ -20,10 +20,11 @@ from attnflow.evaluation.targets import (
     similar_lengths,
     target_values,
 )
-from attnflow.io.inputs import listed
+from attnflow.io.inputs import check_unicode, listed
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.records import Attribution, FloatArray
+from attnflow.records.checks import check_flag
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("attnflow")
 BATCH = 32
 MOST_STEPS = 512
+MOST_POINTS = 4096  # that can be asked for: finding them takes seconds
 TOLERANCE = 1e-3
 CANCELLED = 1e-4
 CANCELS = (
@@ -92,15 +94,16 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
         >>> attnflow.gradients("the keys", kind="integrated").tokens
         ('[CLS]', 'the', 'keys')
     """
-    if kind not in KINDS:
-        msg = f"kind={kind!r} is unknown; allowed: {', '.join(KINDS)}"
+    if not isinstance(kind, str) or kind not in KINDS:
+        msg = f"kind={shown(kind)} is unknown; allowed: {', '.join(KINDS)}"
         raise InputError(msg)
-    if not (is_integer(steps) and steps >= 1):
-        msg = f"steps={steps!r} must be an integer of at least 1"
+    if not (is_integer(steps) and 1 <= steps <= MOST_POINTS):
+        msg = f"steps={shown(steps)} must be an integer from 1 to {MOST_POINTS}"
         raise InputError(msg)
+    check_flag("progress", progress)
     loaded = load_model(model)
     texts, single = listed(text)
-    inputs = [loaded.tokenize(one) for one in texts]
+    inputs = [loaded.tokenize(check_unicode("text", one)) for one in texts]
     targets = resolve_targets(loaded, inputs, target, contrast)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
     together = BATCH if loaded.batchable and kind != "integrated" else 1
@@ -110,7 +113,7 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
             gradient = EmbeddingGradient(
                 loaded, [inputs[i] for i in places], [targets[i] for i in places]
             )
-            scores, statistics = KINDS[kind](gradient, steps)
+            scores, statistics = KINDS[kind](gradient, int(steps))
             for place, row in zip(places, scores.cpu().numpy(), strict=True):
                 tokens, one = inputs[place], targets[place]
                 results[place] = make_attribution(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from attnflow.io.inputs import one_each
+from attnflow.io.inputs import check_choice, one_each
 from attnflow.records import Attribution, FloatArray, Prediction
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def resolve_targets(
     contrast: TargetSpec = None,
 ) -> list[Target]:
     """The targets of inputs: a label or token by name or number; ``None`` is the prediction."""
-    other = None if contrast is None else model.output_index(contrast)
+    chosen_contrast = check_choice("contrast", contrast)
+    other = None if chosen_contrast is None else model.output_index(chosen_contrast)
     positions = [model.decision(tokens) for tokens in inputs]
     wanted = [
         None if target is None else model.output_index(target)
