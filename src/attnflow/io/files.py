@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from attnflow.errors import InputError, shown
@@ -44,3 +46,13 @@ def _why_not(path: Path, *, overwrite: bool) -> str:
     if not os.access(path if path.exists() else folder, os.W_OK):
         return f"{path} can't be written: no permission; choose another place"
     return ""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What is done in here writes the file; where the system refuses, the error names the file."""
+    try:
+        yield
+    except OSError as error:
+        msg = f"{path} can't be written: {error.strerror or error}; choose another place"
+        raise InputError(msg) from error

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TEXTS = ("method", "model", "text")
 MAPPINGS = ("options", "statistics")
+MOST_LAYERS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,8 @@ class Attribution:
     def _checked(self) -> dict[str, Any]:
         """The fields as they are kept: plain, read-only, each of its own type."""
         tokens = checks.check_texts("tokens", self.tokens)
-        depth = checks.check_number("depth", self.depth, 0)
-        layers = checks.check_numbers("layers", self.layers, 1, depth or None)
+        depth = checks.check_number("depth", self.depth, 0, MOST_LAYERS)
+        layers = checks.check_numbers("layers", self.layers, 1, depth or MOST_LAYERS)
         last = len(tokens) - 1
         if self.prediction is not None and self.prediction.position is not None:
             checks.check_number("the prediction's position", self.prediction.position, 0, last)
@@ -196,7 +197,11 @@ class Attribution:
         model said stays what it was.
         """
         given = {"layer": layer, "query": query}
-        asked = {name: value for name, value in given.items() if value is not None}
+        asked = {
+            name: operator.index(value) if is_integer(value) else value  # type: ignore[arg-type]
+            for name, value in given.items()
+            if value is not None
+        }
         return replace(
             self,
             layer=self._layer(layer),

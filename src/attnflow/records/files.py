@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.io.files import check_target
+from attnflow.io.files import check_target, writing
 from attnflow.records.attribution import Attribution, PatchGrid, Prediction
 
 FORMAT = 1
@@ -124,11 +124,8 @@ def _write(path: Path, content: bytes) -> None:
             f"{MOST_BYTES:,}: save fewer layers, heads or texts in one"
         )
         raise InputError(msg)
-    try:
+    with writing(path):
         path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
-    except OSError as error:
-        msg = f"{path} can't be written: {error.strerror}; choose another place"
-        raise InputError(msg) from error
 
 
 def to_json(attribution: Attribution) -> bytes:
