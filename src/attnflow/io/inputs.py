@@ -41,7 +41,8 @@ def check_unicode(name: str, given: Any) -> Any:
 
 def check_choice(name: str, given: Any) -> str | int | None:
     """A label, token or text by its name or number; ``None`` leaves the choice to the model."""
-    if isinstance(given, Integral) and not isinstance(given, bool) and abs(given) < 1 << 63:
+    given = _scalar(given)
+    if isinstance(given, Integral) and not isinstance(given, bool) and abs(int(given)) < 1 << 63:
         return int(given)
     if given is None or isinstance(given, str):
         chosen: str | None = check_unicode(name, given)
@@ -50,8 +51,15 @@ def check_choice(name: str, given: Any) -> str | int | None:
     raise InputError(msg)
 
 
+def _scalar(given: Any) -> Any:
+    """An array of no axes as the one value that it holds."""
+    alone = getattr(given, "ndim", None) == 0 and hasattr(given, "item")
+    return given.item() if alone and str(getattr(given, "device", "cpu")) != "meta" else given
+
+
 def one_each(name: str, value: Any, count: int) -> Sequence[Any]:
     """One value per input: the same for all, or a list; ``name`` is that of the argument."""
+    value = _scalar(value)
     if value is None or isinstance(value, str | Integral):
         return [check_choice(name, value)] * count
     values, _ = listed(value)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from fractions import Fraction
 from numbers import Integral, Rational, Real
-from typing import Any
+from typing import Any, get_args
 
+from attnflow.edges.options import HeadRule
 from attnflow.errors import InputError, shown
 from attnflow.records.selection import is_integer, listed_numbers
 
@@ -57,21 +59,25 @@ def plain_share(name: str, given: Any) -> Any:
     if isinstance(given, Real) and not isinstance(given, bool):
         _check_size(name, given, given)
         return float(given)
-    return given
+    if given is None:
+        return None
+    msg = f"{name}={shown(given)} must be a number from 0 (off) to below 1"
+    raise InputError(msg)
 
 
 def plain_heads(given: Any) -> Any:
     """Head numbers as a tuple of integers, weights as a tuple of floats."""
     if isinstance(given, Real):
         _check_size("heads", given, given)
-    if not isinstance(given, Sequence) or isinstance(given, str):
+    if isinstance(given, str | Real):
         return given
-    if isinstance(given, bytes | bytearray | memoryview):
-        msg = f"heads={shown(given)} must be a list of integers or of weights"
+    listed = isinstance(given, Sequence) and not isinstance(given, bytes | bytearray | memoryview)
+    heads = tuple(given) if listed else ()
+    if not listed or not all(isinstance(h, Real) and not isinstance(h, bool) for h in heads):
+        rules = ", ".join(map(repr, get_args(HeadRule)))
+        allowed = f"{rules}, a list of integers or of weights"
+        msg = f"heads={shown(given)} is unknown; allowed: {allowed}"
         raise InputError(msg)
-    heads = tuple(given)
-    if not all(isinstance(head, Real) and not isinstance(head, bool) for head in heads):
-        return given
     for head in heads:
         _check_size("heads", head, given)
     whole = all(isinstance(head, Integral) for head in heads)
@@ -80,6 +86,6 @@ def plain_heads(given: Any) -> Any:
 
 def _check_size(name: str, number: Any, given: Any) -> None:
     """Refuse numbers too large to be written in an error, or to be floats."""
-    if isinstance(number, Rational) and abs(number) >= HUGE:
+    if isinstance(number, Rational) and not -HUGE < Fraction(number) < HUGE:
         msg = f"{name}={shown(given)} is far too large"
         raise InputError(msg)

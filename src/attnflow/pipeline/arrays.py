@@ -71,7 +71,7 @@ def _score(layers: tuple[Array, ...], config: ExplainConfig, selection: Selectio
 def opened(attention: Attention) -> Attention:
     """Attention as arrays that can be worked on, whatever their layout; generators gone through."""
     if is_tensor(attention) or isinstance(attention, np.ndarray):
-        if attention.ndim == 0:
+        if np.ndim(attention) == 0:
             msg = "attention is an array of no axes; give [layer, head, query, key]"
             raise InputError(msg)
         return _readable("attention", attention)
@@ -135,7 +135,8 @@ def _as_mask(mask: Array) -> BoolArray:
     if given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
         msg = f"mask={shown(mask)} must be True (or 1) for tokens and False (or 0) for padding"
         raise InputError(msg)
-    return given != 0
+    valid: BoolArray = given != 0
+    return valid
 
 
 def _rectangular(mask: Any) -> Any:

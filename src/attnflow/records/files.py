@@ -94,13 +94,18 @@ def _check_fields(what: str, record: Any, data: Any) -> dict[str, Any]:
     unknown, missing = set(data) - known, known - optional - set(data)
     if unknown or missing:
         parts = [
-            f"{label} {', '.join(sorted(map(str, names)))}"
+            f"{label} {', '.join(sorted(map(_named, names)))}"
             for label, names in (("it lacks", missing), ("it has unknown", unknown))
             if names
         ]
         msg = f"this is no {what} of format {FORMAT}: {'; '.join(parts)}"
         raise InputError(msg)
     return dict(data)
+
+
+def _named(field: object) -> str:
+    """A field's name as errors show it: plain where it is one."""
+    return field if isinstance(field, str) and field.isidentifier() else shown(field)
 
 
 def save(attribution: Attribution, path: Path, *, overwrite: bool) -> Path:
