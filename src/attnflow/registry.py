@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -63,7 +63,7 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: object) -> T:
         if not isinstance(name, str) or name not in self._members:
-            msg = f"{self.option}={name!r} is unknown; allowed: one of {', '.join(self)}"
+            msg = f"{self.option}={shown(name)} is unknown; allowed: one of {', '.join(self)}"
             raise InputError(msg)
         member = self._members[name]
         if isinstance(member, str):

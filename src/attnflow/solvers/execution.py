@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
+from attnflow.records.checks import check_flag
 from attnflow.records.selection import is_integer
 
 
@@ -21,5 +22,11 @@ class Execution:
 
     def __post_init__(self) -> None:
         if self.threads is not None and not (is_integer(self.threads) and self.threads >= 1):
-            msg = f"threads={self.threads!r} must be an integer from 1, or None for one per core"
+            msg = (
+                f"threads={shown(self.threads)} must be an integer from 1, or None for one per core"
+            )
+            raise InputError(msg)
+        check_flag("progress", self.progress)
+        if not isinstance(self.device, str):
+            msg = f"device={shown(self.device)} must be the name of a solver, or 'auto'"
             raise InputError(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +33,8 @@ def attribution_view(of: Attribution) -> View:
     layers, queries = list(of.layers), list(of.queries)
     single, fused = of.scores.ndim == 4, of.scores if of.scores.ndim == 3 else of.scores.mean(1)
     row = fused[layers.index(of.layer), queries.index(of.query)]
-    model = of.statistics.get("model", {})
+    said = of.statistics.get("model")
+    model = said if isinstance(said, Mapping) else {}
     return {
         "text": of.text,
         "answer": of.options.get("answer"),
