@@ -21,7 +21,6 @@ from attnflow.solvers.interface import BoolArray
 MOST_STEPS = 200
 DECREMENT = 1e-10  # Newton's decrement at which a flow is taken for the optimum
 TINY = 1e-150  # capacities and flows below this carry nothing
-ROUNDING = 1e-12  # a sum of 1 is no closer
 NOISE = 1e-6  # a decrement below this that does not halve any more is rounding
 NEARLY = 0.1
 INSIDE = 0.99  # of the way to the nearest limit
@@ -88,20 +87,20 @@ def _rolled_out(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, F
     What is left is no difference of the two: where nearly all passes one node, it would be noise.
     """
     flow, left = np.zeros_like(capacity), np.zeros_like(capacity)
-    arrived = supply
+    arrived, ended = supply, 0.0
     for layer in reversed(range(len(capacity))):
         flow[layer] = arrived[:, None] * capacity[layer]
-        left[layer] = _elsewhere(arrived)[:, None] * capacity[layer]
+        left[layer] = (_elsewhere(arrived) + ended)[:, None] * capacity[layer]
+        ended += float(arrived[~capacity[layer].any(1)].sum())  # at nodes that read nothing
         arrived = flow[layer].sum(0)
     return flow, left
 
 
 def _elsewhere(arrived: FloatArray) -> FloatArray:
-    """1 less what arrived at each node, where all of it together is 1 or less."""
+    """What arrived at all other nodes, for each."""
     before = np.concatenate([[0.0], np.cumsum(arrived[:-1])])
     after = np.concatenate([np.cumsum(arrived[:0:-1])[::-1], [0.0]])
-    lost = 1.0 - float(arrived.sum())  # at nodes that read nothing
-    elsewhere: FloatArray = before + after + (lost if lost > ROUNDING else 0.0)
+    elsewhere: FloatArray = before + after
     return elsewhere
 
 
@@ -136,6 +135,8 @@ def _potentials(weight: FloatArray, pushed: FloatArray) -> FloatArray:
     across, down, vector = np.zeros((size, size)), weight[0].sum(1), right[0]
     for layer in range(depth):
         above = weight[layer + 1].T if layer + 1 < depth else np.zeros((size, 0))
+        # Where all ends, or all edges below are full, balance follows from that of other nodes.
+        down = np.where(weight[layer].any(1), down, above.sum(1))
         diagonal = across.sum(1) + down + above.sum(1)
         diagonal = np.where(diagonal > 0, diagonal, 1.0)  # a node that nothing passes stays at 0
         both = np.column_stack([vector, down, above])
