@@ -23,7 +23,7 @@ from attnflow.edges.graph import build_graph
 from attnflow.errors import InputError, shown
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Activations, Array, Selection
-from attnflow.records.arrays import empty, is_tensor
+from attnflow.records.arrays import empty, is_tensor, namespace
 from attnflow.records.selection import is_integer, listed_numbers, make_selection
 
 BoolArray = npt.NDArray[np.bool_]
@@ -60,6 +60,14 @@ def check_arrays_suffice(config: ExplainConfig) -> None:
 
 def _score(layers: tuple[Array, ...], config: ExplainConfig, selection: Selection) -> Scores:
     check_probabilities(layers)
+    if layers[0].ndim == 4 and not config.rule.fuses_heads:
+        # A rule makes maps of one input: it must not see a batch.
+        items = [
+            _score(tuple(layer[item] for layer in layers), config, selection)
+            for item in range(layers[0].shape[0])
+        ]
+        values = namespace(items[0].values).stack([item.values for item in items], 1)
+        return Scores(values, merge_statistics([item.statistics for item in items]))
     graph = build_graph(
         Activations(layers),
         config.edge_options(config.method),

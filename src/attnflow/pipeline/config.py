@@ -21,7 +21,7 @@ from attnflow.pipeline.arguments import (
     plain_share,
 )
 from attnflow.records.checks import check_flag
-from attnflow.records.selection import resolve, resolve_all
+from attnflow.records.selection import is_integer, resolve, resolve_all
 from attnflow.solvers.execution import Execution
 
 if TYPE_CHECKING:
@@ -79,6 +79,11 @@ class ExplainConfig:
                 f"residual={self.residual!r} can't be chosen: edges={self.edges!r} measures it; "
                 "leave residual out"
             )
+            raise InputError(msg)
+        if not (
+            self.contrast is None or isinstance(self.contrast, str) or is_integer(self.contrast)
+        ):
+            msg = f"contrast={self.contrast!r} must be one label or token, by name or number"
             raise InputError(msg)
         self.edge_options(self.method)
         if self.heads == "each":

@@ -87,6 +87,8 @@ def _check_objectives(
         )
         raise InputError(msg)
     for objective in objectives:
-        for wanted in (objective.target, objective.contrast):
-            if wanted is not None:
-                adapter.output_index(wanted)
+        pair = [objective.target, objective.contrast]
+        numbers = [None if each is None else adapter.output_index(each) for each in pair]
+        if numbers[0] is not None and numbers[0] == numbers[1]:
+            msg = f"target and contrast are the same, {pair[0]!r}; name another contrast"
+            raise InputError(msg)

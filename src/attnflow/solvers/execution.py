@@ -8,6 +8,8 @@ from attnflow.errors import InputError, shown
 from attnflow.records.checks import check_flag
 from attnflow.records.selection import is_integer
 
+DEVICES = ("auto", "cpu")
+
 
 @dataclass(frozen=True)
 class Execution:
@@ -21,6 +23,9 @@ class Execution:
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        if self.device not in DEVICES:
+            msg = f"device={self.device!r} is unknown; allowed: {', '.join(map(repr, DEVICES))}"
+            raise InputError(msg)
         if self.threads is not None and not (is_integer(self.threads) and self.threads >= 1):
             msg = (
                 f"threads={shown(self.threads)} must be an integer from 1, or None for one per core"
