@@ -21,6 +21,7 @@ from attnflow.solvers.interface import BoolArray
 MOST_STEPS = 200
 DECREMENT = 1e-10  # Newton's decrement at which a flow is taken for the optimum
 TINY = 1e-150  # capacities and flows below this carry nothing
+EPSILON = float(np.finfo(np.float64).eps)
 NOISE = 1e-6  # a decrement below this that does not halve any more is rounding
 NEARLY = 0.1
 INSIDE = 0.99  # of the way to the nearest limit
@@ -78,7 +79,18 @@ def solve(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, float]:
         # Near the optimum Newton's own step is inside, and best.
         length = 1.0 if decrement < 0.25 else _length(flow[free], left[free], step[free])
         flow, left = flow + length * step, left - length * step
-    return flow, decrement
+    return _balanced(flow, supply), decrement
+
+
+def _balanced(flow: FloatArray, supply: FloatArray) -> FloatArray:
+    """The flow with what rounding left at nodes divided as the rest is."""
+    flow = flow.copy()
+    arrived = supply
+    for layer in flow[::-1]:
+        sent = layer.sum(1)
+        layer *= np.divide(arrived, sent, out=np.zeros_like(sent), where=sent > 0)[:, None]
+        arrived = layer.sum(0)
+    return flow
 
 
 def _rolled_out(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -138,7 +150,8 @@ def _potentials(weight: FloatArray, pushed: FloatArray) -> FloatArray:
         # Where all ends, or all edges below are full, balance follows from that of other nodes.
         down = np.where(weight[layer].any(1), down, above.sum(1))
         diagonal = across.sum(1) + down + above.sum(1)
-        diagonal = np.where(diagonal > 0, diagonal, 1.0)  # a node that nothing passes stays at 0
+        # A node that nothing passes stays at 0; none is so alone that the system has no solution.
+        diagonal = np.where(diagonal > 0, diagonal * (1 + 4 * EPSILON), 1.0)
         both = np.column_stack([vector, down, above])
         both = np.linalg.solve(np.diag(diagonal) - across, both)
         solved.append(both[:, 0])
