@@ -43,6 +43,7 @@ class Options(TypedDict, total=False):
     words: bool
     target: str | Sequence[str] | None
     truncate: bool
+    strict: bool
     batch_size: int
     threads: int | None
     device: str
@@ -78,6 +79,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     words: bool = False,
     target: str | Sequence[str] | None = None,
     truncate: bool = False,
+    strict: bool = False,
     batch_size: int = 16,
     threads: int | None = None,
     device: str = "auto",
@@ -107,6 +109,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         target: For encoder–decoder models the target text, or a list with one per text; ``None`` is
             the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
+        strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of
+            which the scores do not show all. Otherwise the result's ``warnings`` say so.
         batch_size: How many texts run through the model together.
         threads: How many threads flow uses; ``None`` is one per core.
         device: Where flow is solved: ``"auto"`` or ``"cpu"``.
@@ -130,6 +134,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         normalize=normalize,
         words=words,
         truncate=truncate,
+        strict=strict,
         execution=Execution(threads, device=device),
     )
     from attnflow.models.loading import load_model

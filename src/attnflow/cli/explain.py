@@ -53,6 +53,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     model: options.Model = None,
     target: options.Target = None,
     truncate: options.Truncate = False,
+    strict: options.Strict = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
     layer: options.Layer = None,
@@ -91,6 +92,7 @@ def explain(  # noqa: PLR0913 - one argument per option
         correction=options.correction_of(correction),
         words=words,
         truncate=truncate,
+        strict=strict,
     )
     found: dict[int, list[Attribution]] = {}
     kept: dict[int, Session] = {}
@@ -151,6 +153,8 @@ def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
         "tokens": list(first.tokens),
         "layer": first.layer,
         "query": first.query,
+        "asked": first.asked,
+        "warnings": list(first.warnings),
         "scores": {item.method: item.values.tolist() for item in attributions},
         "options": {item.method: dict(item.options) for item in attributions},
     }

@@ -145,7 +145,7 @@ def _measure(
 ) -> dict[tuple[int, int | None], float]:
     """The probability of each row's target."""
     found = {}
-    size = batch_size if model.batchable else 1
+    size = batch_size if model.batchable([row.tokens for row in rows]) else 1
     with progress_bar("blanking out", len(rows), shown=progress) as show:
         for places in similar_lengths([row.tokens for row in rows], size):
             part = [rows[place] for place in places]

@@ -99,7 +99,7 @@ def gradients(
     inputs = [loaded.tokenize(one) for one in texts]
     targets = resolve_targets(loaded, inputs, target)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
-    together = BATCH if loaded.batchable and kind != "integrated" else 1
+    together = BATCH if kind != "integrated" and loaded.batchable(inputs) else 1
     results: dict[int, Attribution] = {}
     with progress_bar("differentiating", len(inputs), shown=progress) as show:
         for places in similar_lengths(inputs, together):
@@ -145,8 +145,9 @@ class EmbeddingGradient:
     def along(self, scales: FloatArray) -> Tensor:
         """The gradients of one input at many scales, ``[scale, position, dimension]``."""
         parts = []
-        for start in range(0, len(scales), 64):
-            part = scales[start : start + 64]
+        size = 64 if self.model.batchable([*self.inputs] * 2) else 1
+        for start in range(0, len(scales), size):
+            part = scales[start : start + size]
             many = EmbeddingGradient(
                 self.model, [*self.inputs] * len(part), [*self.targets] * len(part)
             )

@@ -46,7 +46,7 @@ def resolve_targets(
         for target in each_target(targets, len(inputs))
     ]
     found: dict[int, Target] = {}
-    for places in similar_lengths(inputs, BATCH if model.batchable else 1):
+    for places in similar_lengths(inputs, BATCH if model.batchable(inputs) else 1):
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [positions[i] for i in places])
         for place, row in zip(places, rows, strict=True):

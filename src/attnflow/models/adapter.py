@@ -54,12 +54,24 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class ForwardPass:
-    """What a model computed on one input, the position to explain, and the prediction."""
+    """What a model computed on one input, the position to explain, and the prediction.
+
+    Attributes:
+        tokens: The input.
+        activations: What the model computed.
+        query: The position to explain.
+        prediction: What the model said.
+        pooled: Where the model decides from several positions, all of them, ``query`` first: their
+            mean is explained.
+        warnings: What a reader of the explanation must know.
+    """
 
     tokens: Tokens
     activations: Activations
     query: int
     prediction: Prediction | None
+    pooled: tuple[int, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,10 +114,6 @@ class ModelAdapter(Protocol):
         """The number of layers."""
 
     @property
-    def batchable(self) -> bool:
-        """Whether inputs of different lengths can run together."""
-
-    @property
     def mask_token(self) -> str | None:
         """What a masked language model predicts the word for; ``None`` for other models."""
 
@@ -114,6 +122,9 @@ class ModelAdapter(Protocol):
 
         ``target`` is the answer of an encoder–decoder that is explained; ``None`` is its own.
         """
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether these inputs give together what each of them gives alone."""
 
     def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
         """Run the model once on a batch, and keep what the spec asks for."""

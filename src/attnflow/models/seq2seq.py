@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import CaptureError, InputError, ModelError
 from attnflow.models.adapter import Filler, ForwardPass, Kind, Query, Tokens
+from attnflow.models.answers import first_tokens, put_before, read_answer, without_end
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.checks.mixing import last_states, mixing_warnings
+from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import SEQ2SEQ, HeadKind
 from attnflow.models.outputs import no_probability, predict
 from attnflow.models.text import describe, limit
@@ -47,7 +50,6 @@ class Seq2SeqModel:
     tokenizer: Any
     name: str
     head: HeadKind
-    batchable: bool = True
 
     def __post_init__(self) -> None:
         if self.head is not SEQ2SEQ:
@@ -89,43 +91,51 @@ class Seq2SeqModel:
         most = limit(self.network, self.tokenizer)
         source = tokenize(self.tokenizer, item, most, truncate=truncate)
         if target is None:
-            answer = self.generate(source, ANSWER)
-            target = str(self.tokenizer.decode(answer, skip_special_tokens=True))
-        if not isinstance(target, str):
+            answer = read_answer(self.tokenizer, self.generate(source, ANSWER))
+        elif isinstance(target, str):
+            answer = tokenize(self.tokenizer, target, most, truncate=truncate, as_target=True)
+            start = self._start(answer.inputs["input_ids"])
+            answer = put_before(start, self.tokenizer, without_end(answer, self.tokenizer))
+        else:
             msg = f"target={target!r} is {type(target).__name__}; give the answer as text"
             raise InputError(msg)
-        wanted = tokenize(self.tokenizer, target, most, truncate=truncate, as_target=True)
-        start = self._start()
-        ids = list(wanted.inputs["input_ids"])
-        if ids and ids[-1] == self.tokenizer.eos_token_id:
-            ids.pop()  # the last position is where the model says what comes next
-        names = (name_token(self.tokenizer, start), *wanted.names[: len(ids)])
+        if most and len(answer) > most:  # the start of the answer takes a position, too
+            answer = self._cut(answer, most, truncate=truncate)
         return Tokens(
-            names=source.names + names,
+            names=source.names + answer.names,
             text=item,
-            inputs={**source.inputs, "decoder_input_ids": [start, *ids]},
-            word_ids=_joined_words(source, wanted, len(ids)),
-            word_texts=source.word_texts + wanted.word_texts,
-            segments=("source",) * len(source) + ("target",) * len(names),
-            target=target,
+            inputs={**source.inputs, "decoder_input_ids": answer.inputs["input_ids"]},
+            word_ids=_joined_words(source, answer),
+            word_texts=source.word_texts + answer.word_texts,
+            segments=("source",) * len(source) + ("target",) * len(answer),
+            target=answer.text,
         )
 
-    def _start(self) -> int:
+    def _cut(self, answer: Tokens, most: int, *, truncate: bool) -> Tokens:
+        if not truncate:
+            msg = (
+                f"the target has {len(answer)} tokens with the one that starts it; this model "
+                f"takes at most {most}. Shorten it, or cut it with truncate=True (--truncate)"
+            )
+            raise InputError(msg)
+        return first_tokens(answer, most)
+
+    def _start(self, labels: Sequence[int]) -> int:
+        """The token that answers start with: as stated, or as the model makes it of labels."""
         for config in (self.network.generation_config, self.network.config):
             start = getattr(config, "decoder_start_token_id", None)
             if start is not None:
                 return int(start)
+        shift = getattr(self.network, "prepare_decoder_input_ids_from_labels", None)
+        if shift is not None and labels:
+            return int(shift(labels=torch.tensor([list(labels)]))[0, 0])
         msg = f"{self.name} does not say which token its answers start with"
         raise ModelError(msg)
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The model's own answer, most likely token by most likely token."""
         inputs = self._batch([tokens], SOURCE)
-        with torch.no_grad():
-            ids = network.in_eval_mode(self.network).generate(
-                **inputs, max_new_tokens=length, do_sample=False, num_beams=1
-            )
-        return [int(token) for token in ids[0]]
+        return network.generate(self.network, inputs, length)
 
     def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
@@ -133,24 +143,25 @@ class Seq2SeqModel:
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
             raise InputError(msg)
         source, target = self._sides(batch)
-        encoder_network = network.in_eval_mode(self.network).get_encoder()
-        encoded, encoder = network.run(encoder_network, source, spec)
-        output, decoder = network.run(self.network, _decoder_inputs(source, target, encoded), spec)
-        sites = (encoder.sites, decoder.sites[::2], decoder.sites[1::2])
-        self._expect(sites, source["input_ids"].shape[1], target["input_ids"].shape[1])
+        output, capture = network.run(self.network, _inputs(source, target), spec)
+        sites = self._sites(
+            capture.sites, source["input_ids"].shape[1], target["input_ids"].shape[1]
+        )
+        warnings = mixing_warnings(self, batch[0])
         passes = []
         for item, tokens in enumerate(batch):
             at = len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
             activations = self._activations(sites, item, tokens)
-            passes.append(ForwardPass(tokens, activations, at, self._say(output, item, tokens, at)))
+            said = self._say(output, item, tokens, at)
+            passes.append(ForwardPass(tokens, activations, at, said, warnings=warnings))
         return passes
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The tokens that follow positions of the answer."""
         source, target = self._sides(batch)
-        inputs = {**_decoder_inputs(source, target), "input_ids": source["input_ids"]}
         with torch.no_grad():
-            output = network.in_eval_mode(self.network)(**inputs)
+            evaluated = network.in_eval_mode(self.network)
+            output = network.called(evaluated, _inputs(source, target))
         pairs = enumerate(zip(batch, positions, strict=True))
         return [self._say(output, item, tokens, at) for item, (tokens, at) in pairs]
 
@@ -204,11 +215,47 @@ class Seq2SeqModel:
         device = network.device_of(self.network)
         return {name: tensor.to(device) for name, tensor in inputs.items()}
 
-    def _expect(self, sites: Sequence[Sequence[Site]], source: int, target: int) -> None:
+    def _sites(self, sites: Sequence[Site], source: int, target: int) -> list[list[Site]]:
+        """Encoder, decoder and cross-attention, in the order in which they are computed."""
         encoder, decoder = self._depths()
-        shapes = ((source, source), (target, target), (target, source))
-        for found, count, shape in zip(sites, (encoder, decoder, decoder), shapes, strict=True):
-            network.expect(found, count, shape)
+        network.expect(sites, None, None)
+        if len(sites) != encoder + 2 * decoder:
+            msg = (
+                f"{len(sites)} attention maps were seen; {encoder} encoder layers and twice "
+                f"{decoder} decoder layers were expected of {type(self.network).__name__}"
+            )
+            raise CaptureError(msg)
+        found = [list(sites[:encoder]), list(sites[encoder::2]), list(sites[encoder + 1 :: 2])]
+        for part, shape in zip(
+            found, ((source, source), (target, target), (target, source)), strict=True
+        ):
+            network.expect(part, None, shape)
+        return found
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether these inputs give together what each gives alone."""
+        return batchable(self.network, inputs, self._outcomes, self.tokenizer.pad_token_id)
+
+    def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
+        """For each input what must not depend on the others: outputs and attention."""
+        source, target = self._sides(batch)
+        output, capture = network.run(self.network, _inputs(source, target), CaptureSpec())
+        sites = self._sites(
+            capture.sites, source["input_ids"].shape[1], target["input_ids"].shape[1]
+        )
+        found = []
+        for item, tokens in enumerate(batch):
+            length = len(tokens.inputs["decoder_input_ids"])
+            maps = self._activations(sites, item, tokens).attention
+            found.append([output.logits[item, :length], *maps])
+        return found
+
+    def states(self, tokens: Tokens) -> Tensor | None:
+        """The last states of encoder and decoder where every position attends to itself alone."""
+        source, _ = self._sides([tokens])
+        encoder = network.in_eval_mode(self.network).get_encoder()
+        found = last_states(encoder, source)
+        return None if found is None else found[0]
 
     def _activations(
         self, sites: Sequence[Sequence[Site]], item: int, tokens: Tokens
@@ -220,13 +267,23 @@ class Seq2SeqModel:
             step
             for own, cross in zip(sites[1], sites[2], strict=True)
             for step in (
-                place(network.cut(own, item, target, target), source, 1),
+                place(self._causal(network.cut(own, item, target, target)), source, 1),
                 place_cross(network.cut(cross, item, target, source)),
             )
         ]
         first = len(encoder)
         ends = (*range(1, first + 1), *range(first + 2, first + len(decoder) + 1, 2))
         return Activations((*encoder, *decoder), ends=ends)
+
+    def _causal(self, attention: Tensor) -> Tensor:
+        """Refuse a decoder that saw what it was to predict."""
+        if bool(torch.triu(attention, diagonal=1).any()):
+            msg = (
+                f"the decoder of {type(self.network).__name__} attends to later positions of the "
+                "answer: it runs without its causal mask, and what it says is not what it writes"
+            )
+            raise CaptureError(msg)
+        return attention
 
     def _say(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         """What follows a position of the answer; positions of the source predict nothing."""
@@ -237,16 +294,13 @@ class Seq2SeqModel:
         return predict(logits, lambda token: name_token(self.tokenizer, token), at)
 
 
-def _decoder_inputs(
-    source: dict[str, Tensor], target: dict[str, Tensor], encoded: Any = None
-) -> dict[str, Any]:
-    inputs = {
+def _inputs(source: dict[str, Tensor], target: dict[str, Tensor]) -> dict[str, Any]:
+    return {
+        **source,
         "decoder_input_ids": target["input_ids"],
         "decoder_attention_mask": target["attention_mask"],
-        "attention_mask": source["attention_mask"],
         "use_cache": False,
     }
-    return inputs if encoded is None else {**inputs, "encoder_outputs": encoded}
 
 
 def place(attention: Tensor, others: int, before: int) -> Tensor:
@@ -272,9 +326,9 @@ def _identity(like: Tensor, size: int) -> Tensor:
     return eye.expand(*like.shape[:-2], size, size).clone()
 
 
-def _joined_words(source: Tokens, target: Tokens, kept: int) -> tuple[int | None, ...] | None:
+def _joined_words(source: Tokens, target: Tokens) -> tuple[int | None, ...] | None:
     if source.word_ids is None or target.word_ids is None:
         return None
     first = len(source.word_texts)
-    moved = (None if word is None else word + first for word in target.word_ids[:kept])
-    return (*source.word_ids, None, *moved)
+    moved = (None if word is None else word + first for word in target.word_ids)
+    return (*source.word_ids, *moved)

@@ -40,6 +40,7 @@ class ExplainConfig:
     normalize: bool = False
     words: bool = False
     truncate: bool = False
+    strict: bool = False
     execution: Execution = Execution()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:

@@ -53,6 +53,7 @@ def merge_words(of: Attribution, keys: FloatArray | None = None) -> Attribution:
         scores=np.stack([keys[..., row, :].mean(-2) for row in rows], axis=-2),
         queries=tuple(queries),
         query=home[of.query],
+        pooled=tuple(home[position] for position in of.pooled),
         prediction=_moved(of.prediction, home),
         word_ids=tuple(numbers),
         word_texts=tuple(texts),

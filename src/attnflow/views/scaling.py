@@ -35,6 +35,10 @@ class Asked(Tokenized, Protocol):
     def query(self) -> int:
         """The position asked about."""
 
+    @property
+    def pooled(self) -> Sequence[int]:
+        """Several positions, where their mean was asked about."""
+
 
 def not_special(of: Tokenized, size: int) -> list[int]:
     """The positions of tokens that are part of the input itself."""
@@ -46,5 +50,6 @@ def not_special(of: Tokenized, size: int) -> list[int]:
 def ordinary(of: Asked) -> list[int]:
     """Positions but special tokens and the position asked about; all if fewer than two are left."""
     size = len(of.tokens)
-    places = [at for at in not_special(of, size) if at != of.query]
+    own = None if of.pooled else of.query
+    places = [at for at in not_special(of, size) if at != own]
     return places if len(places) > 1 else list(range(size))

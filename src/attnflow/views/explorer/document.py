@@ -20,6 +20,7 @@ from attnflow.views.explorer.parts import (
     first_key,
     model_name,
     name_tokens,
+    notes,
     predictions,
     to_grid,
 )
@@ -134,6 +135,7 @@ def view_of(
         "edges": _strongest(session),
         "traces": [],
         "blanked": [],
+        "notes": notes(session.forward.warnings, len(session.forward.pooled), tokens.names[query]),
     }
     traced = [name for name in methods if _has_routes(name)]
     for layer, token in _pairs(top, session.depth, extent.pairs, key):

@@ -152,6 +152,7 @@ class View(Named):
     a long input may leave out scores of some. ``blankable`` are the positions that can be blanked.
     ``ordinary`` are the positions of tokens that are not special: of these, all but the one asked
     about set the top of the colour scale. ``ratio`` says whether scores are ratios to chance.
+    ``notes`` are what a reader must know about the model.
     """
 
     text: str
@@ -181,6 +182,7 @@ class View(Named):
     edges: Edges | None
     traces: list[Trace]
     blanked: list[Blanked]
+    notes: list[str]
 
 
 class Document(TypedDict):

@@ -41,6 +41,11 @@ def token_rows(ax: Axes, tokens: Sequence[str], theme: Theme, bold: int | None =
         ax.get_yticklabels()[bold].set_fontweight("bold")
 
 
+def asked_row(attribution: Attribution) -> int | None:
+    """The row of the token asked about; none where it was the mean of several."""
+    return None if attribution.pooled else attribution.query
+
+
 def columns(
     ax: Axes, names: Sequence[str], colour: str, numbers: Sequence[int], most: int = 12
 ) -> None:
@@ -89,7 +94,7 @@ def source(attribution: Attribution, more: str = "") -> str:
     """The position asked about, and how its scores were corrected."""
     correction = attribution.options.get("correction")
     return (
-        f"from {label(attribution.tokens[attribution.query])}{more}"
+        f"from {attribution.asked if attribution.pooled else label(attribution.asked)}{more}"
         f"{f', corrected ({correction})' if correction else ''}"
     )
 

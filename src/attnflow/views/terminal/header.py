@@ -13,9 +13,10 @@ from attnflow.views.terminal import label
 
 
 def header(attribution: Attribution, *, all_layers: bool = False) -> Group:
-    """Three lines that say what follows."""
+    """Three lines that say what follows, and what a reader must know beside."""
     asked = _asked(attribution, all_layers=all_layers)
-    return Group(title(attribution.text), *said(attribution.prediction), asked)
+    warnings = [Text(f"! {each}", style="yellow") for each in attribution.warnings]
+    return Group(title(attribution.text), *said(attribution.prediction), asked, *warnings)
 
 
 def title(text: str) -> Text:
@@ -51,7 +52,7 @@ def model_name(model: str) -> str:
 
 
 def _asked(attribution: Attribution, *, all_layers: bool) -> Text:
-    source = label(attribution.tokens[attribution.query], 24)
+    source = label(attribution.asked, 32 if attribution.pooled else 24)
     depth = attribution.depth
     layer = f"layers 1 to {depth}" if all_layers else f"layer {attribution.layer} of {depth}"
     heads = attribution.options.get("heads", "mean")

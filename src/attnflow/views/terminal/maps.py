@@ -108,7 +108,10 @@ def _map(
         paint.levels(each, ordinary(item)) for item, each in zip(attributions, values, strict=True)
     ]
     for at, token in enumerate(attributions[0].tokens):
-        name = Text(label(token, LABEL), Style(bold=at == attributions[0].query))
+        name = Text(
+            label(token, LABEL),
+            Style(bold=at == attributions[0].query and not attributions[0].pooled),
+        )
         rows = [
             _row(levels[:, at], item.method, cell, plain=paint.plain(console))
             for item, levels in zip(attributions, drawn, strict=True)
