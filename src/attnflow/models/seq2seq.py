@@ -126,9 +126,10 @@ class Seq2SeqModel:
             start = getattr(config, "decoder_start_token_id", None)
             if start is not None:
                 return int(start)
-        shift = getattr(self.network, "prepare_decoder_input_ids_from_labels", None)
-        if shift is not None and labels:
-            return int(shift(labels=torch.tensor([list(labels)]))[0, 0])
+        shift = "prepare_decoder_input_ids_from_labels"
+        if hasattr(self.network, shift) and labels:
+            given = {"labels": torch.tensor([list(labels)])}
+            return int(network.called(self.network, given, shift)[0, 0])
         msg = f"{self.name} does not say which token its answers start with"
         raise ModelError(msg)
 
