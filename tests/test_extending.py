@@ -125,7 +125,7 @@ def test_the_terminal_knows_both(family, capsys):
     assert run(["routes", TEXT, "--to", "keys", "--method", "dummy"]) == 0
     assert capsys.readouterr().out.splitlines()[2].startswith("dummy ")
     assert run(["explain", "--help"]) == 0
-    assert "flow or dummy" in capsys.readouterr().out
+    assert " or dummy" in capsys.readouterr().out
 
 
 def test_the_document_and_its_traces_know_both(family):
@@ -173,10 +173,13 @@ def test_the_server_knows_both(client):
     assert client.post("/api/heads", json={**request, "layers": [6]}).status_code == 200
     wrong = client.post("/api/scores", json={**request, "method": "nothing", "layers": [6]})
     assert wrong.status_code == 422
-    assert "raw, rollout, flow, dummy" in wrong.json()["error"]["message"]
+    names = ", ".join(AGGREGATORS)
+    assert names.startswith("raw, rollout, flow")
+    assert names.endswith(", dummy")
+    assert names in wrong.json()["error"]["message"]
     schemas = json.dumps(client.get("/api/openapi.json").json())
-    assert '"enum": ["raw", "rollout", "flow", "dummy"]' in schemas
-    assert '"enum": ["attention", "dummy-edges"]' in schemas
+    assert json.dumps({"enum": list(AGGREGATORS)})[1:-1] in schemas
+    assert json.dumps({"enum": list(EDGE_RULES)})[1:-1] in schemas
 
 
 def test_a_method_without_a_trace_has_no_routes(family):
@@ -186,7 +189,9 @@ def test_a_method_without_a_trace_has_no_routes(family):
             attnflow.routes(TEXT, to="keys", method="untraced")
         view = attnflow.explore(TEXT, method="untraced").document["views"][0]
         assert not [trace for trace in view["traces"] if trace["method"] == "untraced"]
-        assert [each["traced"] for each in view["methods"]] == [True, True, True, True, False]
+        assert [each["traced"] for each in view["methods"]] == [True] * (len(AGGREGATORS) - 1) + [
+            False
+        ]
     finally:
         AGGREGATORS.unregister("untraced")
 
@@ -213,7 +218,7 @@ def test_a_rule_that_measures_the_residual_gets_none():
         EDGE_RULES.unregister("whole")
 
 
-def test_a_rule_that_needs_values_and_gradients_gets_them_and_refuses_arrays():
+def test_a_rule_that_needs_blocks_and_gradients_gets_them_and_refuses_arrays():
     from attnflow import Needs
 
     seen = []
@@ -223,12 +228,14 @@ def test_a_rule_that_needs_values_and_gradients_gets_them_and_refuses_arrays():
         products = zip(activations.attention, activations.gradients, strict=True)
         return [(attention * gradient).clamp_min(0) + 1e-9 for attention, gradient in products]
 
-    EDGE_RULES.register(EdgeRule("asking", "Asking", maps, Needs(values=True, gradients=True)))
+    EDGE_RULES.register(EdgeRule("asking", "Asking", maps, Needs(blocks=True, gradients=True)))
     try:
         model = (tiny.build("gpt2"), tiny.plain())
         attnflow.explain(TEXT, model, edges="asking", method="rollout", correction=None)
-        assert seen[0].values[0].shape == (4, 5, 8)
-        assert seen[0].projections[0].shape == (32, 32)
+        block = seen[0].blocks[0]
+        assert block.values.shape == (4, 5, 8)
+        assert block.projection.shape == (32, 32)
+        assert block.residual.shape == block.output.shape == (5, 32)
         assert seen[0].gradients[0].shape == seen[0].attention[0].shape
         with pytest.raises(InputError, match="edges='asking' needs a model"):
             attnflow.flow(some.make("dense", 2, 4, seed=0), edges="asking")

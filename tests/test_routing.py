@@ -45,8 +45,8 @@ def test_an_encoder_decoder_has_routes_from_its_target():
     tokenizer = tiny.word_piece()
     tokenizer.eos_token = "[SEP]"
     model = attnflow.load_model((tiny.build("t5"), tokenizer))
-    found = attnflow.routes(tiny.TEXT, model, to=1, target="the cat is")
-    expected = attnflow.explain(tiny.TEXT, model, target="the cat is")
+    found = attnflow.routes(tiny.TEXT, model, to=1, answer="the cat is")
+    expected = attnflow.explain(tiny.TEXT, model, answer="the cat is")
     assert found.tokens == expected.tokens
     assert found.value == pytest.approx(expected.values[1], abs=1e-9)
 
@@ -54,7 +54,7 @@ def test_an_encoder_decoder_has_routes_from_its_target():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"to": "dog"}, "to='dog' is none of the tokens"),
+        ({"to": "dog"}, "to='dog' is not one of the tokens"),
         ({"to": 2, "heads": "each"}, "heads='each' is not for routes"),
         ({"to": 2, "correction": "visible"}, "is for causal decoders"),
         ({"to": 2, "layer": 9}, "layer=9 does not exist"),

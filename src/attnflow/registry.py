@@ -34,8 +34,9 @@ class Registry(Generic[T]):
 
     Args:
         option: What the choice is called where users make it, for errors.
-        modules: The built-in members: a name, and the module that defines it as ``MEMBER``. They
-            are imported when they are used, so that names can be listed at once.
+        modules: The built-in members: a name, and the module that defines it as ``MEMBER`` (or
+            ``module:NAME``). They are imported when they are used, so that names can be listed at
+            once.
     """
 
     def __init__(self, option: str, modules: Mapping[str, str]) -> None:
@@ -66,7 +67,10 @@ class Registry(Generic[T]):
             raise InputError(msg)
         member = self._members[name]
         if isinstance(member, str):
-            member = self._members[name] = importlib.import_module(member).MEMBER
+            module, _, attribute = member.partition(":")
+            member = self._members[name] = getattr(
+                importlib.import_module(module), attribute or "MEMBER"
+            )
         return member
 
     def __contains__(self, name: object) -> bool:

@@ -61,9 +61,9 @@ def test_routes_of_a_causal_model(run, causal):
 
 
 def test_targets(run, answering, tmp_path):
-    asked = ["-m", answering, "--target", "the cat is"]
+    asked = ["-m", answering, "--answer", "the cat is"]
     said = json.loads(run("explain", TEXT, *asked, "--method", "rollout", "--json").out)
-    expected = attnflow.explain(TEXT, answering, method="rollout", target="the cat is")
+    expected = attnflow.explain(TEXT, answering, method="rollout", answer="the cat is")
     assert said["scores"]["rollout"] == pytest.approx(expected.values.tolist())
     path = json.loads(run("routes", TEXT, *asked, "--to", "1", "--json").out)
     assert path["tokens"] == list(expected.tokens)
@@ -72,7 +72,7 @@ def test_targets(run, answering, tmp_path):
 
 
 def test_a_target_is_for_encoder_decoders(run):
-    refused = run("explain", TEXT, "--target", "x")
+    refused = run("explain", TEXT, "--answer", "x")
     assert (refused.code, refused.out) == (2, "")
     assert "is for encoder–decoders" in refused.err
 

@@ -122,7 +122,7 @@ def test_gradients_need_to_be_asked_for():
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_values_and_output_projection_rebuild_the_output(name, attention):
     model = tiny.build(name, attention)
-    with torch.no_grad(), Capture(CaptureSpec(values=True)) as capture:
+    with torch.no_grad(), Capture(CaptureSpec(blocks=True)) as capture:
         model(**tiny.ids())
     first = capture.sites[0]
     mixed = first.probabilities @ first.values
@@ -198,7 +198,7 @@ def test_multihead_attention_still_returns_its_weights(average, batched):
     attention = nn.MultiheadAttention(16, 2, batch_first=True).eval()
     x = torch.randn(2, 5, 16) if batched else torch.randn(5, 16)
     plain = attention(x, x, x, average_attn_weights=average)
-    with Capture(CaptureSpec(values=True)) as capture:
+    with Capture(CaptureSpec(blocks=True)) as capture:
         seen = attention(x, x, x, average_attn_weights=average)
     for one, other in zip(plain, seen, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)

@@ -46,10 +46,10 @@ def test_the_mean_of_all_tokens_is_explained_where_the_head_takes_it():
     found = attnflow.explain(TEXT, (model, tokenizer), method="rollout")
     np.testing.assert_allclose(found.values, rows.mean(0), rtol=0, atol=1e-6)
     assert found.pooled == tuple(range(len(found.tokens)))
-    assert found.asked == "the mean of 9 positions"
+    assert found.explained == "the mean of 9 positions"
     one = attnflow.explain(TEXT, (model, tokenizer), method="rollout", query=0)
     np.testing.assert_allclose(one.values, rows[0], rtol=0, atol=1e-6)
-    assert (one.pooled, one.asked) == ((), "[CLS]")
+    assert (one.pooled, one.explained) == ((), "[CLS]")
 
 
 def test_the_same_model_that_pools_the_first_token_is_explained_there():

@@ -32,11 +32,7 @@ def mobilebert():
 def test_mixing_outside_attention_is_a_warning_and_an_error_with_strict(build):
     torch.manual_seed(0)
     model = (build().eval(), tiny.word_piece())
-    try:
-        found = attnflow.explain(tiny.TEXT, model, method="raw")
-    except attnflow.AttnflowError as error:  # then its attention can't be read at all
-        assert type(model[0]).__name__[:5] in str(error) or "attention" in str(error)
-        return
+    found = attnflow.explain(tiny.TEXT, model, method="raw")
     (warning,) = found.warnings
     assert warning.startswith(f"{type(model[0]).__name__} mixes tokens outside attention")
     assert found.statistics["warnings"] == [warning]

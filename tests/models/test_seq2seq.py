@@ -63,7 +63,7 @@ def explicit_graph(encoder, decoder, cross, residual=0.5):
 def test_flow_is_the_maximum_flow_of_the_explicit_graph(name, tokenizer):
     target = "the cat is"
     model = (tiny.build(name), tokenizer)
-    found = attnflow.explain(tiny.TEXT, model, target=target, query="all", layers="all")
+    found = attnflow.explain(tiny.TEXT, model, answer=target, query="all", layers="all")
     encoder, decoder, cross = attention_of(name, tokenizer, target)
     graph = explicit_graph(encoder, decoder, cross)
     source, size = len(encoder[0]), len(found.tokens)
@@ -80,7 +80,7 @@ def test_flow_is_the_maximum_flow_of_the_explicit_graph(name, tokenizer):
 def test_rollout_follows_every_path_of_the_explicit_graph(name, tokenizer):
     target = "the cat is"
     model = (tiny.build(name), tokenizer)
-    found = attnflow.explain(tiny.TEXT, model, target=target, method="rollout")
+    found = attnflow.explain(tiny.TEXT, model, answer=target, method="rollout")
     encoder, decoder, cross = attention_of(name, tokenizer, target)
     half = lambda weights: 0.5 * weights + 0.5 * np.eye(len(weights))  # noqa: E731
     source = np.linalg.multi_dot([half(w) for w in reversed(encoder)])
@@ -95,12 +95,12 @@ def test_rollout_follows_every_path_of_the_explicit_graph(name, tokenizer):
 
 def test_tokens_name_their_side_and_the_last_target_position_is_explained(tokenizer):
     model = (tiny.build("bart"), tokenizer)
-    found = attnflow.explain(tiny.TEXT, model, target="the cat is", layers="all")
+    found = attnflow.explain(tiny.TEXT, model, answer="the cat is", layers="all")
     assert found.segments == ("source",) * 9 + ("target",) * 5
     assert found.query == len(found.tokens) - 1
     assert found.prediction.position == found.query
     assert found.layers == (1, 2, 3, 4, 5)
-    assert found.options["target"] == "the cat is"
+    assert found.options["answer"] == "the cat is"
     words = found.words()
     assert words.tokens[1:8] == tuple(tiny.TEXT.split())
     assert words.tokens[-3:] == ("the", "cat", "is")
@@ -109,7 +109,7 @@ def test_tokens_name_their_side_and_the_last_target_position_is_explained(tokeni
 
 def test_raw_attention_of_a_decoder_layer_is_its_cross_attention(tokenizer):
     model = (tiny.build("bart"), tokenizer)
-    found = attnflow.explain(tiny.TEXT, model, target="the cat", method="raw")
+    found = attnflow.explain(tiny.TEXT, model, answer="the cat", method="raw")
     _, _, cross = attention_of("bart", tokenizer, "the cat")
     np.testing.assert_allclose(found.values[:9], cross[-1][-1], atol=1e-6)
     assert not found.values[9:].any()
@@ -121,7 +121,7 @@ def test_without_a_target_the_models_own_answer_is_explained(tokenizer):
     ids = model.generate(
         **tokenizer(tiny.TEXT, return_tensors="pt"), max_new_tokens=32, do_sample=False
     )
-    assert found.options["target"] == tokenizer.decode(ids[0], skip_special_tokens=True)
+    assert found.options["answer"] == tokenizer.decode(ids[0], skip_special_tokens=True)
 
 
 def test_batches_of_pairs_equal_single_pairs(tokenizer):
@@ -139,15 +139,15 @@ def test_each_text_may_have_a_target_of_its_own(tokenizer):
     model = (tiny.build("t5"), tokenizer)
     texts, targets = ["the cat", tiny.TEXT], ["a key", "the cat is"]
     options = {"method": "rollout", "layers": "all"}
-    together = attnflow.explain(texts, model, target=targets, **options)
-    assert [found.options["target"] for found in together] == targets
+    together = attnflow.explain(texts, model, answer=targets, **options)
+    assert [found.options["answer"] for found in together] == targets
     for text, target, found in zip(texts, targets, together, strict=True):
-        alone = attnflow.explain(text, model, target=target, **options)
+        alone = attnflow.explain(text, model, answer=target, **options)
         np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-5)
     with pytest.raises(InputError, match="there are 2 targets and 3 texts"):
-        attnflow.explain([*texts, "a"], model, target=targets)
-    with pytest.raises(InputError, match="target=3 is int; give the answer as text"):
-        attnflow.explain(texts, model, target=3)
+        attnflow.explain([*texts, "a"], model, answer=targets)
+    with pytest.raises(InputError, match="answer=3 is int; give the answer as text"):
+        attnflow.explain(texts, model, answer=3)
 
 
 def test_a_tokenizer_may_give_more_than_the_model_takes(tokenizer):
@@ -161,13 +161,13 @@ def test_a_tokenizer_may_give_more_than_the_model_takes(tokenizer):
 
 def test_discard_is_refused(tokenizer):
     with pytest.raises(InputError, match="discard"):
-        attnflow.explain(tiny.TEXT, (tiny.build("t5"), tokenizer), target="a", discard=0.5)
+        attnflow.explain(tiny.TEXT, (tiny.build("t5"), tokenizer), answer="a", discard=0.5)
 
 
 def test_single_heads_work_through_both_sides(tokenizer):
     model = (tiny.build("bart"), tokenizer)
     options = {"heads": "each", "method": "rollout", "layers": "all"}
-    found = attnflow.explain(tiny.TEXT, model, target="the cat", **options)
+    found = attnflow.explain(tiny.TEXT, model, answer="the cat", **options)
     assert found.scores.shape == (5, 4, 13, 13)
     np.testing.assert_allclose(found.values.sum(-1), 1)
 

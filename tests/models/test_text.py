@@ -33,13 +33,16 @@ def test_gradients_of_the_prediction_come_without_padding(model):
             torch.testing.assert_close(found, gradient[0], rtol=1e-4, atol=1e-6)
 
 
-def test_values_and_projections_are_in_the_activations(model):
+def test_the_parts_of_attention_blocks_are_in_the_activations(model):
     tokens = [model.tokenize(text) for text in TEXTS]
-    forward = model.run(tokens, None, CaptureSpec(values=True))[1]
-    assert [value.shape for value in forward.activations.values] == [(4, 4, 8)] * 3
+    forward = model.run(tokens, None, CaptureSpec(blocks=True))[1]
+    blocks = forward.activations.blocks
+    assert [block.values.shape for block in blocks] == [(4, 4, 8)] * 3
     layers = model.network.bert.encoder.layer
-    for projection, layer in zip(forward.activations.projections, layers, strict=True):
-        assert torch.equal(projection, layer.attention.output.dense.weight)
+    for block, layer in zip(blocks, layers, strict=True):
+        assert torch.equal(block.projection, layer.attention.output.dense.weight)
+        assert torch.equal(block.norm_weight, layer.attention.output.LayerNorm.weight)
+        assert block.residual.shape == block.output.shape == (4, 32)
 
 
 def test_a_model_without_head_has_nothing_to_differentiate():

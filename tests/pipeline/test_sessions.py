@@ -113,7 +113,9 @@ def test_a_session_makes_each_graph_once(monkeypatch):
 
     built = []
     build = module.build_graph
-    monkeypatch.setattr(module, "build_graph", lambda *of: built.append(of[1]) or build(*of))
+    monkeypatch.setattr(
+        module, "build_graph", lambda *of, **more: built.append(of[1]) or build(*of, **more)
+    )
     config = ExplainConfig(layers="all")
     session = open_session(TEXT, load_model(), config, all_heads=True)
     for method in ("raw", "rollout", "flow"):

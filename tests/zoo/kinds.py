@@ -11,7 +11,7 @@ TASKS = (*TEXT, *PAIRS, *IMAGES, *AUDIO, *BOTH)
 
 
 def classes():
-    """``(task, type, class)`` once for every class; then types that are in no task, without head."""
+    """``(task, type, class)`` once for every class; then bare models of types in no task."""
     seen, types = set(), set()
     for task in TASKS:
         for kind, names in getattr(auto, f"MODEL_FOR_{task}_MAPPING_NAMES").items():

@@ -54,9 +54,8 @@ def sort(task, kind, name):
 
 
 def _line(error):
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[
-        :300
-    ]
+    first = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {first}"[:300]
 
 
 def _reads(model):
@@ -105,9 +104,9 @@ def _compare(model):
     pair = bool(getattr(model.config, "is_encoder_decoder", False))
     processor = _processor(model)
     items = _items(model)
-    target = {"target": TARGET} if pair else {}
+    answer = {"answer": TARGET} if pair else {}
     adapter = load_model((model, processor))
-    tokens = adapter.tokenize(items[0], **target)
+    tokens = adapter.tokenize(items[0], **answer)
     (forward,) = adapter.run([tokens], None, CaptureSpec())
     maps = _eager_maps(model, adapter, tokens, forward, pair=pair)
     _use_sdpa(model)
@@ -119,12 +118,12 @@ def _compare(model):
             assert one.shape == other.shape, f"layer {layer}: {one.shape}, eager {other.shape}"
             apart = float((one.double() - other.double()).abs().max())
             assert apart <= TOLERANCE, f"layer {layer} is {apart:.2g} from eager attention"
-    alone = [_explained(item, adapter, target) for item in items]
+    alone = [_explained(item, adapter, answer) for item in items]
     _compare_methods(alone[0], maps)
-    together = _explained(items, adapter, target)
+    together = _explained(items, adapter, answer)
     for at in range(len(items)):
         _same(alone[at], [each[at] for each in together], "in a list")
-    _same(alone[0], _in_threads(items, adapter, target)[0], "in a thread")
+    _same(alone[0], _in_threads(items, adapter, answer)[0], "in a thread")
     if pair:
         _check_answer(adapter, items[0])
     return tuple(alone[0][0].warnings)
@@ -133,16 +132,16 @@ def _compare(model):
 METHODS = ("rollout", "flow")
 
 
-def _explained(item, adapter, target):
-    options = {"correction": None, "threads": 1, **target}
+def _explained(item, adapter, answer):
+    options = {"correction": None, "threads": 1, **answer}
     return [attnflow.explain(item, adapter, method=method, **options) for method in METHODS]
 
 
-def _in_threads(items, adapter, target):
+def _in_threads(items, adapter, answer):
     found = {}
 
     def work(at):
-        found[at] = _explained(items[at], adapter, target)
+        found[at] = _explained(items[at], adapter, answer)
 
     threads = [threading.Thread(target=work, args=(at,)) for at in range(len(items))]
     for thread in threads:
@@ -211,7 +210,7 @@ def _square(attention):
 
 def _check_answer(adapter, item):
     """The answer that is explained is what the model wrote, and says itself again when forced."""
-    source = adapter.tokenize(item, target="a")
+    source = adapter.tokenize(item, answer="a")
     written = adapter.generate(source, 32)
     tokens = adapter.tokenize(item)
     ids = tokens.inputs["decoder_input_ids"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from attnflow.registry import Registry
 
@@ -32,8 +32,12 @@ class Aggregator:
         trace: How one score came about, edge by edge; ``None`` where a method can't tell.
         residual: The share of the residual connection that the method is usually run with.
         reaches_input: Whether scores are of input tokens; otherwise of the layer directly below.
-        per_pair: Whether every score costs a solve of its own. Otherwise the scores of all
-            positions come at once, as matrices.
+        cost: What is computed at once: ``"matrix"``, the scores of all positions of a layer;
+            ``"query"``, those of one position to all tokens; ``"pair"``, each score by a solve of
+            its own.
+        single_heads: Whether it has scores of single heads on top of merged layers.
+        uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
+        shown_by_default: Whether commands and pages show it where no method is named.
         slot: The place of its colour in the palette; ``None`` is the next free one.
     """
 
@@ -43,7 +47,10 @@ class Aggregator:
     trace: Callable[[LayeredGraph, Pair], FlowTrace] | None = None
     residual: float = 0.5
     reaches_input: bool = True
-    per_pair: bool = False
+    cost: Literal["matrix", "query", "pair"] = "matrix"
+    single_heads: bool = True
+    uses_maps: bool = False
+    shown_by_default: bool = True
     slot: int | None = None
 
 
@@ -53,6 +60,11 @@ AGGREGATORS: Registry[Aggregator] = Registry(
         "raw": "attnflow.aggregation.raw",
         "rollout": "attnflow.aggregation.rollout",
         "flow": "attnflow.aggregation.flow",
+        "barrier": "attnflow.aggregation.barrier",
+        "widest": "attnflow.aggregation.widest",
+        "additive": "attnflow.aggregation.additive",
+        "direct": "attnflow.aggregation.direct",
+        "direct-all": "attnflow.aggregation.direct:EVERYWHERE",
     },
 )
 

@@ -94,5 +94,5 @@ def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:
 
 
 MEMBER = Aggregator(
-    name="flow", title="Attention flow", score=score, trace=trace, per_pair=True, slot=2
+    name="flow", title="Attention flow", score=score, trace=trace, cost="pair", slot=2
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnflow.records import Array, Selection
+from attnflow.errors import InputError
+from attnflow.records import Array, LayeredGraph, Selection
 from attnflow.records.arrays import namespace
 
 
@@ -25,3 +26,16 @@ def select(maps: Array, layers: Sequence[int], selection: Selection) -> Array:
     if selection.keys != tuple(range(size)):
         maps = maps[..., list(selection.keys)]
     return maps
+
+
+def require_maps(graph: LayeredGraph, method: str) -> Array:
+    """The maps of a graph that was built with them."""
+    if graph.heads is not None:
+        msg = (
+            f"method={method!r} needs merged heads; leave out heads='each', or pick some by number"
+        )
+        raise InputError(msg)
+    if graph.maps is None:
+        msg = f"method={method!r} needs a graph with its maps: build_graph(…, keep_maps=True)"
+        raise InputError(msg)
+    return graph.maps

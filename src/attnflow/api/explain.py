@@ -1,4 +1,4 @@
-"""`explain`: text in, attribution out. The whole story of the library, in order."""
+"""`explain`: text in, attribution out."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from attnflow.edges.options import Heads
-from attnflow.io.inputs import listed
+from attnflow.io.inputs import as_list
 from attnflow.io.progress import progress_bar
-from attnflow.pipeline.config import ExplainConfig, Layers, Query
+from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution
 from attnflow.solvers.execution import Execution
@@ -41,7 +41,9 @@ class Options(TypedDict, total=False):
     correction: str | None
     normalize: bool
     words: bool
-    target: str | Sequence[str] | None
+    target: TargetSpec | Sequence[TargetSpec]
+    contrast: TargetSpec
+    answer: str | Sequence[str] | None
     truncate: bool
     strict: bool
     batch_size: int
@@ -77,7 +79,9 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     correction: str | None = "auto",
     normalize: bool = False,
     words: bool = False,
-    target: str | Sequence[str] | None = None,
+    target: TargetSpec | Sequence[TargetSpec] = None,
+    contrast: TargetSpec = None,
+    answer: str | Sequence[str] | None = None,
     truncate: bool = False,
     strict: bool = False,
     batch_size: int = 16,
@@ -106,8 +110,11 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         normalize: Divide each position's scores by their sum.
         words: Words for tokens: edges to a word are those to all its tokens, and flow is the
             maximum flow to the whole word, which the sum over its tokens would exceed.
-        target: For encoder–decoder models the target text, or a list with one per text; ``None`` is
-            the model's own answer.
+        target: For edges that are seen by a target: a label or token, by name or number, or a list
+            with one per text; ``None`` is the model's prediction.
+        contrast: Explain why the target rather than this label or token.
+        answer: For encoder–decoder models the text that was made of the input, or a list with one
+            per text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
         strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of
             which the scores do not show all. Otherwise the result's ``warnings`` say so.
@@ -133,22 +140,24 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         correction=correction,
         normalize=normalize,
         words=words,
+        target=target,
+        contrast=contrast,
         truncate=truncate,
         strict=strict,
         execution=Execution(threads, device=device),
     )
     from attnflow.models.loading import load_model
 
-    texts, single = listed(text)
+    texts, single = as_list(text)
     adapter = load_model(model)
-    found: dict[int, Attribution] = {}
+    results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:
         for place, session in open_sessions(
-            texts, adapter, config, targets=target, batch_size=batch_size
+            texts, adapter, config, answers=answer, batch_size=batch_size
         ):
-            found[place] = session.attribution()
-            advance(len(found))
-    return found[0] if single else [found[place] for place in range(len(texts))]
+            results[place] = session.attribution()
+            advance(len(results))
+    return results[0] if single else [results[place] for place in range(len(texts))]
 
 
 @contextmanager
@@ -157,7 +166,7 @@ def _bar(adapter: ModelAdapter, total: int, *, shown: bool) -> Iterator[Callable
         from rich.console import Console
 
         about = adapter.description
-        loaded = f"{adapter.name}: {about['class']}, {about['head']}, on {about['device']}"
-        Console(stderr=True, highlight=False).print(loaded, markup=False)
+        line = f"{adapter.name}: {about['class']}, {about['head']}, on {about['device']}"
+        Console(stderr=True, highlight=False).print(line, markup=False)
     with progress_bar("explaining", total, shown=shown) as advance:
         yield advance

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attnflow.pipeline.config import ExplainConfig, Query
+from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
-from attnflow.views.explorer.images import picture
+from attnflow.views.explorer.images import to_data_url
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
@@ -26,7 +26,9 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     residual: float | None = None,
     discard: float = 0.0,
     correction: str | None = "auto",
-    target: str | None = None,
+    target: TargetSpec = None,
+    contrast: TargetSpec = None,
+    answer: str | None = None,
     truncate: bool = False,
 ) -> Exploration:
     """The explorer's view of a text: all methods, layers, heads, routes and blanked-out tokens.
@@ -34,7 +36,8 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     Args:
         text: A text; for vision models an image (a path, a PIL image or an array).
         model: As for `attnflow.explain`; so are ``edges``, ``query``, ``residual``, ``discard``,
-            ``correction``, ``target`` and ``truncate``.
+            ``correction``, ``target``, ``contrast``,
+            ``answer`` and ``truncate``.
         compare: A second text to show beside the first.
         method: The method that is shown first.
         edges: What the edges of the graph are made of.
@@ -44,7 +47,9 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         residual: The share of the identity.
         discard: The ratio of smallest attention weights set to zero.
         correction: For causal decoders, how to correct for the receptive field.
-        target: For encoder–decoder models the target text.
+        target: For edges that are seen by a target, a label or token.
+        contrast: The label or token that the target is compared with.
+        answer: For encoder–decoder models the answer.
         truncate: Cut a text that is too long.
 
     Example:
@@ -61,12 +66,14 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         residual=residual,
         discard=discard,
         correction=correction,
+        target=target,
+        contrast=contrast,
         truncate=truncate,
     )
     from attnflow.models.loading import load_model
 
     adapter = load_model(model)
     items = [text] if compare is None else [text, compare]
-    found = dict(open_sessions(items, adapter, config, targets=target, all_heads=True))
-    images = [picture(item) if adapter.kind == "image" else None for item in items]
-    return explore_sessions([found[place] for place in range(len(items))], images)
+    sessions = dict(open_sessions(items, adapter, config, answers=answer, all_heads=True))
+    images = [to_data_url(item) if adapter.kind == "image" else None for item in items]
+    return explore_sessions([sessions[place] for place in range(len(items))], images)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
-from attnflow.pipeline.config import ExplainConfig, Query
+from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import FlowTrace
@@ -28,7 +28,9 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     residual: float | None = None,
     discard: float = 0.0,
     correction: str | None = None,
-    target: str | None = None,
+    target: TargetSpec = None,
+    contrast: TargetSpec = None,
+    answer: str | None = None,
     truncate: bool = False,
 ) -> FlowTrace:
     """Through which tokens of which layers a score came to an input token.
@@ -36,7 +38,8 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     Args:
         text: The text.
         model: As for `attnflow.explain`; so are ``method``, ``edges``, ``layer``, ``query``,
-            ``heads``, ``residual``, ``discard``, ``target`` and ``truncate``.
+            ``heads``, ``residual``, ``discard``, ``target``, ``contrast``,
+            ``answer`` and ``truncate``.
         to: The input token the flow goes to: its text or its position.
         method: The method whose score it is; flow has routes and a bottleneck.
         edges: What the edges of the graph are made of.
@@ -48,7 +51,9 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         correction: For causal decoders, ``"visible"`` or ``"sink"``: they change the edges. The
             default of `explain`, ``"uniform"``, divides flows by those of chance and changes none,
             so that its routes are the plain ones.
-        target: For encoder–decoder models the target text; ``None`` is the model's own answer.
+        target: For edges that are seen by a target, a label or token.
+        contrast: The label or token that the target is compared with.
+        answer: For encoder–decoder models the answer; ``None`` is the model's own.
         truncate: Cut a text that is too long.
     """
     config = ExplainConfig(
@@ -60,16 +65,18 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         residual=residual,
         discard=discard,
         correction=correction,
+        target=target,
+        contrast=contrast,
         truncate=truncate,
     )
     from attnflow.models.loading import load_model
 
-    session = open_session(text, load_model(model), config, target=target)
+    session = open_session(text, load_model(model), config, answer=answer)
     return trace_to(session, to)
 
 
 def trace_to(session: Session, to: int | str) -> FlowTrace:
-    """The trace from where a session's scores are explained to a token."""
+    """The trace from the position that a session explains to a token."""
     if session.config.heads == "each":
         msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
         raise InputError(msg)

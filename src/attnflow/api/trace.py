@@ -32,9 +32,9 @@ def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhe
 
     Args:
         attention: As for `attnflow.flow`.
-        key: The token that the score is of.
-        query: The position that it is from.
-        layer: The layer that it is from: 1 … L, negatives from the top.
+        key: The token that the score belongs to.
+        query: The position that it comes from.
+        layer: The layer that it comes from: 1 … L, negatives from the top.
         method: The method whose score it is.
         edges: As for `attnflow.flow`.
         residual: As for `attnflow.flow`.
@@ -74,7 +74,11 @@ def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhe
         msg = f"method={method!r} can't tell how a score came about: it has no trace"
         raise InputError(msg)
     check_probabilities(layers)
-    graph = build_graph(Activations(layers), config.edge_options(method))
+    graph = build_graph(
+        Activations(layers),
+        config.edge_options(method),
+        keep_maps=config.aggregator.uses_maps,
+    )
     return config.aggregator.trace(graph, pair)
 
 

@@ -16,10 +16,24 @@ from attnflow.records import Activations, Array, FloatArray, LayeredGraph
 from attnflow.records.arrays import contiguous, double, empty, is_tensor, namespace, on_cpu
 
 
-def build_graph(activations: Activations, options: EdgeOptions) -> LayeredGraph:
-    """The graph of a rule's maps; in float64, axes before ``head`` (a batch) carried along."""
-    rule = EDGE_RULES[options.rule]
-    maps = [each[None] if each.ndim == 2 else each for each in rule.maps(activations)]
+def build_graph(
+    activations: Activations, options: EdgeOptions, *, keep_maps: bool = False
+) -> LayeredGraph:
+    """The graph of a rule's maps; in float64, axes before ``head`` (a batch) carried along.
+
+    ``keep_maps`` keeps the maps, mixed and corrected, beside the edges that are made of them.
+    """
+    made = EDGE_RULES[options.rule].apply(activations)
+    graph = replace(_graph(made.layers, options), statistics=made.statistics)
+    if not keep_maps:
+        return graph
+    fused = correct_maps(
+        [fuse_heads(each, options.heads) for each in made.layers], options.correction
+    )
+    return replace(graph, maps=namespace(fused[0]).stack(tuple(fused)))
+
+
+def _graph(maps: Sequence[Array], options: EdgeOptions) -> LayeredGraph:
     if options.heads == "each":
         _check_equal_heads(maps)
         merged = correct_maps([fuse_heads(each, "each") for each in maps], options.correction)
@@ -33,10 +47,14 @@ def build_graph(activations: Activations, options: EdgeOptions) -> LayeredGraph:
     return LayeredGraph(_finish([fuse_heads(each, options.heads) for each in maps], options))
 
 
-def chance_graph(activations: Activations, options: EdgeOptions) -> LayeredGraph:
+def chance_graph(
+    activations: Activations, options: EdgeOptions, *, keep_maps: bool = False
+) -> LayeredGraph:
     """The graph of a causal model of the same size that attends evenly to all it sees."""
     even = uniform_activations(activations)
-    return build_graph(even, replace(options, rule="attention", correction=None))
+    return build_graph(
+        even, replace(options, rule="attention", correction=None), keep_maps=keep_maps
+    )
 
 
 def _check_equal_heads(maps: Sequence[Array]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from attnflow.registry import Registry
 
@@ -17,21 +17,28 @@ class Needs:
     """What a rule reads beside the attention probabilities; everything costs time and memory.
 
     Attributes:
-        values: The value vectors and the output projections.
+        blocks: The parts of every attention block: value vectors, output projection, the residual
+            stream that its output is added to, and the norm that follows, where there is one.
         gradients: The gradient of the target by the probabilities.
-        inputs: The vectors that the attention block's output is added to: the residual stream.
-        norms: The layer norm that directly follows this addition, where there is one.
+        zeroing: What becomes of every layer's output without each position's value vector.
     """
 
-    values: bool = False
+    blocks: bool = False
     gradients: bool = False
-    inputs: bool = False
-    norms: bool = False
+    zeroing: bool = False
 
     @property
     def attention_alone(self) -> bool:
         """Whether attention probabilities suffice, so that arrays of them do."""
         return self == Needs()
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """A rule's maps, one per step, with statistics of how they were made."""
+
+    layers: Sequence[Array]
+    statistics: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ class EdgeRule:
         title: What figures and pages call it.
         maps: From activations one array per step, none of its entries negative: ``[head, query,
             key]``, or ``[query, key]`` for a rule that knows no heads. Rows need not sum to 1.
+            Either a sequence, or `Maps` with statistics.
         needs: What must be captured while the model runs.
         residual: ``"share"``: the residual connection is a chosen share of every row;
             ``"measured"``: the maps contain it already.
@@ -52,10 +60,28 @@ class EdgeRule:
 
     name: str
     title: str
-    maps: Callable[[Activations], Sequence[Array]]
+    maps: Callable[[Activations], Sequence[Array] | Maps]
     needs: Needs = Needs()
     residual: Literal["share", "measured"] = "share"
     fuses_heads: bool = False
 
+    def apply(self, activations: Activations) -> Maps:
+        """The maps of activations, each with a head axis."""
+        made = self.maps(activations)
+        found = made if isinstance(made, Maps) else Maps(made)
+        layers = [each[None] if each.ndim == 2 else each for each in found.layers]
+        return Maps(layers, found.statistics)
 
-EDGE_RULES: Registry[EdgeRule] = Registry("edges", {"attention": "attnflow.edges.attention"})
+
+EDGE_RULES: Registry[EdgeRule] = Registry(
+    "edges",
+    {
+        "attention": "attnflow.edges.attention",
+        "effective": "attnflow.edges.effective",
+        "norms": "attnflow.edges.norms",
+        "norms-residual": "attnflow.edges.norms:WITH_RESIDUAL",
+        "alti": "attnflow.edges.alti",
+        "gradient": "attnflow.edges.gradient",
+        "gradient-only": "attnflow.edges.gradient:ONLY",
+    },
+)

@@ -1,4 +1,4 @@
-"""Importance by blanking: how far a probability moves when a token is taken away."""
+"""Importance by blanking: how far a probability changes when a token is removed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from attnflow.errors import InputError
 from attnflow.evaluation.targets import (
     Target,
     TargetSpec,
+    batches_by_length,
     make_attribution,
     resolve_targets,
-    similar_lengths,
+    target_values,
 )
-from attnflow.io.inputs import listed
+from attnflow.io.inputs import as_list
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.records import Attribution
@@ -35,6 +36,7 @@ class Options(TypedDict, total=False):
 
     replacement: str
     target: TargetSpec | Sequence[TargetSpec]
+    contrast: TargetSpec
     signed: bool
     batch_size: int
     progress: bool
@@ -56,6 +58,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
     *,
     replacement: str = "unk",
     target: TargetSpec | Sequence[TargetSpec] = None,
+    contrast: TargetSpec = None,
     signed: bool = False,
     batch_size: int = 256,
     progress: bool = False,
@@ -65,17 +68,17 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
     Args:
         text: A text, or many: a list, a Series, a generator.
         model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
-        replacement: ``"unk"`` (the paper's), ``"mask"``, ``"pad"`` (a token that none attends to)
-            or ``"delete"`` (the tokens after it move up).
+        replacement: ``"unk"`` (the paper's), ``"mask"``, ``"pad"`` (a token that no position
+            attends to) or ``"delete"`` (the tokens after it move up).
         target: The label or token whose probability counts, by name or number; a list has one for
             each text. ``None`` is the model's own answer.
+        contrast: Count how much larger the target's logit is than that of this label or token.
         signed: Before minus after, so that tokens which speak against the answer are negative;
             otherwise the size of the change.
         batch_size: How many blanked inputs run together.
         progress: Show a progress bar.
 
-    The mask of a masked language model is where the question is asked: it is left in place and
-    scores 0.
+    The mask of a masked language model is what it predicts: it is left in place and scores 0.
 
     Example:
         >>> import attnflow
@@ -89,21 +92,22 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
         msg = f"batch_size={batch_size!r} must be an integer of at least 1"
         raise InputError(msg)
     loaded = load_model(model)
-    texts, single = listed(text)
+    texts, single = as_list(text)
     inputs = [loaded.tokenize(one) for one in texts]
     filler = loaded.filler(replacement)
-    targets = resolve_targets(loaded, inputs, target)
+    targets = resolve_targets(loaded, inputs, target, contrast)
     rows = [
         row
         for item, (tokens, one) in enumerate(zip(inputs, targets, strict=True))
-        for row in _blanked(loaded, item, tokens, one, filler)
+        for row in _blanked_rows(loaded, item, tokens, one, filler)
     ]
-    found = _measure(loaded, rows, batch_size, progress=progress)
+    probabilities = _measure(loaded, rows, batch_size, progress=progress)
     options = {"replacement": replacement, "signed": signed}
     results = []
     for i, (tokens, one) in enumerate(zip(inputs, targets, strict=True)):
-        before = found[i, None]
-        change = np.array([before - found.get((i, place), before) for place in range(len(tokens))])
+        before = probabilities[i, None]
+        after = [probabilities.get((i, place), before) for place in range(len(tokens))]
+        change = before - np.array(after)
         scores = change if signed else np.abs(change)
         statistics = {"probability": before}
         results.append(
@@ -120,24 +124,26 @@ class Row:
     place: int | None
     tokens: Tokens
     position: int
-    index: int
+    target: Target
 
 
-def _blanked(
+def _blanked_rows(
     model: ModelAdapter, item: int, tokens: Tokens, target: Target, filler: Filler
 ) -> Iterator[Row]:
     """The whole input, then the input without each token."""
     size = len(tokens)
     deleted = filler.token is None
     if deleted and size == 1:
-        msg = f"{tokens.text!r} has one token only: there would be nothing left to read"
+        msg = (
+            f"{tokens.text!r} has one token only: without it there is no input; give a longer text"
+        )
         raise InputError(msg)
-    yield Row(item, None, tokens, target.position, target.index)
+    yield Row(item, None, tokens, target.position, target)
     for place in range(size):
         if not model.predicts_at(tokens, place):
             blanked = model.blank(tokens, [place], filler)
             position = model.decision(blanked) if deleted else target.position
-            yield Row(item, place, blanked, position, target.index)
+            yield Row(item, place, blanked, position, target)
 
 
 def _measure(
@@ -147,13 +153,16 @@ def _measure(
     found = {}
     size = batch_size if model.batchable([row.tokens for row in rows]) else 1
     with progress_bar("blanking out", len(rows), shown=progress) as show:
-        for places in similar_lengths([row.tokens for row in rows], size):
+        for places in batches_by_length([row.tokens for row in rows], size):
             part = [rows[place] for place in places]
             with torch.no_grad():
-                probabilities = model.probabilities(
-                    [row.tokens for row in part], [row.position for row in part]
+                values = target_values(
+                    model,
+                    [row.tokens for row in part],
+                    [row.position for row in part],
+                    [row.target for row in part],
                 )
-            for row, each in zip(part, probabilities, strict=True):
-                found[row.item, row.place] = float(each[row.index])
+            for row, value in zip(part, values, strict=True):
+                found[row.item, row.place] = float(value)
             show(len(found))
     return found

@@ -15,11 +15,12 @@ from attnflow.errors import InputError
 from attnflow.evaluation.targets import (
     Target,
     TargetSpec,
+    batches_by_length,
     make_attribution,
     resolve_targets,
-    similar_lengths,
+    target_values,
 )
-from attnflow.io.inputs import listed
+from attnflow.io.inputs import as_list
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.records import Attribution, FloatArray
@@ -45,6 +46,7 @@ class Options(TypedDict, total=False):
 
     kind: str
     target: TargetSpec | Sequence[TargetSpec]
+    contrast: TargetSpec
     steps: int
     progress: bool
 
@@ -59,12 +61,13 @@ def gradients(
 ) -> list[Attribution]: ...
 
 
-def gradients(
+def gradients(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: str | Iterable[str],
     model: Source = None,
     *,
     kind: str = "norm",
     target: TargetSpec | Sequence[TargetSpec] = None,
+    contrast: TargetSpec = None,
     steps: int = 32,
     progress: bool = False,
 ) -> Attribution | list[Attribution]:
@@ -74,10 +77,11 @@ def gradients(
         text: A text, or many: a list, a Series, a generator.
         model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
         kind: ``"norm"``: the gradient's L2 norm; ``"sum"``: the size of its sum over the embedding
-            (the paper's; zero up to rounding where layer norms read the embeddings, as in GPT-2
-            and BERT); ``"input"``: gradient × embedding, summed; ``"integrated"``: integrated
+            (the paper's; zero up to rounding where layer norms follow the embeddings, as in
+            GPT-2 and BERT); ``"input"``: gradient × embedding, summed; ``"integrated"``: integrated
             gradients from embeddings of zero.
         target: The label or token whose probability counts; ``None`` is the model's own answer.
+        contrast: Count how much larger the target's logit is than that of this label or token.
         steps: For ``"integrated"``: points on the way, doubled until the scores add up to the
             change of the probability within 0.001 (completeness). The statistics say how far
             they do.
@@ -95,14 +99,14 @@ def gradients(
         msg = f"steps={steps!r} must be an integer of at least 1"
         raise InputError(msg)
     loaded = load_model(model)
-    texts, single = listed(text)
+    texts, single = as_list(text)
     inputs = [loaded.tokenize(one) for one in texts]
-    targets = resolve_targets(loaded, inputs, target)
+    targets = resolve_targets(loaded, inputs, target, contrast)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
-    together = BATCH if kind != "integrated" and loaded.batchable(inputs) else 1
+    batch_size = BATCH if kind != "integrated" and loaded.batchable(inputs) else 1
     results: dict[int, Attribution] = {}
     with progress_bar("differentiating", len(inputs), shown=progress) as show:
-        for places in similar_lengths(inputs, together):
+        for places in batches_by_length(inputs, batch_size):
             gradient = EmbeddingGradient(
                 loaded, [inputs[i] for i in places], [targets[i] for i in places]
             )
@@ -136,9 +140,7 @@ class EmbeddingGradient:
 
         with torch.enable_grad():
             positions = [target.position for target in self.targets]
-            probabilities = self.model.probabilities(self.inputs, positions, edit)
-            chosen = [target.index for target in self.targets]
-            wanted = probabilities[range(len(chosen)), chosen]
+            wanted = target_values(self.model, self.inputs, positions, self.targets, edit)
             gradients = torch.autograd.grad(wanted.sum(), leaves[0])[0]
         return wanted.detach(), leaves[0].detach().double(), gradients.double()
 
@@ -176,7 +178,7 @@ def _input(gradient: EmbeddingGradient, _: int) -> Scored:
 
 
 def _integrated(gradient: EmbeddingGradient, steps: int) -> Scored:
-    """Gauss–Legendre points on the straight way from zero to the embeddings."""
+    """Gauss–Legendre points on the straight line from zero to the embeddings."""
     after, words, _ = gradient.at()
     change = float(after[0] - gradient.at(0.0)[0][0])
     while True:

@@ -1,4 +1,4 @@
-"""Which probability an importance is about: a label's, or a token's at one position."""
+"""Which probability importance is measured by: a label's, or a token's at one position."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from attnflow.io.inputs import each_target
+from attnflow.io.inputs import one_each
 from attnflow.records import Attribution, FloatArray, Prediction
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter, Tokens
+    from torch import Tensor
+
+    from attnflow.models.adapter import Edit, ModelAdapter, Tokens
 
 TargetSpec = str | int | None
 BATCH = 64
@@ -21,7 +23,9 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class Target:
-    """One number that a model gives: the probability of ``index`` at ``position``.
+    """One number that a model gives at ``position``: the probability of ``index``.
+
+    With a contrast it is how much larger the logit of ``index`` is than that of the contrast.
 
     Attributes:
         index: Of the label, or of the token in the vocabulary.
@@ -34,30 +38,53 @@ class Target:
     label: str
     position: int
     prediction: Prediction | None
+    contrast: int | None = None
 
 
 def resolve_targets(
-    model: ModelAdapter, inputs: Sequence[Tokens], targets: TargetSpec | Sequence[TargetSpec]
+    model: ModelAdapter,
+    inputs: Sequence[Tokens],
+    targets: TargetSpec | Sequence[TargetSpec],
+    contrast: TargetSpec = None,
 ) -> list[Target]:
     """The targets of inputs: a label or token by name or number; ``None`` is the prediction."""
+    other = None if contrast is None else model.output_index(contrast)
     positions = [model.decision(tokens) for tokens in inputs]
-    wanted = [
+    indices = [
         None if target is None else model.output_index(target)
-        for target in each_target(targets, len(inputs))
+        for target in one_each("target", targets, len(inputs))
     ]
     found: dict[int, Target] = {}
-    for places in similar_lengths(inputs, BATCH if model.batchable(inputs) else 1):
+    for places in batches_by_length(inputs, BATCH if model.batchable(inputs) else 1):
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [positions[i] for i in places])
         for place, row in zip(places, rows, strict=True):
-            best, chosen = int(row.argmax()), wanted[place]
+            best, chosen = int(row.argmax()), indices[place]
             index = best if chosen is None else chosen
             prediction = Prediction(model.output_name(best), float(row[best]))
-            found[place] = Target(index, model.output_name(index), positions[place], prediction)
+            found[place] = Target(
+                index, model.output_name(index), positions[place], prediction, other
+            )
     return [found[place] for place in range(len(inputs))]
 
 
-def similar_lengths(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
+def target_values(
+    model: ModelAdapter,
+    inputs: Sequence[Tokens],
+    positions: Sequence[int],
+    targets: Sequence[Target],
+    edit: Edit | None = None,
+) -> Tensor:
+    """The numbers that targets are about, one per input."""
+    rows = range(len(targets))
+    indices = [target.index for target in targets]
+    if targets[0].contrast is None:
+        return model.probabilities(inputs, positions, edit)[rows, indices]
+    logits = model.logits(inputs, positions, edit)
+    return logits[rows, indices] - logits[rows, [target.contrast for target in targets]]
+
+
+def batches_by_length(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
     """Places of inputs that run together: of similar length, so that little is padding."""
     order = sorted(range(len(inputs)), key=lambda place: len(inputs[place]))
     for start in range(0, len(order), size):
@@ -82,7 +109,7 @@ def make_attribution(  # noqa: PLR0913 - the parts of a record
         layer=model.depth,
         query=target.position,
         method=method,
-        options={**options, "target": target.label},
+        options={**options, "target": target.label, **_named_contrast(model, target)},
         model=model.name,
         text=tokens.text,
         prediction=target.prediction,
@@ -90,3 +117,7 @@ def make_attribution(  # noqa: PLR0913 - the parts of a record
         word_ids=tokens.word_ids,
         word_texts=tokens.word_texts,
     )
+
+
+def _named_contrast(model: ModelAdapter, target: Target) -> dict[str, str]:
+    return {} if target.contrast is None else {"contrast": model.output_name(target.contrast)}

@@ -17,7 +17,7 @@ def check_target(file: str | Path, *, overwrite: bool) -> Path:
     elif path.exists() and not overwrite:
         msg = f"{path} exists; choose another name, or overwrite it with overwrite=True (--force)"
     elif not folder.is_dir():
-        msg = f"the folder {folder} does not exist; make it first"
+        msg = f"the folder {folder} does not exist; create it first"
     elif not os.access(path if path.exists() else folder, os.W_OK):
         msg = f"{path} can't be written: no permission; choose another place"
     else:

@@ -1,4 +1,4 @@
-"""Inputs as they are given: one or many, and what goes with each of them."""
+"""Inputs in the forms that callers give: one or many, and their targets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from attnflow.errors import InputError
 NO_TEXT = 'no text; give one in quotes, such as "the keys to the cabinet"'
 
 
-def listed(given: Any) -> tuple[list[Any], bool]:
-    """The inputs as a list, and whether one was given: a text, a path, an image.
+def as_list(given: Any) -> tuple[list[Any], bool]:
+    """The inputs as a list, and whether a single one was given: a text, a path, an image.
 
-    Many are whatever can be gone through and has one axis: a list, a pandas Series, a NumPy array
-    of strings, a generator. Arrays of more axes are images. A tuple of two texts is how libraries
-    write a pair that a model reads as one (a premise and a hypothesis), so it is refused.
+    Many are any iterable with one axis: a list, a pandas Series, a NumPy array of strings, a
+    generator. Arrays with more axes are images. A tuple of two texts is how libraries write a pair
+    that a model reads as one (a premise and a hypothesis), so it is refused.
     """
     if isinstance(given, tuple) and len(given) == 2 and all(isinstance(g, str) for g in given):
         msg = (
@@ -25,18 +25,18 @@ def listed(given: Any) -> tuple[list[Any], bool]:
             "for two texts, give a list of them"
         )
         raise InputError(msg)
-    whole = isinstance(given, str | bytes | PathLike | Mapping) or not isinstance(given, Iterable)
-    if whole or getattr(given, "ndim", 1) != 1:
+    single = isinstance(given, str | bytes | PathLike | Mapping) or not isinstance(given, Iterable)
+    if single or getattr(given, "ndim", 1) != 1:
         return [given], True
     return list(given), False
 
 
-def each_target(target: Any, count: int) -> Sequence[Any]:
-    """One target an input: the same for all, or a list."""
-    if target is None or isinstance(target, str | Integral):
-        return [target] * count
-    targets = list(target) if isinstance(target, tuple) else listed(target)[0]
-    if len(targets) != count:
-        msg = f"there are {len(targets)} targets and {count} texts; give one, or one a text"
+def one_each(name: str, value: Any, count: int) -> Sequence[Any]:
+    """One value per input: the same for all, or a list; ``name`` is that of the argument."""
+    if value is None or isinstance(value, str | Integral):
+        return [value] * count
+    values = list(value) if isinstance(value, tuple) else as_list(value)[0]
+    if len(values) != count:
+        msg = f"there are {len(values)} {name}s and {count} texts; give one, or one per text"
         raise InputError(msg)
-    return targets
+    return values

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from attnflow.errors import InputError
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.records import Activations, PatchGrid, Prediction
-from attnflow.records.positions import find, words_of_tokens
+from attnflow.records.positions import find_position, words_of_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,14 +25,14 @@ class Tokens:
     """One input as the model's tokens.
 
     Attributes:
-        names: The tokens as they are shown.
-        text: The input as it is shown.
+        names: The tokens as they are displayed.
+        text: The input as it is displayed.
         inputs: What the model is called with, without a batch axis.
         word_ids: For each token the index of its word; ``None`` for special tokens.
         word_texts: The words.
         segments: For each token what it is part of.
         grid: For images, how patches lie on the image.
-        target: For encoder–decoders, the answer.
+        answer: For encoder–decoders, the answer that is explained.
     """
 
     names: tuple[str, ...]
@@ -42,14 +42,16 @@ class Tokens:
     word_texts: tuple[str, ...] = ()
     segments: tuple[str, ...] | None = None
     grid: PatchGrid | None = None
-    target: str | None = None
+    answer: str | None = None
 
     def __len__(self) -> int:
         return len(self.names)
 
     def position(self, token: int | str, name: str = "query") -> int:
-        """Where a token stands; ``name`` is what the value is called in errors."""
-        return find(token, self.names, name, words_of_tokens(self.word_ids, self.word_texts))
+        """The position of a token; ``name`` is what the value is called in errors."""
+        return find_position(
+            token, self.names, name, words_of_tokens(self.word_ids, self.word_texts)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,8 @@ class ForwardPass:
         tokens: The input.
         activations: What the model computed.
         query: The position to explain.
-        prediction: What the model said.
+        prediction: What the model predicts.
+        objective: What gradients are taken of, with names for what was resolved.
         pooled: Where the model decides from several positions, all of them, ``query`` first: their
             mean is explained.
         warnings: What a reader of the explanation must know.
@@ -70,18 +73,34 @@ class ForwardPass:
     activations: Activations
     query: int
     prediction: Prediction | None
+    objective: Objective | None = None
     pooled: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
+class Objective:
+    """What a model is asked to account for: a target, perhaps rather than another one.
+
+    Alone it is the target's log-probability; with a contrast, how much larger its logit is.
+
+    Attributes:
+        target: A label or token, by name or number; ``None`` is the model's prediction.
+        contrast: The label or token that the target is compared with.
+    """
+
+    target: str | int | None = None
+    contrast: str | int | None = None
+
+
+@dataclass(frozen=True)
 class Filler:
-    """What stands for a token that is blanked out.
+    """What replaces a token that is blanked out.
 
     Attributes:
         name: ``"unk"``, ``"mask"``, ``"pad"``, ``"eos"``, ``"delete"`` or ``"mean"``.
-        label: What people are shown.
-        token: The token's number; ``None`` where no token is put in.
+        label: How it is named on screen.
+        token: The token's number; ``None`` where no token is inserted.
         hidden: Whether no position may attend to it.
     """
 
@@ -103,7 +122,7 @@ class ModelAdapter(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """What the model reads: a text, a pair of texts, or an image."""
+        """What the model takes: a text, a pair of texts, or an image."""
 
     @property
     def description(self) -> dict[str, Any]:
@@ -117,35 +136,49 @@ class ModelAdapter(Protocol):
     def mask_token(self) -> str | None:
         """What a masked language model predicts the word for; ``None`` for other models."""
 
-    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One input as tokens; one that is too long is an error unless it may be truncated.
 
-        ``target`` is the answer of an encoder–decoder that is explained; ``None`` is its own.
+        ``answer`` is the answer of an encoder–decoder that is explained; ``None`` is its own.
         """
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
         """Whether these inputs give together what each of them gives alone."""
 
-    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
-        """Run the model once on a batch, and keep what the spec asks for."""
+    def run(
+        self,
+        batch: Sequence[Tokens],
+        query: Query,
+        spec: CaptureSpec,
+        objectives: Sequence[Objective] = (),
+    ) -> list[ForwardPass]:
+        """Run the model once on a batch, and keep what the spec asks for.
+
+        ``objectives`` are those of gradients, one per input; by default the predictions.
+        """
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
-        """The model's predictions at positions, without keeping anything else."""
+        """The model's predictions at positions, without capturing anything."""
 
     def decision(self, tokens: Tokens) -> int:
         """The position at which the head makes its one prediction of the whole input."""
 
     def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Whether the prediction is made *of* this position, so that it can't be blanked."""
+        """Whether this position is what is predicted, so that it can't be blanked."""
+
+    def logits(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """For each input the logits of all labels, or of all tokens at its position, in float64.
+
+        ``edit`` changes the word embeddings before the model uses them. Differentiable where
+        gradients are enabled.
+        """
 
     def probabilities(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
-        """For each input the probabilities of all labels, or of all tokens at its position.
-
-        ``edit`` changes the word embeddings before the model reads them. Differentiable where
-        gradients are enabled.
-        """
+        """The logits as probabilities."""
 
     def output_index(self, target: str | int) -> int:
         """The number of a label or token among the probabilities, by its name or number."""
@@ -156,7 +189,7 @@ class ModelAdapter(Protocol):
     def filler(self, name: str | None = None) -> Filler:
         """A filler by its name; by default the first usual one that the model has.
 
-        Images know one filler only, whatever the name.
+        Images have a single filler, whatever the name.
         """
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
@@ -169,8 +202,8 @@ class ModelAdapter(Protocol):
         """The numbers of the most likely tokens that follow, at most ``length``."""
 
 
-def refuse_target(name: str, target: str | None) -> None:
+def refuse_answer(name: str, answer: str | None) -> None:
     """For models that write no answer."""
-    if target is not None:
-        msg = f"target={target!r} is for encoder–decoders, and {name} is none; leave target out"
+    if answer is not None:
+        msg = f"answer={answer!r} is for encoder–decoders, and {name} is not one; leave answer out"
         raise InputError(msg)

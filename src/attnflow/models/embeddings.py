@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class EmbeddingEdit(TorchFunctionMode):
-    """A context in which the word embeddings that a table gives for ``ids`` are changed.
+    """A context in which a function changes the word embeddings that a table has for ``ids``.
 
     The function gets ``[batch, position, dimension]``, also where a model looks the words up with
     its positions first.
@@ -30,7 +30,7 @@ class EmbeddingEdit(TorchFunctionMode):
         self.count = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Change what the table gives; leave all other calls as they are."""
+        """Change what is looked up in the table; leave all other calls as they are."""
         result = func(*args, **(kwargs or {}))
         if func is F.embedding and _table(args, kwargs or {}) is self.table:
             looked_up = args[0] if args else (kwargs or {})["input"]

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnflow.errors import CaptureError, InputError, ModelError
-from attnflow.models.adapter import Filler, ForwardPass, Kind, Query, Tokens
+from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
 from attnflow.models.answers import first_tokens, put_before, read_answer, without_end
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
@@ -30,20 +30,18 @@ from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import SEQ2SEQ, HeadKind
-from attnflow.models.outputs import no_probability, predict
-from attnflow.models.text import describe, limit
+from attnflow.models.outputs import predict
+from attnflow.models.text import depth_of, describe, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
+from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.records import Activations, Prediction
-
-if TYPE_CHECKING:
-    from attnflow.models.adapter import Edit
 
 ANSWER = 32  # the most tokens of the model's own answer
 SOURCE = {name: name for name in ("input_ids", "attention_mask")}  # what every encoder takes
 
 
 @dataclass(frozen=True, eq=False)
-class Seq2SeqModel:
+class Seq2SeqModel(UnmeasuredModel):
     """An encoder–decoder language model with its tokenizer."""
 
     network: Any
@@ -61,7 +59,7 @@ class Seq2SeqModel:
 
     @property
     def kind(self) -> Kind:
-        """It reads a text and writes another."""
+        """It takes a text and writes another."""
         return "pair"
 
     @property
@@ -76,7 +74,11 @@ class Seq2SeqModel:
 
     def _depths(self) -> tuple[int, int]:
         config = self.network.config
-        encoder = getattr(config, "encoder_layers", None) or config.num_hidden_layers
+        sides = [getattr(config, side, None) for side in ("encoder", "decoder")]
+        depths = [getattr(side, "num_hidden_layers", None) for side in sides]
+        if None not in depths:  # both have a configuration of their own
+            return int(depths[0] or 0), int(depths[1] or 0)
+        encoder = getattr(config, "encoder_layers", None) or depth_of(self.network)
         names = ("decoder_layers", "num_decoder_layers")
         decoder = next((getattr(config, n) for n in names if getattr(config, n, None)), encoder)
         return int(encoder), int(decoder)
@@ -85,30 +87,30 @@ class Seq2SeqModel:
     def mask_token(self) -> None:
         """It predicts no masked words."""
 
-    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Source and target as one list of tokens."""
         check_text(self.name, item)
         most = limit(self.network, self.tokenizer)
         source = tokenize(self.tokenizer, item, most, truncate=truncate)
-        if target is None:
-            answer = read_answer(self.tokenizer, self.generate(source, ANSWER))
-        elif isinstance(target, str):
-            answer = tokenize(self.tokenizer, target, most, truncate=truncate, as_target=True)
-            start = self._start(answer.inputs["input_ids"])
-            answer = put_before(start, self.tokenizer, without_end(answer, self.tokenizer))
+        if answer is None:
+            written = read_answer(self.tokenizer, self.generate(source, ANSWER))
+        elif isinstance(answer, str):
+            written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
+            start = self._start(written.inputs["input_ids"])
+            written = put_before(start, self.tokenizer, without_end(written, self.tokenizer))
         else:
-            msg = f"target={target!r} is {type(target).__name__}; give the answer as text"
+            msg = f"answer={answer!r} is {type(answer).__name__}; give the answer as text"
             raise InputError(msg)
-        if most and len(answer) > most:  # the start of the answer takes a position, too
-            answer = self._cut(answer, most, truncate=truncate)
+        if most and len(written) > most:  # the token that starts the answer takes a position, too
+            written = self._cut(written, most, truncate=truncate)
         return Tokens(
-            names=source.names + answer.names,
+            names=source.names + written.names,
             text=item,
-            inputs={**source.inputs, "decoder_input_ids": answer.inputs["input_ids"]},
-            word_ids=_joined_words(source, answer),
-            word_texts=source.word_texts + answer.word_texts,
-            segments=("source",) * len(source) + ("target",) * len(answer),
-            target=answer.text,
+            inputs={**source.inputs, "decoder_input_ids": written.inputs["input_ids"]},
+            word_ids=_join_word_ids(source, written),
+            word_texts=source.word_texts + written.word_texts,
+            segments=("source",) * len(source) + ("target",) * len(written),
+            answer=written.text,
         )
 
     def _cut(self, answer: Tokens, most: int, *, truncate: bool) -> Tokens:
@@ -130,7 +132,7 @@ class Seq2SeqModel:
         if hasattr(self.network, shift) and labels:
             given = {"labels": torch.tensor([list(labels)])}
             return int(network.called(self.network, given, shift)[0, 0])
-        msg = f"{self.name} does not say which token its answers start with"
+        msg = f"{self.name} does not name the token that its answers start with"
         raise ModelError(msg)
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
@@ -138,9 +140,15 @@ class Seq2SeqModel:
         inputs = self._batch([tokens], SOURCE)
         return network.generate(self.network, inputs, length)
 
-    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
+    def run(
+        self,
+        batch: Sequence[Tokens],
+        query: Query,
+        spec: CaptureSpec,
+        objectives: Sequence[Objective] = (),
+    ) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
-        if spec.values or spec.gradients:
+        if spec.blocks or spec.gradients:
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
             raise InputError(msg)
         source, target = self._sides(batch)
@@ -153,8 +161,8 @@ class Seq2SeqModel:
         for item, tokens in enumerate(batch):
             at = len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
             activations = self._activations(sites, item, tokens)
-            said = self._say(output, item, tokens, at)
-            passes.append(ForwardPass(tokens, activations, at, said, warnings=warnings))
+            prediction = self._prediction(output, item, tokens, at)
+            passes.append(ForwardPass(tokens, activations, at, prediction, warnings=warnings))
         return passes
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
@@ -164,36 +172,18 @@ class Seq2SeqModel:
             evaluated = network.in_eval_mode(self.network)
             output = network.called(evaluated, _inputs(source, target))
         pairs = enumerate(zip(batch, positions, strict=True))
-        return [self._say(output, item, tokens, at) for item, (tokens, at) in pairs]
-
-    def decision(self, tokens: Tokens) -> int:
-        """Not defined: an answer has many positions."""
-        raise no_probability(self.name)
-
-    def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Never: a decoder predicts after its positions."""
-        return False
-
-    def probabilities(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
-
-    def output_index(self, target: str | int) -> int:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
+        return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
 
     def output_name(self, index: int) -> str:
-        """A token as it is shown."""
+        """A token as it is displayed."""
         return name_token(self.tokenizer, index)
 
     def filler(self, name: str | None = None) -> Filler:
-        """What stands for a blanked token of the source."""
+        """What replaces a blanked token of the source."""
         return find_filler(self.tokenizer, name, self.name)
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
-        """The tokens of the source, but special ones."""
+        """The tokens of the source, without special ones."""
         words = tokens.word_ids or [0] * len(tokens)
         return [
             at
@@ -219,7 +209,7 @@ class Seq2SeqModel:
     def _sites(self, sites: Sequence[Site], source: int, target: int) -> list[list[Site]]:
         """Encoder, decoder and cross-attention, in the order in which they are computed."""
         encoder, decoder = self._depths()
-        network.expect(sites, None, None)
+        network.expect(sites, None, None, self.network)
         if len(sites) != encoder + 2 * decoder:
             msg = (
                 f"{len(sites)} attention maps were seen; {encoder} encoder layers and twice "
@@ -230,7 +220,7 @@ class Seq2SeqModel:
         for part, shape in zip(
             found, ((source, source), (target, target), (target, source)), strict=True
         ):
-            network.expect(part, None, shape)
+            network.expect(part, None, shape, self.network)
         return found
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
@@ -281,12 +271,12 @@ class Seq2SeqModel:
         if bool(torch.triu(attention, diagonal=1).any()):
             msg = (
                 f"the decoder of {type(self.network).__name__} attends to later positions of the "
-                "answer: it runs without its causal mask, and what it says is not what it writes"
+                "answer: it runs without its causal mask, and predicts what it already sees"
             )
             raise CaptureError(msg)
         return attention
 
-    def _say(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         """What follows a position of the answer; positions of the source predict nothing."""
         source = (tokens.segments or ()).count("source")
         if at < source:
@@ -327,7 +317,7 @@ def _identity(like: Tensor, size: int) -> Tensor:
     return eye.expand(*like.shape[:-2], size, size).clone()
 
 
-def _joined_words(source: Tokens, target: Tokens) -> tuple[int | None, ...] | None:
+def _join_word_ids(source: Tokens, target: Tokens) -> tuple[int | None, ...] | None:
     if source.word_ids is None or target.word_ids is None:
         return None
     first = len(source.word_texts)

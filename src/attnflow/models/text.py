@@ -1,9 +1,9 @@
-"""Encoders and decoders of one sequence: BERT, GPT-2, Llama and their kin."""
+"""Encoders and decoders of one sequence, such as BERT, GPT-2 and Llama."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import Filler, ForwardPass, Kind, Query, Tokens, refuse_target
+from attnflow.models.adapter import (
+    Filler,
+    ForwardPass,
+    Kind,
+    Objective,
+    Query,
+    Tokens,
+    refuse_answer,
+)
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
@@ -22,14 +30,21 @@ from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import shorten
 from attnflow.models.embeddings import EmbeddingEdit
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
-from attnflow.models.outputs import no_probability, predict, predict_label, to_probabilities
+from attnflow.models.outputs import (
+    is_multi_label,
+    no_probability,
+    objective_value,
+    predict,
+    predict_label,
+    to_probabilities,
+)
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.records import Prediction
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
 
-UNLIMITED = 1_000_000  # tokenizers that know no limit say 1e30
+UNLIMITED = 1_000_000  # tokenizers without a limit report 1e30
 SAMPLE = 16  # tokens of an input that a check runs
 DISTINCT = 3  # tokens that tell the first, the last and all of them apart
 
@@ -45,7 +60,7 @@ class TextModel:
 
     @property
     def kind(self) -> Kind:
-        """It reads a text."""
+        """It takes a text."""
         return "text"
 
     @property
@@ -63,9 +78,9 @@ class TextModel:
         """The mask of a masked language model."""
         return str(self.tokenizer.mask_token) if self.head is MASKED else None
 
-    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens."""
-        refuse_target(self.name, target)
+        refuse_answer(self.name, answer)
         check_text(self.name, item)
         return tokenize(
             self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
@@ -75,25 +90,39 @@ class TextModel:
         """Whether these inputs give together what each gives alone."""
         return batchable(self.network, inputs, self._outcomes, self._padding())
 
-    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
+    def run(
+        self,
+        batch: Sequence[Tokens],
+        query: Query,
+        spec: CaptureSpec,
+        objectives: Sequence[Objective] = (),
+    ) -> list[ForwardPass]:
         """Run the network once on a batch."""
         inputs = self._inputs(batch)
         output, capture = network.run(self.network, inputs, spec)
         width = inputs["input_ids"].shape[1]
-        network.expect(capture.sites, self.depth, (width, width))
-        passes = [network.square_activations(capture, i, len(t)) for i, t in enumerate(batch)]
-        asked = [
+        network.expect(capture.sites, self.depth, (width, width), self.network)
+        passes = [
+            replace(network.square_activations(capture, i, len(t)), model=self.name)
+            for i, t in enumerate(batch)
+        ]
+        positions = [
             self._positions(query, tokens, causal=each.causal)
             for tokens, each in zip(batch, passes, strict=True)
         ]
-        queries = [positions[0] for positions in asked]
-        if spec.gradients:
-            target = torch.stack([self._target(output, i, q) for i, q in enumerate(queries)]).sum()
-            passes = network.add_gradients(passes, capture, target)
+        queries = [first for first, *_ in positions]
         said = self._predictions(output, batch, queries)
-        pooled = [positions if len(positions) > 1 else () for positions in asked]
+        wanted: list[Objective | None] = [None] * len(batch)
+        if spec.gradients:
+            pairs = enumerate(zip(objectives or [Objective()] * len(batch), queries, strict=True))
+            values = [self._objective(output, item, at, each) for item, (each, at) in pairs]
+            passes = network.add_gradients(
+                passes, capture, torch.stack([value for value, _ in values]).sum()
+            )
+            wanted = [named for _, named in values]
+        pooled = [each if len(each) > 1 else () for each in positions]
         warnings = [mixing_warnings(self, batch[0])] * len(batch)
-        parts = zip(batch, passes, queries, said, pooled, warnings, strict=True)
+        parts = zip(batch, passes, queries, said, wanted, pooled, warnings, strict=True)
         return [ForwardPass(*each) for each in parts]
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
@@ -121,43 +150,52 @@ class TextModel:
         """Whether it is the mask: where a masked language model predicts, nothing is blanked."""
         return self.head is MASKED and position in self._masks(tokens)
 
-    def probabilities(
+    def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
-        """For each input the probabilities of all labels, or of all tokens at its position."""
+        """For each input the logits of all labels, or of all tokens at its position."""
         if self.head not in (CLASSIFIER, MASKED, CAUSAL):
             raise no_probability(self.name)
         inputs, evaluated = self._inputs(batch), network.in_eval_mode(self.network)
         if edit is None:
-            logits: Tensor = network.called(evaluated, inputs).logits.double()
+            logits: Tensor = network.called(evaluated, inputs).logits
         else:
             table = self.network.get_input_embeddings().weight
             with EmbeddingEdit(table, inputs["input_ids"], edit) as mode:
-                logits = network.called(evaluated, inputs).logits.double()
+                logits = network.called(evaluated, inputs).logits
             if mode.count != 1:
                 msg = (
-                    f"{self.name} looks its word embeddings up {mode.count} times, not once: "
+                    f"{self.name} looks its word embeddings up {mode.count} times instead of once: "
                     "gradients by them can't be taken"
                 )
                 raise ModelError(msg)
-        labels = self.head is CLASSIFIER
-        if not labels:
+        if self.head is not CLASSIFIER:
             logits = logits[torch.arange(len(logits)), list(positions)]
+        return logits.double()
+
+    def probabilities(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """For each input the probabilities of all labels, or of all tokens at its position."""
+        logits = self.logits(batch, positions, edit)
+        labels = self.head is CLASSIFIER
         return to_probabilities(logits, self.network.config, labels=labels, name=self.name)
 
     def output_index(self, target: str | int) -> int:
         """The number of a label or a token, by its name or number."""
         labels = {str(name): index for index, name in self.network.config.id2label.items()}
         tokens = self.network.config.get_text_config().vocab_size
-        size = len(labels) if self.head is CLASSIFIER else tokens
+        size = len(labels) if self.head in (CLASSIFIER, TAGGER) else tokens
         if isinstance(target, Integral) and not isinstance(target, bool):
             if not 0 <= target < size:
                 msg = f"target={target} does not exist; allowed: 0 to {size - 1}"
                 raise InputError(msg)
             return int(target)
-        if self.head is CLASSIFIER:
+        if self.head in (CLASSIFIER, TAGGER):
             if target not in labels:
-                msg = f"target={target!r} is no label of {self.name}; allowed: {', '.join(labels)}"
+                msg = (
+                    f"target={target!r} is not a label of {self.name}; allowed: {', '.join(labels)}"
+                )
                 raise InputError(msg)
             return int(labels[target])
         for spelled in (f" {target}", target):
@@ -169,12 +207,12 @@ class TextModel:
 
     def output_name(self, index: int) -> str:
         """The name of a label, or a token as it is shown."""
-        if self.head is CLASSIFIER:
+        if self.head in (CLASSIFIER, TAGGER):
             return str(self.network.config.id2label[index])
         return name_token(self.tokenizer, index)
 
     def filler(self, name: str | None = None) -> Filler:
-        """What stands for a blanked token."""
+        """What replaces a blanked token."""
         return find_filler(self.tokenizer, name, self.name)
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
@@ -190,7 +228,7 @@ class TextModel:
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The most likely tokens that follow, one by one."""
         if self.head is not CAUSAL:
-            msg = f"{self.name} is no causal language model: it continues no text"
+            msg = f"{self.name} is not a causal language model: it can't continue a text"
             raise ModelError(msg)
         inputs = self._inputs([tokens])
         inputs.pop("use_cache", None)
@@ -274,12 +312,21 @@ class TextModel:
             return logits[item]  # type: ignore[no-any-return]
         return logits[item, query] if self.head in (MASKED, CAUSAL, TAGGER) else None
 
-    def _target(self, output: Any, item: int, query: int) -> Tensor:
+    def _objective(
+        self, output: Any, item: int, query: int, objective: Objective
+    ) -> tuple[Tensor, Objective]:
+        """The value of an objective, and its target and contrast by their names."""
         logits = self._logits(output, item, query)
-        if logits is None:
+        if logits is None or logits.numel() == 1:
             msg = f"{self.name} has no head that predicts, so there is nothing to differentiate"
             raise ModelError(msg)
-        return logits.max()
+        target, contrast = objective.target, objective.contrast
+        index = int(logits.argmax()) if target is None else self.output_index(target)
+        other = None if contrast is None else self.output_index(contrast)
+        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
+        value = objective_value(logits, index, other, multi_label=several)
+        names = [None if each is None else self.output_name(each) for each in (index, other)]
+        return value, Objective(*names)
 
     def _predictions(
         self, output: Any, batch: Sequence[Tokens], positions: Sequence[int]
@@ -298,7 +345,7 @@ class TextModel:
             return predict(logits, lambda label: str(labels[label]), query)
         ids = tokens.inputs["input_ids"]
         if self.head is MASKED and ids[query] != self.tokenizer.mask_token_id:
-            return None  # without a mask the model repeats what it was given
+            return None  # without a mask the model repeats its input
         return predict(logits, lambda token: name_token(self.tokenizer, token), query)
 
 
@@ -319,7 +366,7 @@ def limit(net: Any, tokenizer: Any) -> int | None:
     positions = getattr(config, "max_position_embeddings", None)
     for name, module in net.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa and its kin count positions from after the padding token's.
+            # RoBERTa and related models count positions from after the padding token's.
             reserved = 0 if module.padding_idx is None else module.padding_idx + 1
             positions = module.num_embeddings - reserved
             break

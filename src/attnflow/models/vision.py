@@ -5,29 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import Filler, ForwardPass, Kind, Query, Tokens, refuse_target
+from attnflow.models.adapter import (
+    Filler,
+    ForwardPass,
+    Kind,
+    Objective,
+    Query,
+    Tokens,
+    refuse_answer,
+)
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.deciding import deciding_positions
 from attnflow.models.checks.layout import Layout, find_layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import IMAGES, HeadKind
-from attnflow.models.outputs import no_probability, predict_label
+from attnflow.models.outputs import predict_label
 from attnflow.models.text import depth_of, describe
+from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.records import PatchGrid, Prediction
-
-if TYPE_CHECKING:
-    from attnflow.models.adapter import Edit
 
 
 @dataclass(frozen=True, eq=False)
-class VisionModel:
+class VisionModel(UnmeasuredModel):
     """A vision transformer with its image processor."""
 
     network: Any
@@ -37,7 +43,7 @@ class VisionModel:
 
     @property
     def kind(self) -> Kind:
-        """It reads an image."""
+        """It takes an image."""
         return "image"
 
     @property
@@ -54,9 +60,9 @@ class VisionModel:
     def mask_token(self) -> None:
         """It predicts no masked words."""
 
-    def tokenize(self, item: Any, *, truncate: bool = False, target: str | None = None) -> Tokens:
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One image as patches, named by row and column."""
-        refuse_target(self.name, target)
+        refuse_answer(self.name, answer)
         image = _open(item)
         pixels = self.processor(images=image, return_tensors="pt")["pixel_values"][0]
         height, width = self._patch_size()
@@ -65,17 +71,23 @@ class VisionModel:
         grid = PatchGrid(rows, columns, size, seen_box(self.processor, size))
         patches = tuple(f"{r},{c}" for r in range(rows) for c in range(columns))
         segments = ("patch",) * len(patches)
-        shown = item if isinstance(item, str | Path) else f"image {image.width}×{image.height}"
-        return Tokens(patches, str(shown), {"pixel_values": pixels}, segments=segments, grid=grid)
+        text = item if isinstance(item, str | Path) else f"image {image.width}×{image.height}"
+        return Tokens(patches, str(text), {"pixel_values": pixels}, segments=segments, grid=grid)
 
-    def run(self, batch: Sequence[Tokens], query: Query, spec: CaptureSpec) -> list[ForwardPass]:
+    def run(
+        self,
+        batch: Sequence[Tokens],
+        query: Query,
+        spec: CaptureSpec,
+        objectives: Sequence[Objective] = (),
+    ) -> list[ForwardPass]:
         """Run the network once on a batch."""
         if spec.gradients:
-            msg = "gradients are read from text models"
+            msg = "gradients are captured for text models only; choose other edges"
             raise InputError(msg)
         output, capture = network.run(self.network, self._inputs(batch), spec)
         size = capture.sites[0].probabilities.shape[-1] if capture.sites else 0
-        network.expect(capture.sites, self.depth, (size, size))
+        network.expect(capture.sites, self.depth, (size, size), self.network)
         layout = self._layout(batch[0], size)
         passes = []
         for item, patches in enumerate(batch):
@@ -83,9 +95,15 @@ class VisionModel:
             positions = self._positions(query, tokens, patches)
             activations = network.square_activations(capture, item, size)
             said = self._prediction(output, item)
-            pooled = positions if len(positions) > 1 else ()
             passes.append(
-                ForwardPass(tokens, activations, positions[0], said, pooled, layout.warnings)
+                ForwardPass(
+                    tokens,
+                    activations,
+                    positions[0],
+                    said,
+                    pooled=positions if len(positions) > 1 else (),
+                    warnings=layout.warnings,
+                )
             )
         return passes
 
@@ -98,24 +116,6 @@ class VisionModel:
         with torch.no_grad():
             output = network.called(network.in_eval_mode(self.network), self._inputs(batch))
         return [self._prediction(output, item) for item in range(len(batch))]
-
-    def decision(self, tokens: Tokens) -> int:
-        """Not defined: importance is measured for texts."""
-        raise no_probability(self.name)
-
-    def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Never: a label has no position."""
-        return False
-
-    def probabilities(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
-
-    def output_index(self, target: str | int) -> int:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
 
     def output_name(self, index: int) -> str:
         """The name of a label."""
@@ -143,8 +143,8 @@ class VisionModel:
         return replace(tokens, inputs={"pixel_values": pixels})
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
-        """Not defined: it writes nothing."""
-        msg = f"{self.name} reads images and writes no text"
+        """Not defined: it writes no text."""
+        msg = f"{self.name} takes images and can't write text"
         raise ModelError(msg)
 
     def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
@@ -229,13 +229,13 @@ def _open(item: Any) -> Any:
 
     if isinstance(item, str | Path):
         if not Path(item).is_file():
-            msg = f"{str(item)!r} is no file; a vision model reads images"
+            msg = f"{str(item)!r} is not a file; a vision model takes images"
             raise InputError(msg)
         try:
             with Image.open(item) as opened:
                 return opened.convert("RGB")
         except OSError as error:
-            msg = f"{str(item)!r} is no image that can be read: {error}"
+            msg = f"{str(item)!r} is not an image that can be read: {error}"
             raise InputError(msg) from error
     try:
         image = item if isinstance(item, Image.Image) else Image.fromarray(item)
@@ -246,7 +246,7 @@ def _open(item: Any) -> Any:
 
 
 def seen_box(processor: Any, size: tuple[int, int]) -> tuple[float, float, float, float]:
-    """The part of an image that is left after the processor's crop: left, top, right, bottom."""
+    """The part of an image that remains after the processor's crop: left, top, right, bottom."""
     height, width = size
     whole = (0.0, 0.0, float(width), float(height))
     if not getattr(processor, "do_center_crop", False):

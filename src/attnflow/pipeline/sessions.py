@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, ModelError
-from attnflow.io.inputs import each_target
+from attnflow.io.inputs import one_each
+from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
 from attnflow.records.selection import is_integer
@@ -22,11 +23,11 @@ def open_session(
     adapter: ModelAdapter,
     config: ExplainConfig,
     *,
-    target: str | None = None,
+    answer: str | None = None,
     all_heads: bool = False,
 ) -> Session:
     """The session of one input; with ``all_heads``, single heads can be asked for, too."""
-    ((_, session),) = open_sessions([item], adapter, config, targets=target, all_heads=all_heads)
+    ((_, session),) = open_sessions([item], adapter, config, answers=answer, all_heads=all_heads)
     return session
 
 
@@ -35,32 +36,60 @@ def open_sessions(
     adapter: ModelAdapter,
     config: ExplainConfig,
     *,
-    targets: Any = None,
+    answers: Any = None,
     batch_size: int = BATCH_SIZE,
     all_heads: bool = False,
 ) -> Iterator[tuple[int, Session]]:
-    """The sessions of many inputs, each with its place among them, as they come.
+    """The sessions of many inputs, each with its place among them, as they are computed.
 
-    ``targets`` is one target for all, or one per input. Nothing runs before every input is
-    tokenized, so that an input that can't be used is refused at once.
+    ``answers``, of encoder–decoders, is one for all inputs or one per input, and so is the
+    configuration's target. Nothing runs before every input is tokenized, so that an input that
+    can't be used is refused at once.
     """
     if not (is_integer(batch_size) and batch_size >= 1):
         msg = f"batch_size={batch_size!r} must be an integer of at least 1"
         raise InputError(msg)
     config.resolve_layers(adapter.depth)
     tokens = [
-        adapter.tokenize(item, truncate=config.truncate, target=target)
-        for item, target in zip(items, each_target(targets, len(items)), strict=True)
+        adapter.tokenize(item, truncate=config.truncate, answer=answer)
+        for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
     ]
+    targets = one_each("target", config.target, len(items))
+    objectives = [Objective(target, config.contrast) for target in targets]
+    _check_objectives(objectives, adapter, config)
     spec = config.capture(all_heads=all_heads)
     # The longest first, so that a batch that is too large for the memory is noticed at once.
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
     size = batch_size if adapter.batchable(tokens) else 1
     for start in range(0, len(order), size):
         places = order[start : start + size]
-        passes = adapter.run([tokens[place] for place in places], config.query, spec)
+        passes = adapter.run(
+            [tokens[place] for place in places],
+            config.query,
+            spec,
+            [objectives[place] for place in places],
+        )
         for place, forward in zip(places, passes, strict=True):
             if config.strict and forward.warnings:
                 msg = f"{forward.warnings[0]} (refused: strict=True)"
                 raise ModelError(msg)
             yield place, Session(adapter, forward, config)
+
+
+def _check_objectives(
+    objectives: Sequence[Objective], adapter: ModelAdapter, config: ExplainConfig
+) -> None:
+    """Refuse a target where nothing depends on it, or which the model does not know."""
+    if config.target is None and config.contrast is None:
+        return
+    if not config.rule.needs.gradients:
+        name = "target" if config.target is not None else "contrast"
+        msg = (
+            f"{name}={getattr(config, name)!r} has no effect on edges={config.edges!r}, which are "
+            "the same for every target; use edges='gradient', or leave it out"
+        )
+        raise InputError(msg)
+    for objective in objectives:
+        for wanted in (objective.target, objective.contrast):
+            if wanted is not None:
+                adapter.output_index(wanted)

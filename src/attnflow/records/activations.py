@@ -1,4 +1,4 @@
-"""What a model computed on one input, as far as edge rules read it."""
+"""What a model computed on one input, as far as edge rules use it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,40 @@ from attnflow.records.kinds import Array
 
 
 @dataclass(frozen=True, eq=False)
+class Block:
+    """An attention block of one input, in parts: tensors of torch, in the model's precision.
+
+    Position i reads position j through head h as α_ij · values[h, j] · projection_h; all heads
+    together, scaled, are what i takes from j. The sum over j with the bias is ``output``.
+
+    Attributes:
+        values: ``[head, key, dimension]``.
+        projection: ``[model dimension, head · dimension]``.
+        output: ``[query, model dimension]``: what the block gives to the residual stream.
+        bias: ``[model dimension]``, or ``None``.
+        scale: ``[model dimension]``: factors on the output, or ``None``.
+        row_scale: ``[query, 1]``: factors of positions, from a norm on the output, or ``None``.
+        residual: ``[query, model dimension]``: the residual stream that the output is added to;
+            ``None`` where it was not found.
+        norm_weight: ``[model dimension]``: the weight of the layer norm behind the addition
+            (post-norm models); ``None`` where there is no such norm.
+        norm_epsilon: What this norm adds to the variance.
+    """
+
+    values: Array
+    projection: Array
+    output: Array
+    bias: Array | None = None
+    scale: Array | None = None
+    row_scale: Array | None = None
+    residual: Array | None = None
+    norm_weight: Array | None = None
+    norm_epsilon: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class Activations:
-    """Attention probabilities of one input, and what else an edge rule asked for.
+    """Attention probabilities of one input, and what else an edge rule needs.
 
     Attributes:
         attention: One array per step of attention, ``[head, query, key]``, or ``[query, key]``
@@ -20,23 +52,25 @@ class Activations:
             layer. A decoder layer with cross-attention has two steps.
         gradients: One array per step, ``[head, query, key]``: the gradient of the target by the
             probabilities.
-        values: One array per step, ``[head, key, dimension]``: the value vectors.
-        projections: One array per step, ``[model dimension, head · dimension]``: the output
-            projection, or ``None`` where it was not found.
+        blocks: The attention block of every step, or ``None`` where its parts were not found.
+        zeroed: One array per step, ``[query, key]``: how far the layer's output at a query moves
+            when the value vector of a key is zeroed.
+        model: The model's name, for errors.
     """
 
     attention: tuple[Array, ...]
     causal: bool = False
     ends: tuple[int, ...] | None = None
     gradients: tuple[Array, ...] | None = None
-    values: tuple[Array, ...] | None = None
-    projections: tuple[Array | None, ...] | None = None
+    blocks: tuple[Block | None, ...] | None = None
+    zeroed: tuple[Array, ...] | None = None
+    model: str = "this model"
 
     def __post_init__(self) -> None:
         if not self.attention:
             msg = "activations need at least one layer"
             raise InputError(msg)
-        for name in ("gradients", "values", "projections"):
+        for name in ("gradients", "blocks", "zeroed"):
             extra = getattr(self, name)
             if extra is not None and len(extra) != len(self.attention):
                 msg = f"{name} has {len(extra)} entries; there are {len(self.attention)} layers"

@@ -17,7 +17,7 @@ from attnflow.io.files import check_target
 from attnflow.records.attribution import Attribution, PatchGrid, Prediction
 
 FORMAT = 1
-BLANKS = re.compile(r"\s*")
+WHITESPACE = re.compile(r"\s*")
 
 
 def to_dict(attribution: Attribution) -> dict[str, Any]:
@@ -34,10 +34,13 @@ def to_dict(attribution: Attribution) -> dict[str, Any]:
 def from_dict(data: Mapping[str, Any]) -> Attribution:
     """The attribution that `to_dict` described."""
     data = dict(data)
-    found = data.pop("format", None)
+    version = data.pop("format", None)
     known = {field.name for field in fields(Attribution)}
-    if found != FORMAT or not known >= data.keys() or "scores" not in data:
-        msg = f"this is no attribution of format {FORMAT}: format={found!r}, fields {sorted(data)}"
+    if version != FORMAT or not known >= data.keys() or "scores" not in data:
+        msg = (
+            f"this is not an attribution of format {FORMAT}: format={version!r}, "
+            f"fields {sorted(data)}"
+        )
         raise InputError(msg)
     data["scores"] = np.array(data["scores"], dtype=np.float64)
     for name in ("word_ids", "segments"):
@@ -64,32 +67,33 @@ def save(attribution: Attribution, path: Path, *, overwrite: bool) -> Path:
 
 def load(path: Path) -> Attribution:
     """Read what `save` wrote."""
-    found = load_all(path)
-    if len(found) > 1:
-        msg = f"{path} holds {len(found)} attributions; read them with Attribution.load_all"
+    attributions = load_all(path)
+    if len(attributions) > 1:
+        count = len(attributions)
+        msg = f"{path} holds {count} attributions; read them with Attribution.load_all"
         raise InputError(msg)
-    return found[0]
+    return attributions[0]
 
 
 def load_all(path: Path) -> list[Attribution]:
-    """Read one or many: `save` writes one, the command line several, each on a line."""
+    """Read one or many: `save` writes one, the command line several, one per line."""
     content = path.read_bytes()
     try:
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
-        found = [from_dict(item) for item in _each(text.strip())]
+        attributions = [from_dict(item) for item in _json_values(text.strip())]
     except (ValueError, TypeError) as error:
-        msg = f"{path} is no saved attribution: {error}"
+        msg = f"{path} is not a saved attribution: {error}"
         raise InputError(msg) from error
-    return found
+    return attributions
 
 
-def _each(text: str) -> Iterator[Any]:
-    """The JSON values of a text, whether each has a line or several."""
+def _json_values(text: str) -> Iterator[Any]:
+    """The JSON values in a text, each on one line or on several."""
     decoder, at = json.JSONDecoder(), 0
     while True:
         item, end = decoder.raw_decode(text, at)
         yield item
-        between = BLANKS.match(text, end)
+        between = WHITESPACE.match(text, end)
         at = between.end() if between else end
         if at == len(text):
             return

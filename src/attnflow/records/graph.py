@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +18,19 @@ class LayeredGraph:
 
     Attributes:
         weights: ``[layer, query, key]``: ``weights[l - 1, i, j]`` is the weight of the edge from
-            node (l, i) to node (l − 1, j). Rows sum to 1 (or to 0: a node that reads nothing).
+            node (l, i) to node (l − 1, j). Rows sum to 1 (or to 0: a node that attends to nothing).
         heads: ``[layer, head, query, key]``: for scores of single heads (Appendix A.1), the
             edges of each head, used on top of the merged ``weights`` of the layers below.
+        maps: ``[layer, query, key]``: what the edge rule made, before the residual was added and
+            rows were made to sum to 1, for methods that use it.
+        statistics: What the edge rule reports of its work.
         cache: What is derived from the graph once and used often, such as a prepared solver.
     """
 
     weights: Array
     heads: Array | None = None
+    maps: Array | None = None
+    statistics: Mapping[str, Any] = field(default_factory=dict)
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property

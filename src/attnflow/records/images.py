@@ -12,13 +12,13 @@ from attnflow.records.kinds import FloatArray
 def patches(of: Attribution, row: FloatArray) -> FloatArray:
     """``[row, column]``."""
     grid = _grid(of)
-    keep = np.array([segment == "patch" for segment in of.segments or ()])
-    kept = row[..., keep]
-    return kept.reshape(*kept.shape[:-1], grid.rows, grid.columns)
+    is_patch = np.array([segment == "patch" for segment in of.segments or ()])
+    scores = row[..., is_patch]
+    return scores.reshape(*scores.shape[:-1], grid.rows, grid.columns)
 
 
 def over_image(of: Attribution, row: FloatArray) -> FloatArray:
-    """``[height, width]``: its patch's score for every pixel, 0 where the model did not look."""
+    """``[height, width]``: the score of each pixel's patch, 0 where the model saw nothing."""
     grid = _grid(of)
     left, top, right, bottom = grid.box
     y = (np.arange(grid.image[0]) + 0.5 - top) / (bottom - top) * grid.rows
@@ -32,6 +32,6 @@ def over_image(of: Attribution, row: FloatArray) -> FloatArray:
 
 def _grid(of: Attribution) -> PatchGrid:
     if of.grid is None or of.segments is None:
-        msg = "this attribution is of no image; patches are for vision models"
+        msg = "this attribution is not of an image; patches are for vision models"
         raise InputError(msg)
     return of.grid

@@ -1,4 +1,4 @@
-"""Which scores are computed: layers, queries and keys, resolved from what a caller gave."""
+"""Which scores are computed: layers, queries and keys, resolved from a caller's arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Selection:
     """Scores of the positions ``layers`` × ``queries`` for the ``keys`` of ``to_layer``.
 
     Layers are numbered 1 … depth, 0 is the input; all numbers here are resolved: none is negative.
-    With ``groups`` each group of positions is one key (a word that was cut into tokens), and
+    With ``groups`` each group of positions is one key (a word that was split into tokens), and
     ``keys`` are indices of groups.
     """
 
@@ -91,7 +91,7 @@ def resolve(name: str, value: object, low: int, high: int, count: int) -> int:
 
 
 def is_integer(value: object) -> bool:
-    """Whether this is an integer of any library; True and False are none."""
+    """Whether this is an integer of any library; True and False are not."""
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return False
     try:

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attnflow.errors import CaptureError
+from attnflow.models.capture.blocks import UNCHANGED, BlockTracker
 from attnflow.models.capture.probabilities import give_sink_to_self, probabilities_of
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
@@ -28,12 +29,6 @@ BLOCK = 1 << 20  # entries of [batch, head, query, key] held at a time where hea
 
 SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm}
-UNCHANGED = {  # what may stand between the probabilities and the product with the values
-    *(F.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.half),
-    *(Tensor.view, Tensor.reshape, torch.reshape, Tensor.contiguous, Tensor.clone, Tensor.expand),
-    *(Tensor.masked_fill, torch.masked_fill, Tensor.unsqueeze, Tensor.squeeze, Tensor.bfloat16),
-    *(Tensor.transpose, torch.transpose, Tensor.permute, torch.permute, Tensor.flatten),
-}
 HEADS_FIRST = 4  # [batch, head, query, key]
 
 
@@ -54,15 +49,15 @@ class Capture(TorchFunctionMode):
         self.batch = batch  # for models that flatten batch and heads into one axis
         self.sites: list[Site] = []
         self._calls = 0
-        # Tensors on their way from a softmax to a product, and from a product to its projection,
-        # by id. They are held, so that no id is used twice.
+        # Tensors on their way from a softmax to a product, by id. They are held, so that no id is
+        # used twice.
         self._softmaxes: dict[int, tuple[Tensor, Tensor, bool]] = {}
-        self._outputs: dict[int, tuple[Tensor, Site]] = {}
+        self._block = BlockTracker()
 
     def __exit__(self, *exc: object) -> None:
         """Leave, and forget what was underway."""
         self._softmaxes.clear()
-        self._outputs.clear()
+        self._block.clear()
         super().__exit__(*exc)  # type: ignore[no-untyped-call]
 
     def gradients(self, target: Tensor) -> tuple[Tensor, ...]:
@@ -102,8 +97,8 @@ class Capture(TorchFunctionMode):
             self._softmax(result)
         elif self._softmaxes:
             self._follow(func, args, result)
-        elif self._outputs:
-            self._follow_output(func, args, result)
+        if self._block.active:
+            self._block.follow(func, args, result)
         return result
 
     # -- softmax, then a product
@@ -168,9 +163,9 @@ class Capture(TorchFunctionMode):
         copy = FunctionType(func.__code__, scope, func.__name__, func.__defaults__)
         before = len(self.sites)
         output, _ = copy(*call.args, **call.kwargs)
-        if self.spec.values and len(self.sites) > before:
-            self.sites[-1].projection = call.arguments["out_proj_weight"]
-            self._outputs.clear()
+        if self.spec.blocks and len(self.sites) > before:
+            weight, bias = (call.arguments[f"out_proj_{part}"] for part in ("weight", "bias"))
+            self._block.project(weight, bias, output)
         if not weights:
             return output, None
         attention = seen[0].mean(dim=1) if average else seen[0]
@@ -258,21 +253,6 @@ class Capture(TorchFunctionMode):
         self.sites.append(site)
         if self.spec.gradients:
             site.leaf = leaf
-        if self.spec.values and value is not None:
+        if self.spec.blocks and value is not None:
             site.values, site.output = self._four_axes(value), output
-            self._outputs = {id(output): (output, site)}
-
-    def _follow_output(self, func: Any, args: Any, result: Any) -> None:
-        """Find the output projection: the first matrix that a site's output is multiplied by."""
-        of = next((self._outputs[id(a)] for a in args if id(a) in self._outputs), None)
-        if of is None:
-            return
-        site = of[1]
-        if func in UNCHANGED:
-            self._outputs[id(result)] = (result, site)
-        elif func is F.linear:
-            site.projection = args[1]
-            self._outputs.clear()
-        elif func is torch.addmm:
-            site.projection = args[2].T
-            self._outputs.clear()
+            self._block.start(site, output)

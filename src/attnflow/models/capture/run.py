@@ -14,7 +14,7 @@ from attnflow.errors import CaptureError, ModelError
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.records import Activations
+from attnflow.records import Activations, Block
 from attnflow.records.arrays import row_tolerance
 
 
@@ -101,27 +101,41 @@ def expect(
     sites: Sequence[Site],
     count: int | None,
     size: tuple[int, int] | None,
-    what: str = "layers",
+    network: Any = None,
 ) -> None:
-    """Refuse a capture that is not ``count`` maps of ``size``; ``None`` is any."""
+    """Refuse a capture that is not ``count`` maps of ``size``; ``None`` is any.
+
+    The errors name the network's class, and what its layers are instead.
+    """
+    name = "the model" if network is None else type(network).__name__
     if not sites:
-        msg = (
-            "the model ran, and no attention was seen. Load it with "
-            "attn_implementation='sdpa' or 'eager'; a compiled model has its original in ._orig_mod"
-        )
-        raise CaptureError(msg)
+        raise CaptureError(_unseen(network, name))
     shapes = sorted({tuple(site.probabilities.shape[-2:]) for site in sites})
     if size is not None and shapes != [size]:
         msg = (
-            f"attention has the shapes {shapes}; {size[0]} × {size[1]} was expected: attention in "
-            "windows or over pooled positions makes no layered graph of tokens"
+            f"attention of {name} has the shapes {shapes}; {size[0]} × {size[1]} was expected: "
+            "attention in windows or over pooled positions makes no layered graph of tokens"
         )
         raise CaptureError(msg)
     if count is not None and len(sites) != count:
         msg = (
-            f"{len(sites)} attention maps were seen; the model's configuration says {count} {what}"
+            f"{len(sites)} attention maps were seen; the configuration of {name} states {count} "
+            "layers: models of which each layer attends once can be explained"
         )
         raise CaptureError(msg)
+
+
+def _unseen(network: Any, name: str) -> str:
+    kernel = getattr(getattr(network, "config", None), "_attn_implementation", None)
+    if kernel in ("sdpa", "eager"):
+        return (
+            f"{name} ran, and computed no attention by a softmax over positions: its layers are of "
+            "another kind (for instance state-space, recurrent, linear, Fourier or windowed)"
+        )
+    return (
+        f"{name} ran, and no attention was seen (attn_implementation={kernel!r}). Load it with "
+        "attn_implementation='sdpa' or 'eager'; a compiled model has its original in ._orig_mod"
+    )
 
 
 def cut(site: Site, item: int, queries: int, keys: int) -> Tensor:
@@ -143,15 +157,41 @@ def cut(site: Site, item: int, queries: int, keys: int) -> Tensor:
 def square_activations(capture: Capture, item: int, size: int) -> Activations:
     """One item's activations of a network whose every layer attends within one sequence."""
     layers = tuple(cut(site, item, size, size) for site in capture.sites)
-    if not capture.spec.values:
-        return Activations(layers, causal=is_causal(layers))
-    return Activations(
-        layers,
-        causal=is_causal(layers),
-        values=tuple(_off(s.values[item, :, :size]) for s in capture.sites if s.values is not None),
-        projections=tuple(
-            None if s.projection is None else _off(s.projection) for s in capture.sites
-        ),
+    blocks = None
+    if capture.spec.blocks:
+        blocks = tuple(cut_block(site, item, capture.batch, size, size) for site in capture.sites)
+    return Activations(layers, causal=is_causal(layers), blocks=blocks)
+
+
+def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Block | None:
+    """One item's attention block without padding; ``None`` where its projection was not found."""
+    if site.values is None or site.projection is None or site.block is None:
+        return None
+
+    def rows(tensor: Tensor | None) -> Tensor | None:
+        # Some layers flatten batch and positions.
+        if tensor is None or tensor.numel() % (batch * tensor.shape[-1]):
+            return None
+        return _off(tensor.reshape(batch, -1, tensor.shape[-1])[item, :queries])
+
+    output = rows(site.block)
+    if output is None:
+        return None
+    norm = site.norm
+    width = output.shape[-1]
+    weight = None
+    if norm is not None:
+        weight = torch.ones(width) if norm.weight is None else _off(norm.weight)
+    return Block(
+        values=_off(site.values[item, :, :keys]),
+        projection=_off(site.projection),
+        output=output,
+        bias=None if site.bias is None else _off(site.bias),
+        scale=None if site.scale is None else _off(site.scale),
+        row_scale=rows(site.row_scale),
+        residual=rows(site.residual),
+        norm_weight=weight,
+        norm_epsilon=0.0 if norm is None else norm.epsilon,
     )
 
 

@@ -8,6 +8,14 @@ import torch
 from torch import Tensor
 
 
+@dataclass(frozen=True)
+class Norm:
+    """A layer norm: its weight, or ``None`` for ones, and what it adds to the variance."""
+
+    weight: Tensor | None
+    epsilon: float
+
+
 @dataclass
 class Site:
     """One place where the model attended, in the order of the calls.
@@ -20,6 +28,13 @@ class Site:
         values: ``[batch, head, key, dimension]``: what was averaged, where requested.
         output: The averaged values, as the model computed them, where values were requested.
         projection: The weight ``[model dimension, head · dimension]`` that the output met next.
+        bias: What the projection adds.
+        scale: ``[model dimension]``: factors on the block's output before it is added.
+        row_scale: ``[batch, query, 1]``: such factors of positions, from a norm behind the block.
+        block: What the attention block gives to the residual stream, as the model computed it.
+        residual: What the block's output is added to: the residual stream.
+        sum: The two added.
+        norm: The layer norm that reads nothing but the sum (post-norm models).
         leaf: The tensor to differentiate by, where gradients were requested.
     """
 
@@ -30,4 +45,11 @@ class Site:
     values: Tensor | None = None
     output: Tensor | None = None
     projection: Tensor | None = None
+    bias: Tensor | None = None
+    scale: Tensor | None = None
+    row_scale: Tensor | None = None
+    block: Tensor | None = None
+    residual: Tensor | None = None
+    sum: Tensor | None = None
+    norm: Norm | None = None
     leaf: Tensor | None = None

@@ -20,12 +20,13 @@ class CaptureSpec:
         fuse: Merges the heads of a layer as it is captured; ``None`` keeps every head.
         layers: The attention calls to keep, counted from 1 in their order.
         queries: The rows to keep.
-        values: Keep values, outputs and output projections too.
+        blocks: Keep the parts of every attention block: values, output projection, residual stream
+            and norm.
         gradients: Put the probabilities on the autograd tape; see `Capture.gradients`.
     """
 
     fuse: Fusion | None = None
     layers: Collection[int] | None = None
     queries: Sequence[int] | None = None
-    values: bool = False
+    blocks: bool = False
     gradients: bool = False

@@ -1,8 +1,8 @@
 import { byId, make } from "./dom.js";
 
-const TEXTS = ["text", "target", "other"];
+const TEXTS = ["text", "answer", "other"];
 
-// The form that asks a server: which model, what it is to read, and what edges are made of.
+// The form of a server's page: model, edges and inputs.
 export class Form {
   constructor({ models, rules, example }, link) {
     this.models = models;
@@ -10,15 +10,15 @@ export class Form {
     fillSelect("model", models, link.model);
     fillSelect("edges", rules, link.edges);
     byId("text").value = link.text ?? example;
-    byId("target").value = link.target ?? "";
+    byId("answer").value = link.answer ?? "";
     byId("other").value = link.other ?? "";
-    byId("ask").hidden = false;
+    byId("input-form").hidden = false;
   }
 
   get values() {
     const value = (name) => byId(name).value;
-    const [text, target, other] = TEXTS.map(value);
-    return { model: value("model"), edges: value("edges"), text, target, other };
+    const [text, answer, other] = TEXTS.map(value);
+    return { model: value("model"), edges: value("edges"), text, answer, other };
   }
 
   // "text", "pair" or "image".
@@ -32,7 +32,7 @@ export class Form {
     });
     byId("edges").addEventListener("change", () => submit());
     byId("image").addEventListener("change", () => submit());
-    byId("ask").addEventListener("submit", (event) => {
+    byId("input-form").addEventListener("submit", (event) => {
       event.preventDefault();
       submit();
     });
@@ -49,7 +49,7 @@ export class Form {
     const { kind } = this;
     byId("text-field").hidden = kind === "image";
     byId("image-field").hidden = kind !== "image";
-    byId("target-field").hidden = kind !== "pair";
+    byId("answer-field").hidden = kind !== "pair";
     byId("other-field").hidden = !comparesTexts || kind === "image";
     byId("model-field").hidden = this.models.length < 2;
     byId("edges-field").hidden = this.rules.length < 2;
@@ -57,9 +57,9 @@ export class Form {
 
   // The inputs to explain: one, or two to compare.
   async requests(comparesTexts) {
-    const { model, edges, text, target, other } = this.values;
+    const { model, edges, text, answer, other } = this.values;
     if (this.kind === "image") return [{ model, edges, image: await readImage() }];
-    const first = { model, edges, text, ...(this.kind === "pair" && target ? { target } : {}) };
+    const first = { model, edges, text, ...(this.kind === "pair" && answer ? { answer } : {}) };
     return comparesTexts && other.trim() ? [first, { ...first, text: other }] : [first];
   }
 }

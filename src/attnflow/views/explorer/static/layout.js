@@ -12,8 +12,7 @@ class Side {
     this.prediction = new Prediction();
     this.strip = new Strip(actions);
     this.notes = make("div", { class: "notes" });
-    const { said } = this.prediction;
-    const above = [this.heading, this.notes, said];
+    const above = [this.heading, this.notes, this.prediction.element];
     this.pane = make("div", { class: "pane" }, ...above, ...this.strip.elements);
     this.title = make("h2");
     this.note = make("p", { class: "note" });

@@ -1,4 +1,4 @@
-"""An attribution alone as a view: its own method, no routes and no attention."""
+"""A view of an attribution without its session: its own method, no routes, no attention."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from attnflow.views.explorer.parts import (
     describe_method,
     describe_rule,
     first_key,
+    label_tokens,
+    make_notes,
     model_name,
-    name_tokens,
-    notes,
     predictions,
     to_grid,
 )
 from attnflow.views.explorer.schema import HeadScores, Scores, View, pack
-from attnflow.views.scaling import not_special
+from attnflow.views.scaling import input_positions
 
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
-MOST_SCORES = 500_000  # of a larger attribution only the position that is explained is shown
+MOST_SCORES = 500_000  # of a larger attribution, only the explained position is shown
 
 
 def attribution_view(of: Attribution) -> View:
-    """What an attribution alone can show."""
+    """The view of an attribution."""
     if of.scores.size > MOST_SCORES:
         at = [of.queries.index(position) for position in of.pooled or (of.query,)]
         of = replace(of, scores=of.scores[..., at, :], queries=of.pooled or (of.query,))
@@ -36,16 +36,16 @@ def attribution_view(of: Attribution) -> View:
     model = of.statistics.get("model", {})
     return {
         "text": of.text,
-        "target": of.options.get("target"),
+        "answer": of.options.get("answer"),
         "model": model_name(of.model),
         "head": str(model.get("head", "")),
         "methods": [describe_method(of.method)],
         "rule": describe_rule(str(of.options.get("edges", "attention"))),
         "causal": bool(model.get("causal", False)),
         "ratio": of.options.get("correction") == "uniform",
-        "ordinary": not_special(of, len(of.tokens)),
+        "ordinary": input_positions(of, len(of.tokens)),
         "blankable": [],
-        **name_tokens(of.tokens, of),
+        **label_tokens(of.tokens, of),
         "grid": to_grid(of.grid),
         "image": None,
         "columns": ["input", *(f"L{layer}" for layer in range(1, of.depth + 1))],
@@ -63,33 +63,33 @@ def attribution_view(of: Attribution) -> View:
         "edges": None,
         "traces": [],
         "blanked": [],
-        "notes": notes(of.warnings, len(of.pooled), of.tokens[of.query]),
+        "notes": make_notes(of.warnings, len(of.pooled), of.tokens[of.query]),
     }
 
 
 def _scores(of: Attribution, fused: FloatArray) -> Scores:
-    found: Scores = {
+    packed: Scores = {
         "method": of.method,
         "layers": list(of.layers),
         "queries": list(of.queries),
         "values": pack(fused),
     }
     if of.word_ids is not None:
-        found["words"] = pack(_word_scores(of, fused))
-    return found
+        packed["words"] = pack(_word_scores(of, fused))
+    return packed
 
 
 def _head_scores(of: Attribution, at: int) -> HeadScores:
     values = of.scores[:, :, at]
-    found: HeadScores = {
+    packed: HeadScores = {
         "method": of.method,
         "layers": list(of.layers),
         "query": of.queries[at],
         "values": pack(values),
     }
     if of.word_ids is not None:
-        found["words"] = pack(_word_scores(of, values))
-    return found
+        packed["words"] = pack(_word_scores(of, values))
+    return packed
 
 
 def _word_scores(of: Attribution, values: FloatArray) -> FloatArray:

@@ -1,0 +1,58 @@
+"""Additive relevance: R ← R + Ā·R from R = I, rows not made to sum to 1 (Chefer et al. 2021)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnflow.aggregation.aggregator import Aggregator, Scores
+from attnflow.aggregation.maps import require_maps, select
+from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.records.arrays import to_numpy
+from attnflow.solvers.execution import Execution
+
+
+def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
+    """The relevance of each position of ``to_layer`` to every position, without R's identity."""
+    maps = to_numpy(require_maps(graph, MEMBER.name))
+    identity = np.eye(graph.size)
+    relevance = np.broadcast_to(identity, maps.shape[1:])
+    found = []
+    for layer in maps[selection.to_layer : max(selection.layers)]:
+        relevance = relevance + layer @ relevance
+        found.append(relevance - identity)
+    steps = [layer - selection.to_layer - 1 for layer in selection.layers]
+    return Scores(select(np.stack(found), steps, selection))
+
+
+def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
+    """What passes over every edge: a step of attention, or staying in place, at every layer."""
+    maps = to_numpy(require_maps(graph, MEMBER.name))[pair.to_layer : pair.layer]
+    depth, size = maps.shape[:2]
+    reach = np.zeros((depth + 1, size))
+    reach[0, pair.key] = 1.0
+    for step in range(depth):
+        reach[step + 1] = reach[step] + maps[step] @ reach[step]
+    arrived = np.zeros(size)
+    arrived[pair.query] = 1.0
+    edges = np.zeros_like(maps)
+    for step in reversed(range(depth)):
+        passing = maps[step] + np.eye(size)
+        edges[step] = arrived[:, None] * passing * reach[step]
+        arrived = arrived @ passing
+    value = float(reach[depth, pair.query]) - float(pair.query == pair.key)
+    if pair.query == pair.key:  # the walk that only stays is the identity, which is left out
+        edges[:, pair.query, pair.query] -= 1.0
+    return FlowTrace(
+        *(pair.layer, pair.query, pair.key, pair.to_layer), value, edges, method=MEMBER.name
+    )
+
+
+MEMBER = Aggregator(
+    name="additive",
+    title="Additive relevance",
+    score=score,
+    trace=trace,
+    single_heads=False,
+    uses_maps=True,
+    shown_by_default=False,
+)

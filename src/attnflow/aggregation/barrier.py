@@ -1,0 +1,169 @@
+"""Barrier flow: one flow of all that a position has to all tokens at once, far from every limit.
+
+A maximum flow goes to one token; flows to all tokens at once share the network, and there are many.
+The barrier flow is the unique one that maximises Σ over edges of log f + log (c − f), the choice of
+Generalized Attention Flow (Azarkhalili & Libbrecht 2025): it sums to 1 and has no ties. Newton's
+method starts at the rollout flow, which is strictly inside all limits; each step solves a
+block-tridiagonal system, one block per layer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnflow.aggregation.aggregator import Aggregator, Scores
+from attnflow.aggregation.rollout import carried
+from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.records.arrays import to_numpy
+from attnflow.solvers.execution import Execution
+from attnflow.solvers.interface import BoolArray
+
+MOST_STEPS = 200
+DECREMENT = 1e-10  # Newton's decrement at which a flow is taken for the optimum
+TINY = 1e-150  # capacities and flows below this carry nothing
+INSIDE = 0.99  # of the way to the nearest limit
+
+
+def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
+    """The flow from every selected position to all tokens of ``to_layer``."""
+    if graph.weights.ndim == 4:
+        items = [
+            score(LayeredGraph(graph.weights[:, item]), selection, _)
+            for item in range(graph.weights.shape[1])
+        ]
+        worst = max(float(item.statistics["largest_decrement"]) for item in items)
+        values = np.stack([item.values for item in items], 1)
+        return Scores(values, {"largest_decrement": worst})
+    weights = to_numpy(graph.weights)[selection.to_layer :]
+    edges = to_numpy(graph.weights)[:, None] if graph.heads is None else to_numpy(graph.heads)
+    values = np.zeros((len(selection.layers), edges.shape[1], len(selection.queries), graph.size))
+    worst = 0.0
+    for at, layer in enumerate(selection.layers):
+        for head in range(edges.shape[1]):
+            for place, query in enumerate(selection.queries):
+                supply = edges[layer - 1, head, query]
+                flows, decrement = solve(weights[: layer - selection.to_layer - 1], supply)
+                values[at, head, place] = flows[0].sum(0) if len(flows) else supply
+                worst = max(worst, decrement)
+    if selection.groups is not None:
+        groups = [selection.groups[key] for key in selection.keys]
+        values = np.stack([values[..., list(group)].sum(-1) for group in groups], -1)
+    else:
+        values = values[..., list(selection.keys)]
+    return Scores(values[:, 0] if graph.heads is None else values, {"largest_decrement": worst})
+
+
+def solve(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, float]:
+    """The barrier flow on every edge, ``[layer, query, key]``, and Newton's last decrement.
+
+    ``supply`` is what the source sends to each position of the layer above the capacities' last.
+    """
+    flow = _rolled_out(capacity, supply)
+    free = (flow > TINY) & (capacity - flow > TINY)  # others are fixed: nothing flows, or all does
+    decrement = 0.0
+    for _ in range(MOST_STEPS):
+        if not free.any():
+            break
+        step, decrement = _newton_step(capacity, flow, free)
+        if decrement <= DECREMENT:
+            break
+        length = min(1.0, INSIDE * _room(capacity, flow, step))
+        if decrement > 0.25:  # far from the optimum a full step may overshoot
+            length = min(length, 1 / (1 + decrement))
+        flow = flow + length * step
+    return flow, decrement
+
+
+def _rolled_out(capacity: FloatArray, supply: FloatArray) -> FloatArray:
+    """The flow that every node divides as its edges' weights are."""
+    flow = np.zeros_like(capacity)
+    arrived = supply
+    for layer in reversed(range(len(capacity))):
+        flow[layer] = arrived[:, None] * capacity[layer]
+        arrived = flow[layer].sum(0)
+    return flow
+
+
+def _newton_step(
+    capacity: FloatArray, flow: FloatArray, free: BoolArray
+) -> tuple[FloatArray, float]:
+    """The direction in which the barrier rises fastest while every node stays in balance."""
+    safe = np.where(free, flow, 1.0)
+    left = np.where(free, capacity - flow, 1.0)
+    slope = np.where(free, 1 / safe - 1 / left, 0.0)
+    # The inverse of the second derivative, written so that tiny flows do not overflow.
+    weight = np.where(free, (safe * left) ** 2 / (safe**2 + left**2), 0.0)
+    potential = _potentials(weight, weight * slope)
+    above = potential[1:, :, None]
+    below = potential[:-1, None, :]
+    step = weight * (slope - above + below)
+    curved = np.where(free, step**2 * (1 / safe**2 + 1 / left**2), 0.0)
+    return step, float(np.sqrt(curved.sum()))
+
+
+def _potentials(weight: FloatArray, pushed: FloatArray) -> FloatArray:
+    """Potentials of all nodes, ``[layer, position]``, 0 at the input, that balance every step.
+
+    Nodes of a layer are joined to those of the layers above and below only, so that eliminating
+    layer after layer leaves one dense system per layer.
+    """
+    depth, size = weight.shape[:2]
+    outgoing, incoming = weight.sum(2), weight.sum(1)
+    right = pushed.sum(2)
+    right[:-1] -= pushed[1:].sum(1)
+    diagonal = outgoing.copy()
+    diagonal[:-1] += incoming[1:]
+    diagonal = np.where(diagonal > 0, diagonal, 1.0)  # a node that nothing passes stays at 0
+    scaled: list[FloatArray] = []
+    solved: list[FloatArray] = []
+    system = np.diag(diagonal[0])
+    vector = right[0]
+    for layer in range(depth):
+        if layer:
+            joined = weight[layer]
+            system = np.diag(diagonal[layer]) - joined @ scaled[-1]
+            vector = right[layer] + joined @ solved[-1]
+        above = weight[layer + 1].T if layer + 1 < depth else np.zeros((size, 0))
+        both = np.linalg.solve(system, np.column_stack([vector, above]))
+        solved.append(both[:, 0])
+        scaled.append(both[:, 1:])
+    potential = np.zeros((depth + 1, size))
+    potential[depth] = solved[-1]
+    for layer in reversed(range(depth - 1)):
+        potential[layer + 1] = solved[layer] + scaled[layer] @ potential[layer + 2]
+    return potential
+
+
+def _room(capacity: FloatArray, flow: FloatArray, step: FloatArray) -> float:
+    """How far a step may go until some edge is empty or full."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        down = np.where(step < 0, -flow / step, np.inf)
+        up = np.where(step > 0, (capacity - flow) / step, np.inf)
+    return float(min(down.min(), up.min()))
+
+
+def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
+    """The part of the joint flow that ends at the key, edge by edge."""
+    supply = graph.edges_of(pair)
+    flow, _ = solve(to_numpy(graph.weights)[pair.to_layer : pair.layer - 1], supply)
+    shares = np.zeros((pair.layer - pair.to_layer, graph.size, graph.size))
+    totals = flow.sum(-1, keepdims=True)
+    shares[:-1] = np.divide(flow, totals, out=np.zeros_like(flow), where=totals > 0)
+    shares[-1, pair.query] = supply
+    edges = carried(shares, pair.query, pair.key)
+    return FlowTrace(
+        *(pair.layer, pair.query, pair.key, pair.to_layer),
+        float(edges[0].sum()),
+        edges,
+        method=MEMBER.name,
+    )
+
+
+MEMBER = Aggregator(
+    name="barrier",
+    title="Barrier flow",
+    score=score,
+    trace=trace,
+    cost="query",
+    shown_by_default=False,
+)

@@ -1,0 +1,73 @@
+"""Direct contributions: the sum over layers of what is carried into a position, not composed.
+
+``direct`` sums what the explained position itself reads, layer by layer; ``direct-all`` what all
+positions read. On deep decoders, where every composition of layers leaks to the first token, the
+former finds words that are copied; with edges seen by the target the latter is good on encoders.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnflow.aggregation.aggregator import Aggregator, Scores
+from attnflow.aggregation.maps import require_maps, select
+from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.records.arrays import to_numpy
+from attnflow.solvers.execution import Execution
+
+
+def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
+    """Σ over layers of the maps' rows of the selected positions."""
+    maps = to_numpy(require_maps(graph, MEMBER.name))[selection.to_layer : max(selection.layers)]
+    steps = [layer - selection.to_layer - 1 for layer in selection.layers]
+    return Scores(select(np.cumsum(maps, axis=0), steps, selection))
+
+
+def score_everywhere(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
+    """Σ over layers and positions; the same for every selected position."""
+    maps = to_numpy(require_maps(graph, EVERYWHERE.name))
+    maps = maps[selection.to_layer : max(selection.layers)]
+    sums = np.cumsum(maps.sum(-2, keepdims=True), axis=0)
+    steps = [layer - selection.to_layer - 1 for layer in selection.layers]
+    return Scores(select(np.broadcast_to(sums, maps.shape), steps, selection))
+
+
+def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
+    """One edge of every layer."""
+    maps = to_numpy(require_maps(graph, MEMBER.name))[pair.to_layer : pair.layer]
+    edges = np.zeros_like(maps)
+    edges[:, pair.query, pair.key] = maps[:, pair.query, pair.key]
+    return _traced(pair, edges, MEMBER.name)
+
+
+def trace_everywhere(graph: LayeredGraph, pair: Pair) -> FlowTrace:
+    """All edges of every layer that lead to the key."""
+    maps = to_numpy(require_maps(graph, EVERYWHERE.name))[pair.to_layer : pair.layer]
+    edges = np.zeros_like(maps)
+    edges[:, :, pair.key] = maps[:, :, pair.key]
+    return _traced(pair, edges, EVERYWHERE.name)
+
+
+def _traced(pair: Pair, edges: FloatArray, method: str) -> FlowTrace:
+    ends = (pair.layer, pair.query, pair.key, pair.to_layer)
+    return FlowTrace(*ends, float(edges.sum()), edges, method=method)
+
+
+MEMBER = Aggregator(
+    name="direct",
+    title="Direct contributions",
+    score=score,
+    trace=trace,
+    single_heads=False,
+    uses_maps=True,
+    shown_by_default=False,
+)
+EVERYWHERE = Aggregator(
+    name="direct-all",
+    title="Direct contributions, all positions",
+    score=score_everywhere,
+    trace=trace_everywhere,
+    single_heads=False,
+    uses_maps=True,
+    shown_by_default=False,
+)

@@ -1,0 +1,31 @@
+"""ALTI: how close what is carried comes to the layer's output (Ferrando et al. 2022).
+
+With y_i = Σ_j T_ij, the residual in T_ii, j contributes ‖y_i‖₁ − ‖y_i − T_ij‖₁ where that is
+positive: how much farther from zero y_i is because of it. Rows are made to sum to 1. The
+residual's share is measured, which is what fixed shares get wrong.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnflow.edges.decomposition import take_apart
+from attnflow.edges.rule import EdgeRule, Needs
+from attnflow.records import Activations, FloatArray
+
+
+def maps(activations: Activations) -> list[FloatArray]:
+    """The contributions of every layer, ``[query, key]``."""
+    found = []
+    for parts in take_apart(activations, "alti", residual=True):
+        near = np.empty(parts.attention.shape[1:])
+        for rows, vectors in parts.chunks():
+            carried = parts.with_residual(vectors, rows)
+            total = carried.sum(1, keepdims=True)
+            distance = np.abs(total - carried).sum(-1)
+            near[rows] = np.maximum(0.0, np.abs(total).sum(-1) - distance)
+        found.append(near)
+    return found
+
+
+MEMBER = EdgeRule("alti", "ALTI", maps, Needs(blocks=True), residual="measured")

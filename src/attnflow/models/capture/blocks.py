@@ -1,0 +1,143 @@
+"""Following what attention averaged through its block: projection, scales, residual, norm.
+
+After a site's output the model usually multiplies by the output projection, perhaps scales (a norm
+behind the block, a learned layer scale), adds the residual stream, and in post-norm models applies
+a layer norm. `BlockTracker` sees every call of torch that follows a site and notes these, by
+following the very tensors. What it does not recognise it does not follow: then parts are missing,
+and edge rules that need them refuse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import Tensor
+
+from attnflow.models.capture.sites import Norm, Site
+
+UNCHANGED = {  # what may stand between two steps without changing any number
+    *(F.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.half),
+    *(Tensor.view, Tensor.reshape, torch.reshape, Tensor.contiguous, Tensor.clone, Tensor.expand),
+    *(Tensor.masked_fill, torch.masked_fill, Tensor.unsqueeze, Tensor.squeeze, Tensor.bfloat16),
+    *(Tensor.transpose, torch.transpose, Tensor.permute, torch.permute, Tensor.flatten),
+}
+ADDITIONS = {
+    *(torch.add, Tensor.add, Tensor.add_),
+    *(Tensor.__add__, Tensor.__radd__, Tensor.__iadd__),
+}
+MULTIPLICATIONS = {
+    *(torch.mul, Tensor.mul, Tensor.mul_),
+    *(Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__),
+}
+
+
+class BlockTracker:
+    """What happens to the output of the site that was captured last."""
+
+    def __init__(self) -> None:
+        self._site: Site | None = None
+        # The tensors that carry the output, the block and the sum, by id. They are held, so that
+        # no id is used twice.
+        self._outputs: dict[int, Tensor] = {}
+        self._blocks: dict[int, Tensor] = {}
+        self._sums: dict[int, Tensor] = {}
+        self._linear: Tensor | None = None  # what a matrix gave last
+
+    def start(self, site: Site, output: Tensor) -> None:
+        """Follow another site."""
+        self.clear()
+        self._site, self._outputs = site, {id(output): output}
+
+    def clear(self) -> None:
+        """Forget what was followed."""
+        self._site = None
+        for held in (self._outputs, self._blocks, self._sums):
+            held.clear()
+
+    @property
+    def active(self) -> bool:
+        """Whether a site is being followed."""
+        return self._site is not None
+
+    def project(self, weight: Tensor, bias: Tensor | None, block: Tensor) -> None:
+        """Note the output projection and what it gave."""
+        if self._site is not None:
+            self._site.projection, self._site.bias = weight, bias
+            self._site.block = block
+            self._outputs.clear()
+            self._blocks = {id(block): block}
+
+    def follow(self, func: Any, args: Any, result: Any) -> None:
+        """See one call of torch."""
+        if not isinstance(result, Tensor):
+            return
+        if self._outputs:
+            self._follow_output(func, args, result)
+        elif self._blocks:
+            self._follow_block(func, args, result)
+        elif self._sums:
+            self._follow_sum(func, args, result)
+        if (
+            func is F.linear
+            or func is torch.addmm
+            or (func in UNCHANGED and args and args[0] is self._linear)
+        ):
+            self._linear = result
+
+    def _follow_output(self, func: Any, args: Any, result: Tensor) -> None:
+        if not any(id(each) in self._outputs for each in args):
+            return
+        if func in UNCHANGED:
+            self._outputs[id(result)] = result
+        elif func is F.linear:
+            self.project(args[1], args[2] if len(args) > 2 else None, result)
+        elif func is torch.addmm:
+            self.project(args[2].T, args[0], result)
+
+    def _follow_block(self, func: Any, args: Any, result: Tensor) -> None:
+        site = self._site
+        tracked = next((each for each in args if id(each) in self._blocks), None)
+        if tracked is None or site is None:
+            return
+        other = next((each for each in args if each is not tracked), None)
+        if func in UNCHANGED:
+            self._blocks[id(result)] = result
+        elif func in MULTIPLICATIONS and isinstance(other, Tensor):
+            self._scale(site, other, result)
+        elif func in ADDITIONS and isinstance(other, Tensor):
+            self._blocks.clear()
+            # What a matrix just gave is no residual stream: the MLP runs beside the attention.
+            if other is not self._linear and other.shape == result.shape:
+                site.residual, site.sum = other, result
+                self._sums = {id(result): result}
+
+    def _scale(self, site: Site, factor: Tensor, result: Tensor) -> None:
+        """A factor per dimension (a layer scale, a norm's weight), or per position (a norm's)."""
+        width = result.shape[-1]
+        if factor.shape[-1] == width and factor.numel() == width:
+            scale = factor.reshape(-1)
+            site.scale = scale if site.scale is None else site.scale * scale
+        elif factor.dim() == result.dim() and factor.shape[-1] == 1:
+            site.row_scale = factor if site.row_scale is None else site.row_scale * factor
+        else:
+            self._blocks.clear()
+            return
+        site.block = result
+        self._blocks[id(result)] = result
+
+    def _follow_sum(self, func: Any, args: Any, result: Tensor) -> None:
+        site = self._site
+        if site is None or not any(id(each) in self._sums for each in args):
+            return
+        if func is F.layer_norm:
+            weight = args[2] if len(args) > 2 else None
+            site.norm = Norm(weight, float(args[4]) if len(args) > 4 else 1e-5)
+        elif func in ADDITIONS:
+            # A sum that is added to again is the residual stream of a pre-norm block: the norm
+            # that read it belongs to what comes next.
+            site.norm = None
+            self._sums.clear()
+        elif func in UNCHANGED:
+            self._sums[id(result)] = result
