@@ -94,8 +94,49 @@ SMALL = {
     "out_hidden_size": 32,
     "forced_bos_token_id": None,
 }
+LATENT = (
+    *("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"),
+    *("glm_moe_dsa", "longcat_flash", "minicpm3", "youtu"),
+)
 OVERRIDES = {
     "yolos": {"image_size": [32, 32], "num_detection_tokens": 5},
+    **dict.fromkeys(LATENT, {"head_dim": 8, "num_key_value_heads": 4}),
+    "mistral4": {"head_dim": 16, "num_key_value_heads": 4},
+    "gptj": {"rotary_dim": 8},
+    "codegen": {"rotary_dim": 8},
+    "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
+    "falcon": {"head_dim": None},
+    "gpt_neo": {"attention_types": [[["global"], 2]]},
+    "luke": {"entity_vocab_size": 20, "entity_emb_size": 16},
+    "squeezebert": {"embedding_size": 32},
+    "reformer": {
+        "axial_pos_embds": False,
+        "is_decoder": True,
+        "attention_head_size": 8,
+        "attn_layers": ["local", "local"],
+        "local_attn_chunk_length": 8,
+    },
+    "perceiver": {
+        "num_latents": 8,
+        "d_latents": 32,
+        "num_blocks": 1,
+        "num_self_attends_per_block": 2,
+        "num_self_attention_heads": 4,
+        "num_cross_attention_heads": 4,
+        "qk_channels": 32,
+        "v_channels": 32,
+    },
+    "lilt": {"hidden_size": 48, "max_2d_position_embeddings": 64, "channel_shrink_ratio": 2},
+    "layoutlmv3": {"coordinate_size": 4, "shape_size": 4, "visual_embed": False},
+    "prophetnet": {"num_encoder_layers": 2, "num_decoder_layers": 2},
+    "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "num_decoder_layers": 1},
+    "dots1": {"n_shared_experts": 1},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "xlstm": {"num_blocks": 2, "embedding_dim": 32},
+    "zamba": {"layers_block_type": ["mamba", "hybrid"]},
+    "zamba2": {"layers_block_type": ["mamba", "hybrid"]},
+    "mamba2": {"num_heads": 8, "head_dim": 8, "expand": 2},
+    "gemma3n_text": {"layer_types": ["sliding_attention", "full_attention"]},
 }  # by type: what its configuration needs to be consistent
 
 
@@ -110,11 +151,7 @@ def _small(config_class, overrides):
         default = config_class()
     except Exception:  # noqa: BLE001 - some need parts that are given below
         return config_class(**overrides)
-    options = {
-        name: value
-        for name, value in SMALL.items()
-        if hasattr(default, name) and _is_size(getattr(default, name), value)
-    }
+    options = {name: value for name, value in SMALL.items() if _is_size(default, name)}
     for name, value in vars(default).items():
         if isinstance(value, PretrainedConfig):
             part = overrides.get(name, {})
@@ -127,8 +164,14 @@ def _small(config_class, overrides):
     return config_class(**(options | given))
 
 
-def _is_size(value, small):
-    """Whether a number may take the place of this: not of lists, one per stage."""
+def _is_size(config, name):
+    """Whether a number may stand there: not for lists (one per stage), nor for what is derived."""
+    if isinstance(getattr(type(config), name, None), property):
+        return False
+    try:
+        value = getattr(config, name)
+    except Exception:  # noqa: BLE001 - it has none, or one per layer
+        return False
     return value is None or (not isinstance(value, list | tuple | dict | str) and value != -1)
 
 

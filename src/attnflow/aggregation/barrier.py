@@ -21,6 +21,7 @@ from attnflow.solvers.interface import BoolArray
 MOST_STEPS = 200
 DECREMENT = 1e-10  # Newton's decrement at which a flow is taken for the optimum
 TINY = 1e-150  # capacities and flows below this carry nothing
+ROUNDING = 1e-12  # a sum of 1 is no closer
 INSIDE = 0.99  # of the way to the nearest limit
 
 
@@ -58,38 +59,49 @@ def solve(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, float]:
 
     ``supply`` is what the source sends to each position of the layer above the capacities' last.
     """
-    flow = _rolled_out(capacity, supply)
-    free = (flow > TINY) & (capacity - flow > TINY)  # others are fixed: nothing flows, or all does
+    flow, left = _rolled_out(capacity, supply)
+    free = (flow > TINY) & (left > TINY)  # others are fixed: nothing flows, or all does
     decrement = 0.0
     for _ in range(MOST_STEPS):
         if not free.any():
             break
-        step, decrement = _newton_step(capacity, flow, free)
+        step, decrement = _newton_step(flow, left, free)
         if decrement <= DECREMENT:
             break
-        length = min(1.0, INSIDE * _room(capacity, flow, step))
+        length = min(1.0, INSIDE * _room(flow, left, step))
         if decrement > 0.25:  # far from the optimum a full step may overshoot
             length = min(length, 1 / (1 + decrement))
-        flow = flow + length * step
+        flow, left = flow + length * step, left - length * step
     return flow, decrement
 
 
-def _rolled_out(capacity: FloatArray, supply: FloatArray) -> FloatArray:
-    """The flow that every node divides as its edges' weights are."""
-    flow = np.zeros_like(capacity)
+def _rolled_out(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The flow that every node divides as its edges' weights are, and what it leaves of capacities.
+
+    What is left is no difference of the two: where nearly all passes one node, it would be noise.
+    """
+    flow, left = np.zeros_like(capacity), np.zeros_like(capacity)
     arrived = supply
     for layer in reversed(range(len(capacity))):
         flow[layer] = arrived[:, None] * capacity[layer]
+        left[layer] = _elsewhere(arrived)[:, None] * capacity[layer]
         arrived = flow[layer].sum(0)
-    return flow
+    return flow, left
 
 
-def _newton_step(
-    capacity: FloatArray, flow: FloatArray, free: BoolArray
-) -> tuple[FloatArray, float]:
+def _elsewhere(arrived: FloatArray) -> FloatArray:
+    """1 less what arrived at each node, where all of it together is 1 or less."""
+    before = np.concatenate([[0.0], np.cumsum(arrived[:-1])])
+    after = np.concatenate([np.cumsum(arrived[:0:-1])[::-1], [0.0]])
+    lost = 1.0 - float(arrived.sum())  # at nodes that read nothing
+    elsewhere: FloatArray = before + after + (lost if lost > ROUNDING else 0.0)
+    return elsewhere
+
+
+def _newton_step(flow: FloatArray, left: FloatArray, free: BoolArray) -> tuple[FloatArray, float]:
     """The direction in which the barrier rises fastest while every node stays in balance."""
     safe = np.where(free, flow, 1.0)
-    left = np.where(free, capacity - flow, 1.0)
+    left = np.where(free, left, 1.0)
     slope = np.where(free, 1 / safe - 1 / left, 0.0)
     # The inverse of the second derivative, written so that tiny flows do not overflow.
     weight = np.where(free, (safe * left) ** 2 / (safe**2 + left**2), 0.0)
@@ -134,11 +146,11 @@ def _potentials(weight: FloatArray, pushed: FloatArray) -> FloatArray:
     return potential
 
 
-def _room(capacity: FloatArray, flow: FloatArray, step: FloatArray) -> float:
+def _room(flow: FloatArray, left: FloatArray, step: FloatArray) -> float:
     """How far a step may go until some edge is empty or full."""
     with np.errstate(divide="ignore", invalid="ignore"):
         down = np.where(step < 0, -flow / step, np.inf)
-        up = np.where(step > 0, (capacity - flow) / step, np.inf)
+        up = np.where(step > 0, left / step, np.inf)
     return float(min(down.min(), up.min()))
 
 

@@ -16,6 +16,7 @@ from attnflow.evaluation.targets import (
     batches_by_length,
     make_attribution,
     resolve_targets,
+    rows_that_fit,
     target_values,
 )
 from attnflow.io.inputs import as_list
@@ -75,7 +76,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
         contrast: Count how much larger the target's logit is than that of this label or token.
         signed: Before minus after, so that tokens which speak against the answer are negative;
             otherwise the size of the change.
-        batch_size: How many blanked inputs run together.
+        batch_size: How many blanked inputs run together at most; fewer where they are long.
         progress: Show a progress bar.
 
     The mask of a masked language model is what it predicts: it is left in place and scores 0.
@@ -151,7 +152,7 @@ def _measure(
 ) -> dict[tuple[int, int | None], float]:
     """The probability of each row's target."""
     found = {}
-    size = batch_size if model.batchable([row.tokens for row in rows]) else 1
+    size = rows_that_fit(model, [row.tokens for row in rows], batch_size)
     with progress_bar("blanking out", len(rows), shown=progress) as show:
         for places in batches_by_length([row.tokens for row in rows], size):
             part = [rows[place] for place in places]

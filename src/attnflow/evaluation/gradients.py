@@ -18,6 +18,7 @@ from attnflow.evaluation.targets import (
     batches_by_length,
     make_attribution,
     resolve_targets,
+    rows_that_fit,
     target_values,
 )
 from attnflow.io.inputs import as_list
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
 log = logging.getLogger("attnflow")
-BATCH = 32
-MOST_STEPS = 512
+FIRST_STEPS, MOST_STEPS = 32, 512
 TOLERANCE = 1e-3
 CANCELLED = 1e-4
 CANCELS = (
@@ -47,7 +47,8 @@ class Options(TypedDict, total=False):
     kind: str
     target: TargetSpec | Sequence[TargetSpec]
     contrast: TargetSpec
-    steps: int
+    steps: int | None
+    batch_size: int
     progress: bool
 
 
@@ -68,7 +69,8 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
     kind: str = "norm",
     target: TargetSpec | Sequence[TargetSpec] = None,
     contrast: TargetSpec = None,
-    steps: int = 32,
+    steps: int | None = None,
+    batch_size: int = 32,
     progress: bool = False,
 ) -> Attribution | list[Attribution]:
     """How sensitive the probability of the model's answer is to each token's embedding.
@@ -82,9 +84,10 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
             gradients from embeddings of zero.
         target: The label or token whose probability counts; ``None`` is the model's own answer.
         contrast: Count how much larger the target's logit is than that of this label or token.
-        steps: For ``"integrated"``: points on the way, doubled until the scores add up to the
-            change of the probability within 0.001 (completeness). The statistics say how far
-            they do.
+        steps: For ``"integrated"``: points on the line; ``None`` doubles 32 until the scores add up
+            to the change of the probability within 0.001 (completeness), at most to 512. The
+            statistics say how far they do.
+        batch_size: How many inputs, or points, run together at most; fewer where they are long.
         progress: Show a progress bar.
 
     Example:
@@ -95,20 +98,24 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
     if kind not in KINDS:
         msg = f"kind={kind!r} is unknown; allowed: {', '.join(KINDS)}"
         raise InputError(msg)
-    if not (is_integer(steps) and steps >= 1):
-        msg = f"steps={steps!r} must be an integer of at least 1"
-        raise InputError(msg)
+    for option, value in (("steps", 1 if steps is None else steps), ("batch_size", batch_size)):
+        if not (is_integer(value) and value >= 1):
+            msg = f"{option}={value!r} must be an integer of at least 1"
+            raise InputError(msg)
     loaded = load_model(model)
     texts, single = as_list(text)
     inputs = [loaded.tokenize(one) for one in texts]
     targets = resolve_targets(loaded, inputs, target, contrast)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
-    batch_size = BATCH if kind != "integrated" and loaded.batchable(inputs) else 1
+    integrated = kind == "integrated"
+    tried = [max(inputs, key=len)] * 2 if integrated and inputs else inputs  # one at many scales
+    size = rows_that_fit(loaded, tried, batch_size, gradients=True)
+    together = 1 if integrated else size
     results: dict[int, Attribution] = {}
     with progress_bar("differentiating", len(inputs), shown=progress) as show:
-        for places in batches_by_length(inputs, batch_size):
+        for places in batches_by_length(inputs, together):
             gradient = EmbeddingGradient(
-                loaded, [inputs[i] for i in places], [targets[i] for i in places]
+                loaded, [inputs[i] for i in places], [targets[i] for i in places], size
             )
             scores, statistics = KINDS[kind](gradient, steps)
             for place, row in zip(places, scores.cpu().numpy(), strict=True):
@@ -128,6 +135,7 @@ class EmbeddingGradient:
     model: ModelAdapter
     inputs: Sequence[Tokens]
     targets: Sequence[Target]
+    batch_size: int
 
     def at(self, scale: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
         """At scaled embeddings: probabilities, embeddings and gradients, one row per input."""
@@ -147,11 +155,13 @@ class EmbeddingGradient:
     def along(self, scales: FloatArray) -> Tensor:
         """The gradients of one input at many scales, ``[scale, position, dimension]``."""
         parts = []
-        size = 64 if self.model.batchable([*self.inputs] * 2) else 1
-        for start in range(0, len(scales), size):
-            part = scales[start : start + size]
+        for start in range(0, len(scales), self.batch_size):
+            part = scales[start : start + self.batch_size]
             many = EmbeddingGradient(
-                self.model, [*self.inputs] * len(part), [*self.targets] * len(part)
+                self.model,
+                [*self.inputs] * len(part),
+                [*self.targets] * len(part),
+                self.batch_size,
             )
             parts.append(many.at(torch.tensor(part)[:, None, None])[2])
         return torch.cat(parts)
@@ -160,7 +170,7 @@ class EmbeddingGradient:
 Scored = tuple[Tensor, dict[str, Any]]
 
 
-def _sum(gradient: EmbeddingGradient, _: int) -> Scored:
+def _sum(gradient: EmbeddingGradient, _: int | None) -> Scored:
     gradients = gradient.at()[2]
     sums = gradients.sum(-1).abs()
     if bool((sums <= CANCELLED * gradients.norm(dim=-1).amax(-1, keepdim=True)).all()):
@@ -168,19 +178,20 @@ def _sum(gradient: EmbeddingGradient, _: int) -> Scored:
     return sums, {}
 
 
-def _norm(gradient: EmbeddingGradient, _: int) -> Scored:
+def _norm(gradient: EmbeddingGradient, _: int | None) -> Scored:
     return gradient.at()[2].norm(dim=-1), {}
 
 
-def _input(gradient: EmbeddingGradient, _: int) -> Scored:
+def _input(gradient: EmbeddingGradient, _: int | None) -> Scored:
     _probability, words, gradients = gradient.at()
     return (words * gradients).sum(-1), {}
 
 
-def _integrated(gradient: EmbeddingGradient, steps: int) -> Scored:
+def _integrated(gradient: EmbeddingGradient, fixed: int | None) -> Scored:
     """Gauss–Legendre points on the straight line from zero to the embeddings."""
     after, words, _ = gradient.at()
     change = float(after[0] - gradient.at(0.0)[0][0])
+    steps = FIRST_STEPS if fixed is None else fixed
     while True:
         points, weights = np.polynomial.legendre.leggauss(steps)
         gradients = gradient.along((points + 1) / 2)
@@ -189,7 +200,7 @@ def _integrated(gradient: EmbeddingGradient, steps: int) -> Scored:
         )
         scores = (words[0] * mean).sum(-1)
         gap = abs(float(scores.sum()) - change)
-        if gap <= TOLERANCE or steps >= MOST_STEPS:
+        if fixed is not None or gap <= TOLERANCE or steps >= MOST_STEPS:
             break
         steps *= 2
     if gap > TOLERANCE:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TargetSpec = str | int | None
 BATCH = 64
+BATCH_BYTES = 1 << 30  # what the activations of a batch may take, about
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def resolve_targets(
         for target in one_each("target", targets, len(inputs))
     ]
     found: dict[int, Target] = {}
-    for places in batches_by_length(inputs, BATCH if model.batchable(inputs) else 1):
+    for places in batches_by_length(inputs, rows_that_fit(model, inputs, BATCH)):
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [positions[i] for i in places])
         for place, row in zip(places, rows, strict=True):
@@ -82,6 +83,19 @@ def target_values(
         return model.probabilities(inputs, positions, edit)[rows, indices]
     logits = model.logits(inputs, positions, edit)
     return logits[rows, indices] - logits[rows, [target.contrast for target in targets]]
+
+
+def rows_that_fit(
+    model: ModelAdapter, inputs: Sequence[Tokens], most: int, *, gradients: bool = False
+) -> int:
+    """How many of these inputs run together, at most ``most``: as many as memory is for.
+
+    One, where together they would give something else than alone.
+    """
+    if not model.batchable(inputs):
+        return 1
+    length = max(map(len, inputs), default=1)
+    return max(1, min(most, BATCH_BYTES // model.row_bytes(length, gradients=gradients)))
 
 
 def batches_by_length(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:

@@ -180,6 +180,9 @@ class ModelAdapter(Protocol):
     ) -> Tensor:
         """The logits as probabilities."""
 
+    def row_bytes(self, length: int, *, gradients: bool = False) -> int:
+        """About how much memory one input of that length takes in `logits`."""
+
     def output_index(self, target: str | int) -> int:
         """The number of a label or token among the probabilities, by its name or number."""
 

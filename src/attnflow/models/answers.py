@@ -12,13 +12,17 @@ from attnflow.models.tokens import name_token
 from attnflow.models.words import assign_words
 
 
-def read_answer(tokenizer: Any, ids: Sequence[int]) -> Tokens:
+def read_answer(tokenizer: Any, ids: Sequence[int], generation: Any = None) -> Tokens:
     """What a model wrote, without the end: the very tokens, not those of its text read anew.
 
-    Tokenizers may cut the same text in another way than the model wrote it.
+    Tokenizers may cut the same text in another way than the model wrote it. ``generation`` is the
+    model's generation configuration, which may name more tokens that end an answer.
     """
     kept = list(ids)
     ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
+    for name in ("eos_token_id", "forced_eos_token_id"):
+        stated = getattr(generation, name, None)
+        ends.update(stated if isinstance(stated, list) else [stated])
     while len(kept) > 1 and kept[-1] in ends:
         kept.pop()
     special = frozenset(at for at, i in enumerate(kept) if i in tokenizer.all_special_ids or not at)

@@ -93,7 +93,8 @@ class Seq2SeqModel(UnmeasuredModel):
         most = limit(self.network, self.tokenizer)
         source = tokenize(self.tokenizer, item, most, truncate=truncate)
         if answer is None:
-            written = read_answer(self.tokenizer, self.generate(source, ANSWER))
+            ids = self.generate(source, ANSWER)
+            written = read_answer(self.tokenizer, ids, self.network.generation_config)
         elif isinstance(answer, str):
             written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
             start = self._start(written.inputs["input_ids"])

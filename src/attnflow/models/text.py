@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +158,12 @@ class TextModel:
         if self.head not in (CLASSIFIER, MASKED, CAUSAL):
             raise no_probability(self.name)
         inputs, evaluated = self._inputs(batch), network.in_eval_mode(self.network)
+        chosen = list(positions)
+        if self.head is CAUSAL and self._keeps_some_logits:
+            # A vocabulary is wide: the logits of all positions may be larger than the model.
+            wanted = sorted(set(chosen))
+            inputs["logits_to_keep"] = torch.tensor(wanted, device=network.device_of(self.network))
+            chosen = [wanted.index(position) for position in chosen]
         if edit is None:
             logits: Tensor = network.called(evaluated, inputs).logits
         else:
@@ -170,8 +177,21 @@ class TextModel:
                 )
                 raise ModelError(msg)
         if self.head is not CLASSIFIER:
-            logits = logits[torch.arange(len(logits)), list(positions)]
+            logits = logits[torch.arange(len(logits)), chosen]
         return logits.double()
+
+    @property
+    def _keeps_some_logits(self) -> bool:
+        return "logits_to_keep" in signature(type(self.network).forward).parameters
+
+    def row_bytes(self, length: int, *, gradients: bool = False) -> int:
+        """About how much memory one input of that length takes, to choose batches that fit."""
+        config = self.network.config.get_text_config()
+        width, heads = int(config.hidden_size), int(getattr(config, "num_attention_heads", 1))
+        layer = length * (24 * width) + 3 * heads * length**2
+        outputs = 0 if self.head is CLASSIFIER else int(config.vocab_size)
+        outputs *= 3 * (1 if self.head is CAUSAL and self._keeps_some_logits else length)
+        return 4 * ((self.depth if gradients else 2) * layer + outputs)
 
     def probabilities(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None

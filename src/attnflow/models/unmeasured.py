@@ -39,6 +39,10 @@ class UnmeasuredModel:
         """Not defined, as `decision`."""
         raise no_probability(self.name)
 
+    def row_bytes(self, length: int, *, gradients: bool = False) -> int:
+        """Not defined, as `decision`."""
+        raise no_probability(self.name)
+
     def output_index(self, target: str | int) -> int:
         """Not defined, as `decision`."""
         raise no_probability(self.name)
