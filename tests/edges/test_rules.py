@@ -147,6 +147,16 @@ def test_a_short_text_has_its_attention_for_effective_attention():
     np.testing.assert_allclose(found.scores, plain, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+def test_equal_tokens_share_their_effective_attention(precision):
+    """Without positions their value vectors differ by rounding alone."""
+    model = families.build("llama", precision=precision), tiny.plain()
+    options = {"method": "raw", "edges": "effective", "correction": None, "layers": "all"}
+    found = attnflow.explain("the the the the the", model, query="all", **options).scores
+    expected = [[[(j <= i) / (i + 1) for j in range(5)] for i in range(5)]] * 3
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", ["bert", "modernbert", "llama", "gemma3"])
 def test_a_list_is_as_each_alone(name, rule):
