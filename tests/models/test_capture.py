@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 import tiny
-from attnflow.errors import CaptureError
+from attnflow.errors import CaptureError, ModelError
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
@@ -45,7 +45,7 @@ def test_model_and_process_are_left_as_they_were(raises):
     before = state_of(model)
     inputs = tiny.ids() if not raises else {"input_ids": torch.full((1, 3), 10**6)}
     if raises:
-        with pytest.raises(IndexError):
+        with pytest.raises(ModelError, match=r"BertModel can't be run.*IndexError"):
             network.run(model, inputs, CaptureSpec())
     else:
         network.run(model, inputs, CaptureSpec())

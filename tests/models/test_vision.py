@@ -17,6 +17,14 @@ CROPPING = BitImageProcessorPil(
 )
 
 
+DECIDING = {  # the positions that each head reads, by the code of transformers
+    "vit": (0,),
+    "deit": (0, 1),  # the mean of two heads
+    "dinov2": tuple(range(17)),  # CLS, and the mean of patches
+    "dinov2-registers": (0, *range(4, 20)),  # registers are not read
+}
+
+
 @pytest.fixture(scope="module")
 def picture():
     return np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8)
@@ -30,7 +38,9 @@ def test_patches_have_the_scores_of_eager_attention(name, method, picture):
     with torch.no_grad():
         attentions = tiny.build(name, "eager")(pixels, output_attentions=True).attentions
     stacked = torch.stack(attentions)[:, 0].double().numpy()
-    expected = getattr(attnflow, method)(stacked)[-1, 0]
+    decides = DECIDING[name]
+    assert found.pooled == (() if len(decides) == 1 else decides)
+    expected = getattr(attnflow, method)(stacked)[-1, list(decides)].mean(0)
     np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-6)
     np.testing.assert_allclose(found.patches().ravel(), expected[-16:], rtol=0, atol=1e-6)
     assert found.patches().shape == (4, 4)

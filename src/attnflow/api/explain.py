@@ -46,6 +46,7 @@ class Options(TypedDict, total=False):
     contrast: TargetSpec
     answer: str | Sequence[str] | None
     truncate: bool
+    strict: bool
     batch_size: int
     threads: int | None
     device: str
@@ -83,6 +84,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     contrast: TargetSpec = None,
     answer: str | Sequence[str] | None = None,
     truncate: bool = False,
+    strict: bool = False,
     batch_size: int = 16,
     threads: int | None = None,
     device: str = "auto",
@@ -115,6 +117,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         answer: For encoder–decoder models the text that was made of the input, or a list with one
             per text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
+        strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of
+            which the scores do not show all. Otherwise the result's ``warnings`` say so.
         batch_size: How many texts run through the model together.
         threads: How many threads flow uses; ``None`` is one per core.
         device: Where flow is solved: ``"auto"`` or ``"cpu"``.
@@ -140,6 +144,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         target=target,
         contrast=contrast,
         truncate=truncate,
+        strict=strict,
         execution=Execution(threads, device=device),
     )
     check_flag("progress", progress)

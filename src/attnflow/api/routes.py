@@ -83,6 +83,7 @@ def trace_to(session: Session, to: int | str) -> FlowTrace:
     if session.config.heads == "each":
         msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
         raise InputError(msg)
+    session.check_one_position()
     key = session.tokens.position(to, name="to")
     _, layer = session.config.resolve_layers(session.depth)
     return session.trace(session.config.method, layer, session.query, key)

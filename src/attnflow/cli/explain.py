@@ -55,6 +55,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    strict: options.Strict = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
     layer: options.Layer = None,
@@ -95,6 +96,7 @@ def explain(  # noqa: PLR0913 - one argument per option
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
         truncate=truncate,
+        strict=strict,
     )
     results_at: dict[int, list[Attribution]] = {}
     sessions_at: dict[int, Session] = {}
@@ -155,6 +157,8 @@ def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
         "tokens": list(first.tokens),
         "layer": first.layer,
         "query": first.query,
+        "asked": first.explained,
+        "warnings": list(first.warnings),
         "scores": {item.method: item.values.tolist() for item in attributions},
         "options": {item.method: dict(item.options) for item in attributions},
     }

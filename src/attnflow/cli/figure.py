@@ -222,6 +222,8 @@ def _trace(session: Session, to: str, query: int | str | None) -> FlowTrace:
     """The routes from the position that is explained to a token."""
     tokens, config = session.tokens, session.config
     key = tokens.position(options.parse_position(to), name="to")
+    if query is None:
+        session.check_one_position()
     source = session.query if query is None else tokens.position(query)
     return session.trace(config.method, config.resolve_layers(session.depth)[1], source, key)
 

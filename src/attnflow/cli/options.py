@@ -238,6 +238,14 @@ Truncate = Annotated[
         "--truncate", help="Truncate texts that are too long for the model.", rich_help_panel=_INPUT
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse models that mix tokens outside attention too.",
+        rich_help_panel=_INPUT,
+    ),
+]
 Words = Annotated[
     bool,
     typer.Option("--words", "-w", help="Words instead of tokens.", rich_help_panel=_OUTPUT),

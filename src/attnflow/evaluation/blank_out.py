@@ -155,8 +155,7 @@ def _measure(
 ) -> dict[tuple[int, int | None], float]:
     """The probability of each row's target."""
     found = {}
-    longest = max(len(row.tokens) for row in rows)
-    size = rows_that_fit(model, longest, batch_size)
+    size = rows_that_fit(model, [row.tokens for row in rows], batch_size)
     with progress_bar("blanking out", len(rows), shown=progress) as show:
         for places in batches_by_length([row.tokens for row in rows], size):
             part = [rows[place] for place in places]

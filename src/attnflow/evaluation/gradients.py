@@ -113,9 +113,10 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
     inputs = [loaded.tokenize(check_unicode("text", one)) for one in texts]
     targets = resolve_targets(loaded, inputs, target, contrast)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
-    longest = max(map(len, inputs), default=1)
-    size = rows_that_fit(loaded, longest, batch_size, gradients=True)
-    together = 1 if kind == "integrated" else size
+    integrated = kind == "integrated"
+    tried = [max(inputs, key=len)] * 2 if integrated and inputs else inputs  # one at many scales
+    size = rows_that_fit(loaded, tried, batch_size, gradients=True)
+    together = 1 if integrated else size
     results: dict[int, Attribution] = {}
     with progress_bar("differentiating", len(inputs), shown=progress) as show:
         for places in batches_by_length(inputs, together):

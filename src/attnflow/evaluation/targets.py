@@ -57,8 +57,7 @@ def resolve_targets(
         for target in one_each("target", targets, len(inputs))
     ]
     found: dict[int, Target] = {}
-    longest = max(map(len, inputs), default=1)
-    for places in batches_by_length(inputs, rows_that_fit(model, longest, BATCH)):
+    for places in batches_by_length(inputs, rows_that_fit(model, inputs, BATCH)):
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [positions[i] for i in places])
         for place, row in zip(places, rows, strict=True):
@@ -87,10 +86,16 @@ def target_values(
     return logits[rows, indices] - logits[rows, [target.contrast for target in targets]]
 
 
-def rows_that_fit(model: ModelAdapter, length: int, most: int, *, gradients: bool = False) -> int:
-    """How many inputs of that length run together, at most ``most``: as many as memory is for."""
-    if not model.batchable:
+def rows_that_fit(
+    model: ModelAdapter, inputs: Sequence[Tokens], most: int, *, gradients: bool = False
+) -> int:
+    """How many of these inputs run together, at most ``most``: as many as memory is for.
+
+    One, where together they would give something else than alone.
+    """
+    if not model.batchable(inputs):
         return 1
+    length = max(map(len, inputs), default=1)
     return max(1, min(most, BATCH_BYTES // model.row_bytes(length, gradients=gradients)))
 
 

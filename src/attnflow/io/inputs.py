@@ -16,8 +16,15 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
     """The inputs as a list, and whether a single one was given: a text, a path, an image.
 
     Many are any iterable with one axis: a list, a pandas Series, a NumPy array of strings, a
-    generator. Arrays with more axes are images.
+    generator. Arrays with more axes are images. A tuple of two texts is how libraries write a pair
+    that a model reads as one (a premise and a hypothesis), so it is refused.
     """
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(g, str) for g in given):
+        msg = (
+            "a tuple of two texts is a pair, and pairs that are read as one can't be explained; "
+            "for two texts, give a list of them"
+        )
+        raise InputError(msg)
     single = isinstance(given, str | bytes | PathLike | Mapping) or not isinstance(given, Iterable)
     if single or getattr(given, "ndim", 1) != 1:
         return [given], True
@@ -62,7 +69,7 @@ def one_each(name: str, value: Any, count: int) -> Sequence[Any]:
     value = _scalar(value)
     if value is None or isinstance(value, str | Integral):
         return [check_choice(name, value)] * count
-    values, _ = as_list(value)
+    values = list(value) if isinstance(value, tuple) else as_list(value)[0]
     if len(values) != count:
         msg = f"there are {len(values)} {name}s and {count} texts; give one, or one per text"
         raise InputError(msg)

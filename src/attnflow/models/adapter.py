@@ -58,7 +58,15 @@ class Tokens:
 class ForwardPass:
     """What a model computed on one input, the position to explain, and the prediction.
 
-    ``objective`` is what gradients are taken of, with names for what was resolved.
+    Attributes:
+        tokens: The input.
+        activations: What the model computed.
+        query: The position to explain.
+        prediction: What the model predicts.
+        objective: What gradients are taken of, with names for what was resolved.
+        pooled: Where the model decides from several positions, all of them, ``query`` first: their
+            mean is explained.
+        warnings: What a reader of the explanation must know.
     """
 
     tokens: Tokens
@@ -66,6 +74,8 @@ class ForwardPass:
     query: int
     prediction: Prediction | None
     objective: Objective | None = None
+    pooled: tuple[int, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,10 +133,6 @@ class ModelAdapter(Protocol):
         """The number of layers."""
 
     @property
-    def batchable(self) -> bool:
-        """Whether inputs of different lengths can run together."""
-
-    @property
     def mask_token(self) -> str | None:
         """What a masked language model predicts the word for; ``None`` for other models."""
 
@@ -135,6 +141,9 @@ class ModelAdapter(Protocol):
 
         ``answer`` is the answer of an encoder–decoder that is explained; ``None`` is its own.
         """
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether these inputs give together what each of them gives alone."""
 
     def run(
         self,

@@ -48,11 +48,11 @@ def blank_tokens(tokens: Tokens, positions: Sequence[int], filler: Filler) -> To
     happen to be the padding token, too.
     """
     inputs = {
-        name: list(values) if name in _per_token(tokens) else values
+        name: list(values) if name in per_token(tokens) else values
         for name, values in tokens.inputs.items()
     }
     if filler.token is None:
-        for name in _per_token(tokens):
+        for name in per_token(tokens):
             for at in sorted(positions, reverse=True):
                 del inputs[name][at]
         remaining = [at for at in range(len(tokens)) if at not in set(positions)]
@@ -64,7 +64,7 @@ def blank_tokens(tokens: Tokens, positions: Sequence[int], filler: Filler) -> To
     return replace(tokens, inputs=inputs)
 
 
-def _per_token(tokens: Tokens) -> list[str]:
+def per_token(tokens: Tokens) -> list[str]:
     """The inputs that have one entry per token of the text."""
     size = len(tokens.inputs["input_ids"])
     return [

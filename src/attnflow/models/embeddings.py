@@ -9,17 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 
 class EmbeddingEdit(TorchFunctionMode):
-    """A context in which a function changes the word embeddings that are looked up in a table."""
+    """A context in which a function changes the word embeddings that a table has for ``ids``.
 
-    def __init__(self, table: Tensor, edit: Callable[[Tensor], Tensor]) -> None:
+    The function gets ``[batch, position, dimension]``, also where a model looks the words up with
+    its positions first.
+    """
+
+    def __init__(self, table: Tensor, ids: Tensor, edit: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.table = table
+        self.ids = ids
         self.edit = edit
         self.count = 0
 
@@ -27,8 +33,13 @@ class EmbeddingEdit(TorchFunctionMode):
         """Change what is looked up in the table; leave all other calls as they are."""
         result = func(*args, **(kwargs or {}))
         if func is F.embedding and _table(args, kwargs or {}) is self.table:
-            self.count += 1
-            return self.edit(result)
+            looked_up = args[0] if args else (kwargs or {})["input"]
+            if looked_up.shape == self.ids.shape and torch.equal(looked_up, self.ids):
+                self.count += 1
+                return self.edit(result)
+            if looked_up.shape == self.ids.T.shape and torch.equal(looked_up, self.ids.T):
+                self.count += 1
+                return self.edit(result.transpose(0, 1)).transpose(0, 1)
         return result
 
 

@@ -19,6 +19,15 @@ from attnflow.models.heads import BARE, CAUSAL, SEQ2SEQ, HeadKind, head_of
 log = logging.getLogger("attnflow")
 Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
 _load_lock = threading.Lock()
+READS = {
+    "input_values": "audio",
+    "input_features": "audio",
+    "audio_values": "audio",
+    "pixel_values_videos": "videos",
+    "past_values": "time series",
+    "flattened_patches": "images cut into patches before",
+    "inputs": "bytes of any kind into a latent array",
+}
 
 
 def load_model(source: Source = None, *, device: str | None = None) -> ModelAdapter:
@@ -46,6 +55,7 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     """Wrap a network and its tokenizer or image processor."""
     network = getattr(network, "_orig_mod", network)  # what torch.compile wrapped
     head = head_of(type(network).__name__)
+    refuse_audio(network)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
 
@@ -60,6 +70,17 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     from attnflow.models.text import TextModel
 
     return TextModel(network, processor, name, head)
+
+
+def refuse_audio(network: Any) -> None:
+    """Say what a model reads that reads neither text nor images."""
+    reads = getattr(network, "main_input_name", "input_ids")
+    if reads not in ("input_ids", "pixel_values", "inputs_embeds"):
+        msg = (
+            f"{type(network).__name__} reads {READS.get(reads, repr(reads))}; models that read "
+            "text or images can be explained"
+        )
+        raise ModelError(msg)
 
 
 def _adapter(source: Any) -> ModelAdapter:

@@ -20,15 +20,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import CaptureError, InputError, ModelError
 from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
+from attnflow.models.answers import first_tokens, put_before, read_answer, without_end
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.checks.mixing import last_states, mixing_warnings
+from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import SEQ2SEQ, HeadKind
 from attnflow.models.outputs import predict
-from attnflow.models.text import describe, limit
+from attnflow.models.text import depth_of, describe, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.records import Activations, Prediction
@@ -45,7 +48,6 @@ class Seq2SeqModel(UnmeasuredModel):
     tokenizer: Any
     name: str
     head: HeadKind
-    batchable: bool = True
 
     def __post_init__(self) -> None:
         if self.head is not SEQ2SEQ:
@@ -72,7 +74,11 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def _depths(self) -> tuple[int, int]:
         config = self.network.config
-        encoder = getattr(config, "encoder_layers", None) or config.num_hidden_layers
+        sides = [getattr(config, side, None) for side in ("encoder", "decoder")]
+        depths = [getattr(side, "num_hidden_layers", None) for side in sides]
+        if None not in depths:  # both have a configuration of their own
+            return int(depths[0] or 0), int(depths[1] or 0)
+        encoder = getattr(config, "encoder_layers", None) or depth_of(self.network)
         names = ("decoder_layers", "num_decoder_layers")
         decoder = next((getattr(config, n) for n in names if getattr(config, n, None)), encoder)
         return int(encoder), int(decoder)
@@ -88,42 +94,52 @@ class Seq2SeqModel(UnmeasuredModel):
         source = tokenize(self.tokenizer, item, most, truncate=truncate)
         if answer is None:
             ids = self.generate(source, ANSWER)
-            answer = str(self.tokenizer.decode(ids, skip_special_tokens=True))
-        if not isinstance(answer, str):
+            written = read_answer(self.tokenizer, ids, self.network.generation_config)
+        elif isinstance(answer, str):
+            written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
+            start = self._start(written.inputs["input_ids"])
+            written = put_before(start, self.tokenizer, without_end(written, self.tokenizer))
+        else:
             msg = f"answer={answer!r} is {type(answer).__name__}; give the answer as text"
             raise InputError(msg)
-        answer_tokens = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
-        start = self._start()
-        ids = list(answer_tokens.inputs["input_ids"])
-        if ids and ids[-1] == self.tokenizer.eos_token_id:
-            ids.pop()  # the last position is where the model predicts what comes next
-        names = (name_token(self.tokenizer, start), *answer_tokens.names[: len(ids)])
+        if most and len(written) > most:  # the token that starts the answer takes a position, too
+            written = self._cut(written, most, truncate=truncate)
         return Tokens(
-            names=source.names + names,
+            names=source.names + written.names,
             text=item,
-            inputs={**source.inputs, "decoder_input_ids": [start, *ids]},
-            word_ids=_join_word_ids(source, answer_tokens, len(ids)),
-            word_texts=source.word_texts + answer_tokens.word_texts,
-            segments=("source",) * len(source) + ("target",) * len(names),
-            answer=answer,
+            inputs={**source.inputs, "decoder_input_ids": written.inputs["input_ids"]},
+            word_ids=_join_word_ids(source, written),
+            word_texts=source.word_texts + written.word_texts,
+            segments=("source",) * len(source) + ("target",) * len(written),
+            answer=written.text,
         )
 
-    def _start(self) -> int:
+    def _cut(self, answer: Tokens, most: int, *, truncate: bool) -> Tokens:
+        if not truncate:
+            msg = (
+                f"the target has {len(answer)} tokens with the one that starts it; this model "
+                f"takes at most {most}. Shorten it, or cut it with truncate=True (--truncate)"
+            )
+            raise InputError(msg)
+        return first_tokens(answer, most)
+
+    def _start(self, labels: Sequence[int]) -> int:
+        """The token that answers start with: as stated, or as the model makes it of labels."""
         for config in (self.network.generation_config, self.network.config):
             start = getattr(config, "decoder_start_token_id", None)
             if start is not None:
                 return int(start)
+        shift = "prepare_decoder_input_ids_from_labels"
+        if hasattr(self.network, shift) and labels:
+            given = {"labels": torch.tensor([list(labels)])}
+            return int(network.called(self.network, given, shift)[0, 0])
         msg = f"{self.name} does not name the token that its answers start with"
         raise ModelError(msg)
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The model's own answer, most likely token by most likely token."""
         inputs = self._batch([tokens], SOURCE)
-        with torch.no_grad():
-            ids = network.in_eval_mode(self.network).generate(
-                **inputs, max_new_tokens=length, do_sample=False, num_beams=1
-            )
-        return [int(token) for token in ids[0]]
+        return network.generate(self.network, inputs, length)
 
     def run(
         self,
@@ -137,25 +153,25 @@ class Seq2SeqModel(UnmeasuredModel):
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
             raise InputError(msg)
         source, target = self._sides(batch)
-        encoder_network = network.in_eval_mode(self.network).get_encoder()
-        encoded, encoder = network.run(encoder_network, source, spec)
-        output, decoder = network.run(self.network, _decoder_inputs(source, target, encoded), spec)
-        sites = (encoder.sites, decoder.sites[::2], decoder.sites[1::2])
-        self._expect(sites, source["input_ids"].shape[1], target["input_ids"].shape[1])
+        output, capture = network.run(self.network, _inputs(source, target), spec)
+        sites = self._sites(
+            capture.sites, source["input_ids"].shape[1], target["input_ids"].shape[1]
+        )
+        warnings = mixing_warnings(self, batch[0])
         passes = []
         for item, tokens in enumerate(batch):
             at = len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
             activations = self._activations(sites, item, tokens)
             prediction = self._prediction(output, item, tokens, at)
-            passes.append(ForwardPass(tokens, activations, at, prediction))
+            passes.append(ForwardPass(tokens, activations, at, prediction, warnings=warnings))
         return passes
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The tokens that follow positions of the answer."""
         source, target = self._sides(batch)
-        inputs = {**_decoder_inputs(source, target), "input_ids": source["input_ids"]}
         with torch.no_grad():
-            output = network.in_eval_mode(self.network)(**inputs)
+            evaluated = network.in_eval_mode(self.network)
+            output = network.called(evaluated, _inputs(source, target))
         pairs = enumerate(zip(batch, positions, strict=True))
         return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
 
@@ -191,11 +207,47 @@ class Seq2SeqModel(UnmeasuredModel):
         device = network.device_of(self.network)
         return {name: tensor.to(device) for name, tensor in inputs.items()}
 
-    def _expect(self, sites: Sequence[Sequence[Site]], source: int, target: int) -> None:
+    def _sites(self, sites: Sequence[Site], source: int, target: int) -> list[list[Site]]:
+        """Encoder, decoder and cross-attention, in the order in which they are computed."""
         encoder, decoder = self._depths()
-        shapes = ((source, source), (target, target), (target, source))
-        for found, count, shape in zip(sites, (encoder, decoder, decoder), shapes, strict=True):
-            network.expect(found, count, shape)
+        network.expect(sites, None, None, self.network)
+        if len(sites) != encoder + 2 * decoder:
+            msg = (
+                f"{len(sites)} attention maps were seen; {encoder} encoder layers and twice "
+                f"{decoder} decoder layers were expected of {type(self.network).__name__}"
+            )
+            raise CaptureError(msg)
+        found = [list(sites[:encoder]), list(sites[encoder::2]), list(sites[encoder + 1 :: 2])]
+        for part, shape in zip(
+            found, ((source, source), (target, target), (target, source)), strict=True
+        ):
+            network.expect(part, None, shape, self.network)
+        return found
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether these inputs give together what each gives alone."""
+        return batchable(self.network, inputs, self._outcomes, self.tokenizer.pad_token_id)
+
+    def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
+        """For each input what must not depend on the others: outputs and attention."""
+        source, target = self._sides(batch)
+        output, capture = network.run(self.network, _inputs(source, target), CaptureSpec())
+        sites = self._sites(
+            capture.sites, source["input_ids"].shape[1], target["input_ids"].shape[1]
+        )
+        found = []
+        for item, tokens in enumerate(batch):
+            length = len(tokens.inputs["decoder_input_ids"])
+            maps = self._activations(sites, item, tokens).attention
+            found.append([output.logits[item, :length], *maps])
+        return found
+
+    def states(self, tokens: Tokens) -> Tensor | None:
+        """The last states of encoder and decoder where every position attends to itself alone."""
+        source, _ = self._sides([tokens])
+        encoder = network.in_eval_mode(self.network).get_encoder()
+        found = last_states(encoder, source)
+        return None if found is None else found[0]
 
     def _activations(
         self, sites: Sequence[Sequence[Site]], item: int, tokens: Tokens
@@ -207,13 +259,23 @@ class Seq2SeqModel(UnmeasuredModel):
             step
             for own, cross in zip(sites[1], sites[2], strict=True)
             for step in (
-                place(network.cut(own, item, target, target), source, 1),
+                place(self._causal(network.cut(own, item, target, target)), source, 1),
                 place_cross(network.cut(cross, item, target, source)),
             )
         ]
         first = len(encoder)
         ends = (*range(1, first + 1), *range(first + 2, first + len(decoder) + 1, 2))
         return Activations((*encoder, *decoder), ends=ends)
+
+    def _causal(self, attention: Tensor) -> Tensor:
+        """Refuse a decoder that saw what it was to predict."""
+        if bool(torch.triu(attention, diagonal=1).any()):
+            msg = (
+                f"the decoder of {type(self.network).__name__} attends to later positions of the "
+                "answer: it runs without its causal mask, and predicts what it already sees"
+            )
+            raise CaptureError(msg)
+        return attention
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         """What follows a position of the answer; positions of the source predict nothing."""
@@ -224,16 +286,13 @@ class Seq2SeqModel(UnmeasuredModel):
         return predict(logits, lambda token: name_token(self.tokenizer, token), at)
 
 
-def _decoder_inputs(
-    source: dict[str, Tensor], target: dict[str, Tensor], encoded: Any = None
-) -> dict[str, Any]:
-    inputs = {
+def _inputs(source: dict[str, Tensor], target: dict[str, Tensor]) -> dict[str, Any]:
+    return {
+        **source,
         "decoder_input_ids": target["input_ids"],
         "decoder_attention_mask": target["attention_mask"],
-        "attention_mask": source["attention_mask"],
         "use_cache": False,
     }
-    return inputs if encoded is None else {**inputs, "encoder_outputs": encoded}
 
 
 def place(attention: Tensor, others: int, before: int) -> Tensor:
@@ -259,9 +318,9 @@ def _identity(like: Tensor, size: int) -> Tensor:
     return eye.expand(*like.shape[:-2], size, size).clone()
 
 
-def _join_word_ids(source: Tokens, target: Tokens, count: int) -> tuple[int | None, ...] | None:
+def _join_word_ids(source: Tokens, target: Tokens) -> tuple[int | None, ...] | None:
     if source.word_ids is None or target.word_ids is None:
         return None
     first = len(source.word_texts)
-    moved = (None if word is None else word + first for word in target.word_ids[:count])
-    return (*source.word_ids, None, *moved)
+    moved = (None if word is None else word + first for word in target.word_ids)
+    return (*source.word_ids, *moved)

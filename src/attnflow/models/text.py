@@ -24,6 +24,11 @@ from attnflow.models.adapter import (
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.checks.deciding import Rule, deciding_positions, find_rule
+from attnflow.models.checks.memory import once
+from attnflow.models.checks.mixing import last_states, mixing_warnings
+from attnflow.models.checks.padding import batchable
+from attnflow.models.checks.samples import shorten
 from attnflow.models.embeddings import EmbeddingEdit
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
 from attnflow.models.outputs import (
@@ -41,6 +46,8 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
 
 UNLIMITED = 1_000_000  # tokenizers without a limit report 1e30
+SAMPLE = 16  # tokens of an input that a check runs
+DISTINCT = 3  # tokens that tell the first, the last and all of them apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +72,7 @@ class TextModel:
     @property
     def depth(self) -> int:
         """The number of layers."""
-        return int(self.network.config.get_text_config().num_hidden_layers)
-
-    @property
-    def batchable(self) -> bool:
-        """Whether inputs of different lengths can run together.
-
-        A decoder's classifier finds the last token by its padding, so it needs a padding token.
-        """
-        return self.head is not CLASSIFIER or self.network.config.pad_token_id is not None
+        return depth_of(self.network)
 
     @property
     def mask_token(self) -> str | None:
@@ -88,6 +87,10 @@ class TextModel:
             self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
         )
 
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether these inputs give together what each gives alone."""
+        return batchable(self.network, inputs, self._outcomes, self._padding())
+
     def run(
         self,
         batch: Sequence[Tokens],
@@ -99,15 +102,16 @@ class TextModel:
         inputs = self._inputs(batch)
         output, capture = network.run(self.network, inputs, spec)
         width = inputs["input_ids"].shape[1]
-        network.expect(capture.sites, self.depth, (width, width))
+        network.expect(capture.sites, self.depth, (width, width), self.network)
         passes = [
             replace(network.square_activations(capture, i, len(t)), model=self.name)
             for i, t in enumerate(batch)
         ]
-        queries = [
-            self._position(query, tokens, causal=each.causal)
+        positions = [
+            self._positions(query, tokens, causal=each.causal)
             for tokens, each in zip(batch, passes, strict=True)
         ]
+        queries = [first for first, *_ in positions]
         said = self._predictions(output, batch, queries)
         wanted: list[Objective | None] = [None] * len(batch)
         if spec.gradients:
@@ -117,13 +121,15 @@ class TextModel:
                 passes, capture, torch.stack([value for value, _ in values]).sum()
             )
             wanted = [named for _, named in values]
-        parts = zip(batch, passes, queries, said, wanted, strict=True)
+        pooled = [each if len(each) > 1 else () for each in positions]
+        warnings = [mixing_warnings(self, batch[0])] * len(batch)
+        parts = zip(batch, passes, queries, said, wanted, pooled, warnings, strict=True)
         return [ForwardPass(*each) for each in parts]
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The predictions at positions."""
         with torch.no_grad():
-            output = network.in_eval_mode(self.network)(**self._inputs(batch))
+            output = network.called(network.in_eval_mode(self.network), self._inputs(batch))
         return self._predictions(output, batch, positions)
 
     def decision(self, tokens: Tokens) -> int:
@@ -139,7 +145,7 @@ class TextModel:
                 )
                 raise InputError(msg)
             return masks[0]
-        return len(tokens) - 1 if self.head is CAUSAL else 0
+        return len(tokens) - 1 if self.head is CAUSAL else self._deciding(tokens)[0]
 
     def predicts_at(self, tokens: Tokens, position: int) -> bool:
         """Whether it is the mask: where a masked language model predicts, nothing is blanked."""
@@ -159,11 +165,11 @@ class TextModel:
             inputs["logits_to_keep"] = torch.tensor(wanted, device=network.device_of(self.network))
             chosen = [wanted.index(position) for position in chosen]
         if edit is None:
-            logits: Tensor = evaluated(**inputs).logits
+            logits: Tensor = network.called(evaluated, inputs).logits
         else:
             table = self.network.get_input_embeddings().weight
-            with EmbeddingEdit(table, edit) as mode:
-                logits = evaluated(**inputs).logits
+            with EmbeddingEdit(table, inputs["input_ids"], edit) as mode:
+                logits = network.called(evaluated, inputs).logits
             if mode.count != 1:
                 msg = (
                     f"{self.name} looks its word embeddings up {mode.count} times instead of once: "
@@ -246,11 +252,7 @@ class TextModel:
             raise ModelError(msg)
         inputs = self._inputs([tokens])
         inputs.pop("use_cache", None)
-        with torch.no_grad():
-            ids = network.in_eval_mode(self.network).generate(
-                **inputs, max_new_tokens=length, do_sample=False, num_beams=1
-            )
-        return [int(token) for token in ids[0, len(tokens) :]]
+        return network.generate(self.network, inputs, length)[len(tokens) :]
 
     def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
         """What the network is called with: padded tensors, where the network is."""
@@ -266,15 +268,61 @@ class TextModel:
         ids = tokens.inputs["input_ids"]
         return [i for i, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
 
-    def _position(self, query: Query, tokens: Tokens, *, causal: bool) -> int:
+    def _positions(self, query: Query, tokens: Tokens, *, causal: bool) -> tuple[int, ...]:
+        """The position to explain; several where the head decides from several."""
         if query is not None and query != "all":
-            return tokens.position(query)
+            return (tokens.position(query),)
+        if self.head is CLASSIFIER:
+            return self._deciding(tokens)
         masks = self._masks(tokens) if self.head is MASKED else []
         if len(masks) > 1:
-            return tokens.position(self.tokenizer.mask_token)  # an error that lists them
+            return (tokens.position(self.tokenizer.mask_token),)  # an error that lists them
         if masks:
-            return masks[0]
-        return len(tokens) - 1 if causal or self.head is CAUSAL else 0
+            return (masks[0],)
+        return (len(tokens) - 1 if causal or self.head is CAUSAL else 0,)
+
+    def _deciding(self, tokens: Tokens) -> tuple[int, ...]:
+        """Where a classifier decides, measured once; an input with padding in it has its own."""
+        size = len(tokens)
+        padded = 0 in tokens.inputs["attention_mask"] or any(
+            number in tokens.inputs["input_ids"] for number in self._padding() if number is not None
+        )
+        if padded or size < DISTINCT:
+            return deciding_positions(self.network, self._inputs([tokens]))
+
+        def find_out() -> Rule | None:
+            sample = shorten(tokens, SAMPLE)
+            positions = deciding_positions(self.network, self._inputs([sample]))
+            return find_rule(positions, len(sample))
+
+        rule = once(self.network, ("deciding", self._padding()), find_out)
+        return rule(size) if rule else deciding_positions(self.network, self._inputs([tokens]))
+
+    def states(self, tokens: Tokens) -> Tensor | None:
+        """The last states of one input where every position attends to itself alone."""
+        found = last_states(self.network, self._inputs([tokens]))
+        return None if found is None or found.shape[1] != len(tokens) else found[0]
+
+    def _padding(self) -> tuple[int | None, int | None]:
+        """The padding token's number, as the tokenizer and as the model know it."""
+        config = self.network.config.get_text_config()
+        return self.tokenizer.pad_token_id, getattr(config, "pad_token_id", None)
+
+    def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
+        """For each input what must not depend on the others: outputs and attention."""
+        output, capture = network.run(self.network, self._inputs(batch), CaptureSpec())
+        logits = getattr(output, "logits", None)
+        first = output[0] if logits is None else logits
+        return [
+            [
+                first[item] if self.head is CLASSIFIER else first[item, : len(tokens)],
+                *(
+                    site.probabilities[item, :, : len(tokens), : len(tokens)]
+                    for site in capture.sites
+                ),
+            ]
+            for item, tokens in enumerate(batch)
+        ]
 
     def _logits(self, output: Any, item: int, query: int) -> Tensor | None:
         logits = getattr(output, "logits", None)
@@ -321,6 +369,17 @@ class TextModel:
         return predict(logits, lambda token: name_token(self.tokenizer, token), query)
 
 
+def depth_of(net: Any) -> int:
+    """The number of layers that a model's configuration states."""
+    config = net.config.get_text_config()
+    for name in ("num_hidden_layers", "num_layers", "n_layers"):
+        depth = getattr(config, name, None)
+        if isinstance(depth, int):
+            return depth
+    msg = f"the configuration of {type(net).__name__} states no number of layers"
+    raise ModelError(msg)
+
+
 def limit(net: Any, tokenizer: Any) -> int | None:
     """How many tokens the model takes, special ones included; ``None`` where nothing limits it."""
     config = net.config.get_text_config()
@@ -328,7 +387,8 @@ def limit(net: Any, tokenizer: Any) -> int | None:
     for name, module in net.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
             # RoBERTa and related models count positions from after the padding token's.
-            positions = module.num_embeddings - (module.padding_idx or -1) - 1
+            reserved = 0 if module.padding_idx is None else module.padding_idx + 1
+            positions = module.num_embeddings - reserved
             break
     stated = getattr(tokenizer, "model_max_length", None)
     known = [n for n in (positions, stated) if n is not None and 0 < n < UNLIMITED]

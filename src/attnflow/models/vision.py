@@ -22,9 +22,12 @@ from attnflow.models.adapter import (
 )
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.checks.deciding import deciding_positions
+from attnflow.models.checks.layout import Layout, find_layout
+from attnflow.models.checks.memory import once
 from attnflow.models.heads import IMAGES, HeadKind
 from attnflow.models.outputs import predict_label
-from attnflow.models.text import describe
+from attnflow.models.text import depth_of, describe
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.records import PatchGrid, Prediction
 
@@ -37,7 +40,6 @@ class VisionModel(UnmeasuredModel):
     processor: Any
     name: str
     head: HeadKind
-    batchable: bool = True
 
     @property
     def kind(self) -> Kind:
@@ -52,7 +54,7 @@ class VisionModel(UnmeasuredModel):
     @property
     def depth(self) -> int:
         """The number of layers."""
-        return int(self.network.config.num_hidden_layers)
+        return depth_of(self.network)
 
     @property
     def mask_token(self) -> None:
@@ -63,8 +65,7 @@ class VisionModel(UnmeasuredModel):
         refuse_answer(self.name, answer)
         image = _open(item)
         pixels = self.processor(images=image, return_tensors="pt")["pixel_values"][0]
-        patch = self.network.config.patch_size
-        height, width = (patch, patch) if isinstance(patch, int) else patch
+        height, width = self._patch_size()
         rows, columns = pixels.shape[-2] // height, pixels.shape[-1] // width
         size = (image.height, image.width)
         grid = PatchGrid(rows, columns, size, seen_box(self.processor, size))
@@ -86,19 +87,34 @@ class VisionModel(UnmeasuredModel):
             raise InputError(msg)
         output, capture = network.run(self.network, self._inputs(batch), spec)
         size = capture.sites[0].probabilities.shape[-1] if capture.sites else 0
-        network.expect(capture.sites, self.depth, (size, size))
+        network.expect(capture.sites, self.depth, (size, size), self.network)
+        layout = self._layout(batch[0], size)
         passes = []
         for item, patches in enumerate(batch):
-            tokens = self._with_extra(patches, size - len(patches))
-            at = 0 if query is None or query == "all" else tokens.position(query)
+            tokens = self._with_extra(patches, layout.before, layout.after)
+            positions = self._positions(query, tokens, patches)
             activations = replace(network.square_activations(capture, item, size), model=self.name)
-            passes.append(ForwardPass(tokens, activations, at, self._prediction(output, item)))
+            said = self._prediction(output, item)
+            passes.append(
+                ForwardPass(
+                    tokens,
+                    activations,
+                    positions[0],
+                    said,
+                    pooled=positions if len(positions) > 1 else (),
+                    warnings=layout.warnings,
+                )
+            )
         return passes
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether these images have one size, as most processors make them."""
+        return len({tokens.inputs["pixel_values"].shape for tokens in inputs}) == 1
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The labels of images."""
         with torch.no_grad():
-            output = network.in_eval_mode(self.network)(**self._inputs(batch))
+            output = network.called(network.in_eval_mode(self.network), self._inputs(batch))
         return [self._prediction(output, item) for item in range(len(batch))]
 
     def output_name(self, index: int) -> str:
@@ -136,17 +152,70 @@ class VisionModel(UnmeasuredModel):
         parameter = next(self.network.parameters())
         return {"pixel_values": pixels.to(parameter.device, parameter.dtype)}
 
-    def _with_extra(self, patches: Tokens, extra: int) -> Tokens:
-        """The tokens that come before the patches: CLS, DeiT's second one, registers."""
-        if extra < 1:
-            msg = f"{self.name} has no CLS token; models that pool their patches are not supported"
+    def _patch_size(self) -> tuple[int, int]:
+        size = getattr(self.network.config, "patch_size", None)
+        sizes = (size, size) if isinstance(size, int) else tuple(size or ())
+        if len(sizes) != 2 or not all(isinstance(side, int) for side in sizes):
+            msg = (
+                f"{type(self.network).__name__} has no patches of one size (patch_size={size!r}); "
+                "vision transformers whose every layer attends to all patches can be explained"
+            )
             raise ModelError(msg)
-        registers = int(getattr(self.network.config, "num_register_tokens", 0) or 0)
-        distilled = extra - 1 - registers
-        names = ("[CLS]", *["[DIST]"] * distilled, *(f"[REG{i + 1}]" for i in range(registers)))
-        segments = ("class", *["distillation"] * distilled, *["register"] * registers)
+        return sizes
+
+    def _layout(self, patches: Tokens, size: int) -> Layout:
+        """Where the patches stand among the tokens, measured once for a size of images."""
+        if patches.grid is None or size < len(patches):
+            msg = (
+                f"{type(self.network).__name__} attends over {size} positions, and the image has "
+                f"{len(patches)} patches: it pools or leaves out patches, which is not supported"
+            )
+            raise ModelError(msg)
+        pixels, grid = patches.inputs["pixel_values"], patches.grid
+        return once(
+            self.network,
+            ("layout", tuple(pixels.shape)),
+            lambda: find_layout(
+                self.network,
+                self._inputs([patches])["pixel_values"],
+                (grid.rows, grid.columns),
+                size,
+            ),
+        )
+
+    def _positions(self, query: Query, tokens: Tokens, patches: Tokens) -> tuple[int, ...]:
+        """The position to explain; several where the head decides from several."""
+        if query is not None and query != "all":
+            return (tokens.position(query),)
+        if self.head is IMAGES:
+            key = ("deciding", tuple(patches.inputs["pixel_values"].shape))
+            return once(
+                self.network, key, lambda: deciding_positions(self.network, self._inputs([patches]))
+            )
+        if (tokens.segments or ())[0] == "class" or query == "all":
+            return (0,)
+        msg = (
+            f"{type(self.network).__name__} has no CLS token and no head that decides; give the "
+            'patch to explain with query="0,0" (its row and column), or query="all"'
+        )
+        raise ModelError(msg)
+
+    def _with_extra(self, patches: Tokens, before: int, after: int) -> Tokens:
+        """With the tokens that are no patches: CLS, DeiT's second one, registers; detections."""
+        registers = min(before, int(getattr(self.network.config, "num_register_tokens", 0) or 0))
+        classes = min(1, before - registers)
+        distilled = before - classes - registers
+        first = [
+            *[("[CLS]", "class")] * classes,
+            *[("[DIST]", "distillation")] * distilled,
+            *((f"[REG{i + 1}]", "register") for i in range(registers)),
+        ]
+        last = [(f"[DET{i + 1}]", "detection") for i in range(after)]
+        both = [*first, *zip(patches.names, patches.segments or (), strict=True), *last]
         return replace(
-            patches, names=names + patches.names, segments=segments + (patches.segments or ())
+            patches,
+            names=tuple(name for name, _ in both),
+            segments=tuple(segment for _, segment in both),
         )
 
     def _prediction(self, output: Any, item: int) -> Prediction | None:

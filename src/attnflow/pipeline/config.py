@@ -61,6 +61,7 @@ class ExplainConfig:
     target: TargetSpec | Sequence[TargetSpec] = None
     contrast: TargetSpec = None
     truncate: bool = False
+    strict: bool = False
     execution: Execution = Execution()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:

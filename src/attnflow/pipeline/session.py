@@ -208,9 +208,8 @@ class Session:
         self._check()
         layers, layer = config.resolve_layers(self.depth)
         groups = self.groups if config.words else None
-        own = next((group for group in groups or () if self.query in group), (self.query,))
         everywhere = config.query == "all" or AGGREGATORS[method].cost == "matrix"
-        queries = tuple(range(self.size)) if everywhere else own
+        queries = tuple(range(self.size)) if everywhere else self._explained(groups)
         each = config.heads == "each"
         scores = self.scores(method, layers, queries, words=config.words, each_head=each)
         values = scores.values
@@ -225,13 +224,14 @@ class Session:
             queries=queries,
             layer=layer,
             query=self.query,
+            pooled=self.forward.pooled,
             method=method,
             depth=self.depth,
             options=self._describe(method) | answer,
             model=self.adapter.name,
             text=tokens.text,
             prediction=self.prediction,
-            statistics={**scores.statistics, "model": model},
+            statistics={**scores.statistics, "model": model, **self._warnings()},
             word_ids=tokens.word_ids,
             word_texts=tokens.word_texts,
             segments=tokens.segments,
@@ -249,12 +249,31 @@ class Session:
                 options["contrast"] = objective.contrast
         return options
 
+    def _explained(self, groups: Groups | None) -> tuple[int, ...]:
+        """The positions that are explained; with words, all tokens of their words."""
+        asked = self.forward.pooled or (self.query,)
+        if groups is None:
+            return tuple(sorted(asked))
+        return tuple(at for group in groups if not set(asked).isdisjoint(group) for at in group)
+
+    def _warnings(self) -> dict[str, Any]:
+        return {"warnings": list(self.forward.warnings)} if self.forward.warnings else {}
+
     def _check(self) -> None:
         if self.config.discard and self.activations.ends is not None:
             msg = "discard is defined for models of one sequence, not for encoder–decoders"
             raise InputError(msg)
         if self.config.words and self.tokens.word_ids is None:
             msg = f"{self.adapter.name} has no words: its tokenizer gave no offsets in the text"
+            raise InputError(msg)
+
+    def check_one_position(self) -> None:
+        """Refuse routes from the mean of several positions: they start at one."""
+        if self.forward.pooled:
+            msg = (
+                f"{self.adapter.name} decides from the mean of {len(self.forward.pooled)} "
+                "positions, and routes start at one: give it with query="
+            )
             raise InputError(msg)
 
     def trace(self, method: str, layer: int, query: int, key: int) -> FlowTrace:
@@ -308,14 +327,12 @@ class Session:
             if refused:
                 msg = f"positions={refused} cannot be blanked; allowed: {list(self.blankable)}"
                 raise InputError(msg)
-        size = BLANK_BATCH if self.adapter.batchable else 1
+        blanked = [self.adapter.blank(self.tokens, positions, filler) for positions in sets]
+        size = BLANK_BATCH if self.adapter.batchable(blanked) else 1
         for start in range(0, len(sets), size):
             if check is not None:
                 check()
-            part = [
-                self.adapter.blank(self.tokens, positions, filler)
-                for positions in sets[start : start + size]
-            ]
+            part = blanked[start : start + size]
             yield from self.adapter.predict(part, [self.query] * len(part))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
@@ -60,7 +60,7 @@ def open_sessions(
     spec = config.capture(all_heads=all_heads)
     # The longest first, so that a batch that is too large for the memory is noticed at once.
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
-    size = batch_size if adapter.batchable else 1
+    size = batch_size if adapter.batchable(tokens) else 1
     for start in range(0, len(order), size):
         places = order[start : start + size]
         passes = adapter.run(
@@ -70,6 +70,9 @@ def open_sessions(
             [objectives[place] for place in places],
         )
         for place, forward in zip(places, passes, strict=True):
+            if config.strict and forward.warnings:
+                msg = f"{forward.warnings[0]} (refused: strict=True)"
+                raise ModelError(msg)
             yield place, Session(adapter, forward, config)
 
 

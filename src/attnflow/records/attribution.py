@@ -108,6 +108,8 @@ class Attribution:
             ``"patch"``; ``None`` where there is only one kind.
         grid: For images, how the patches lie on the image.
         depth: How many layers the model has; ``layers`` may be some of them.
+        pooled: Where the model decides from several positions, all of them, ``query`` first: their
+            mean is explained. In words, a word stands there once for each of its tokens.
     """
 
     tokens: tuple[str, ...]
@@ -127,6 +129,7 @@ class Attribution:
     segments: tuple[str, ...] | None = None
     grid: PatchGrid | None = None
     depth: int = 0
+    pooled: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, value in self._checked().items():
@@ -140,7 +143,8 @@ class Attribution:
             )
             raise InputError(msg)
         _require("layer", self.layer, self.layer, self.layers)
-        _require("query", self.query, self.query, self.queries)
+        for position in (self.query, *self.pooled):
+            _require("query", position, position, self.queries)
         for name in ("word_ids", "segments"):
             labels = getattr(self, name)
             if labels is not None and len(labels) != len(self.tokens):
@@ -164,6 +168,7 @@ class Attribution:
             "layer": checks.check_number("layer", self.layer, 1),
             "query": checks.check_number("query", self.query, 0),
             "depth": depth or max(layers, default=0),
+            "pooled": tuple(checks.check_number("pooled", each, 0, last) for each in self.pooled),
             "word_texts": texts,
             "word_ids": self.word_ids
             if self.word_ids is None
@@ -187,8 +192,29 @@ class Attribution:
         ``None`` is the explained one. A layer is 1 … L, negatives from the top; a position is an
         index, negatives from the end, or a token's text.
         """
-        at, of = self._layer(layer), self._query(query)
-        return self.scores[self.layers.index(at), ..., self.queries.index(of), :]
+        found: FloatArray = self.of_layers(query)[self.layers.index(self._layer(layer))]
+        return found
+
+    def of_layers(self, query: int | str | None = None) -> FloatArray:
+        """The scores of all tokens, ``[layer, key]`` (or ``[layer, head, key]``), for a position.
+
+        ``None`` is what was asked about: the mean of ``pooled`` where there are several.
+        """
+        asked = self.pooled if query is None and self.pooled else (self._query(query),)
+        rows = [self.scores[..., self.queries.index(at), :] for at in asked]
+        mean: FloatArray = rows[0] if len(rows) == 1 else np.mean(rows, axis=0)
+        return mean
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of these scores must know about the model."""
+        return tuple(self.statistics.get("warnings", ()))
+
+    @property
+    def explained(self) -> str:
+        """What was asked about, in words: a token, or the mean of several."""
+        count = len(self.pooled)
+        return f"the mean of {count} positions" if count else self.tokens[self.query]
 
     def at(self, layer: int | None = None, query: int | str | None = None) -> Attribution:
         """The same scores, explaining another layer or position of those that were computed.
@@ -206,6 +232,7 @@ class Attribution:
             self,
             layer=self._layer(layer),
             query=self._query(query),
+            pooled=self.pooled if query is None else (),
             options={**self.options, **changes},
         )
 

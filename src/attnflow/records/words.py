@@ -53,6 +53,7 @@ def merge_words(of: Attribution, keys: FloatArray | None = None) -> Attribution:
         scores=np.stack([keys[..., row, :].mean(-2) for row in rows], axis=-2),
         queries=tuple(queries),
         query=word_of[of.query],
+        pooled=tuple(word_of[position] for position in of.pooled),
         prediction=_move_prediction(of.prediction, word_of),
         word_ids=tuple(numbers),
         word_texts=tuple(texts),

@@ -35,6 +35,10 @@ class Explained(Tokenized, Protocol):
     def query(self) -> int:
         """The position that is explained."""
 
+    @property
+    def pooled(self) -> Sequence[int]:
+        """Several positions, where their mean was asked about."""
+
 
 def input_positions(of: Tokenized, size: int) -> list[int]:
     """The positions of tokens that are part of the input itself."""
@@ -46,5 +50,6 @@ def input_positions(of: Tokenized, size: int) -> list[int]:
 def ordinary_positions(of: Explained) -> list[int]:
     """Positions without special tokens and the explained one; all if fewer than two remain."""
     size = len(of.tokens)
-    places = [at for at in input_positions(of, size) if at != of.query]
+    own = None if of.pooled else of.query
+    places = [at for at in input_positions(of, size) if at != own]
     return places if len(places) > 1 else list(range(size))

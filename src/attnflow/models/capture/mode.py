@@ -73,6 +73,18 @@ class Capture(TorchFunctionMode):
             if leaf is not None
         )
 
+    def gradients_of_last(self, target: Tensor) -> Tensor:
+        """The gradient of a scalar by the probabilities of the last site, ``[batch, head, q, k]``.
+
+        Nothing below the last layer is differentiated.
+        """
+        leaf = self.sites[-1].leaf
+        if leaf is None:
+            msg = "there is nothing to differentiate by: capture with CaptureSpec(gradients=True)"
+            raise CaptureError(msg)
+        (found,) = torch.autograd.grad(target, [leaf], allow_unused=True)
+        return self._four_axes(torch.zeros_like(leaf) if found is None else found)
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """See one call of torch; the mode is off inside, so this never sees its own calls."""
         kwargs = kwargs or {}

@@ -66,12 +66,39 @@ def _held_by_attribute(module: torch.nn.Module) -> str | None:
     return next((name for name, value in named if refers(value)), None)
 
 
+def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> list[int]:
+    """The most likely tokens one by one, from what the network starts with."""
+    options = {"max_new_tokens": length, "do_sample": False, "num_beams": 1}
+    with torch.no_grad():
+        ids = called(in_eval_mode(network), {**inputs, **options}, "generate")
+    return [int(token) for token in ids[0]]
+
+
+def called(network: torch.nn.Module, inputs: dict[str, Any], method: str = "forward") -> Any:
+    """What the network returns; an error of its own comes with the network's name."""
+    call = network if method == "forward" else getattr(network, method)
+    try:
+        return call(**inputs)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (
+        *(RuntimeError, ValueError, TypeError, LookupError, AttributeError),
+        *(AssertionError, ArithmeticError, ImportError),
+    ) as error:
+        reason = str(error).strip().split("\n")[0][:300]
+        msg = (
+            f"{type(network).__name__} can't be run on this input; its own {method} fails "
+            f"with {type(error).__name__}: {reason}"
+        )
+        raise ModelError(msg) from error
+
+
 def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> tuple[Any, Capture]:
     """Call the network with its attention captured."""
     batch = next(iter(inputs.values())).shape[0]
     evaluated = in_eval_mode(network)
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
-        output = evaluated(**inputs)
+        output = called(evaluated, inputs)
     return output, capture
 
 
@@ -90,27 +117,44 @@ def pad(items: Sequence[dict[str, list[int]]], pads: dict[str, int]) -> dict[str
 
 
 def expect(
-    sites: Sequence[Site], count: int | None, size: tuple[int, int], what: str = "layers"
+    sites: Sequence[Site],
+    count: int | None,
+    size: tuple[int, int] | None,
+    network: Any = None,
 ) -> None:
-    """Refuse a capture that is not ``count`` maps of ``size``."""
+    """Refuse a capture that is not ``count`` maps of ``size``; ``None`` is any.
+
+    The errors name the network's class, and what its layers are instead.
+    """
+    name = "the model" if network is None else type(network).__name__
     if not sites:
-        msg = (
-            "the model ran, and no attention was seen. Load it with "
-            "attn_implementation='sdpa' or 'eager'; a compiled model has its original in ._orig_mod"
-        )
-        raise CaptureError(msg)
+        raise CaptureError(_unseen(network, name))
     shapes = sorted({tuple(site.probabilities.shape[-2:]) for site in sites})
-    if shapes != [size]:
+    if size is not None and shapes != [size]:
         msg = (
-            f"attention has the shapes {shapes}; {size[0]} × {size[1]} was expected: attention in "
-            "windows or over pooled positions makes no layered graph of tokens"
+            f"attention of {name} has the shapes {shapes}; {size[0]} × {size[1]} was expected: "
+            "attention in windows or over pooled positions makes no layered graph of tokens"
         )
         raise CaptureError(msg)
     if count is not None and len(sites) != count:
         msg = (
-            f"{len(sites)} attention maps were seen; the model's configuration says {count} {what}"
+            f"{len(sites)} attention maps were seen; the configuration of {name} states {count} "
+            "layers: models of which each layer attends once can be explained"
         )
         raise CaptureError(msg)
+
+
+def _unseen(network: Any, name: str) -> str:
+    kernel = getattr(getattr(network, "config", None), "_attn_implementation", None)
+    if kernel in ("sdpa", "eager"):
+        return (
+            f"{name} ran, and computed no attention by a softmax over positions: its layers are of "
+            "another kind (for instance state-space, recurrent, linear, Fourier or windowed)"
+        )
+    return (
+        f"{name} ran, and no attention was seen (attn_implementation={kernel!r}). Load it with "
+        "attn_implementation='sdpa' or 'eager'; a compiled model has its original in ._orig_mod"
+    )
 
 
 def cut(site: Site, item: int, queries: int, keys: int) -> Tensor:

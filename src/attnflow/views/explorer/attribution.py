@@ -14,6 +14,7 @@ from attnflow.views.explorer.parts import (
     describe_rule,
     first_key,
     label_tokens,
+    make_notes,
     model_name,
     predictions,
     to_grid,
@@ -28,11 +29,11 @@ MOST_SCORES = 500_000  # of a larger attribution, only the explained position is
 def attribution_view(of: Attribution) -> View:
     """The view of an attribution."""
     if of.scores.size > MOST_SCORES:
-        at = of.queries.index(of.query)
-        of = replace(of, scores=of.scores[..., at : at + 1, :], queries=(of.query,))
-    layers, queries = list(of.layers), list(of.queries)
+        at = [of.queries.index(position) for position in of.pooled or (of.query,)]
+        of = replace(of, scores=of.scores[..., at, :], queries=of.pooled or (of.query,))
+    queries = list(of.queries)
     single, fused = of.scores.ndim == 4, of.scores if of.scores.ndim == 3 else of.scores.mean(1)
-    row = fused[layers.index(of.layer), queries.index(of.query)]
+    row = of.row() if of.scores.ndim == 3 else of.row().mean(0)
     said = of.statistics.get("model")
     model = said if isinstance(said, Mapping) else {}
     return {
@@ -64,6 +65,7 @@ def attribution_view(of: Attribution) -> View:
         "edges": None,
         "traces": [],
         "blanked": [],
+        "notes": make_notes(of.warnings, len(of.pooled), of.tokens[of.query]),
     }
 
 

@@ -21,6 +21,7 @@ from attnflow.views.explorer.parts import (
     describe_rule,
     first_key,
     label_tokens,
+    make_notes,
     model_name,
     predictions,
     to_grid,
@@ -155,6 +156,9 @@ def make_view(
         "edges": _strongest_edges(session),
         "traces": [],
         "blanked": [],
+        "notes": make_notes(
+            session.forward.warnings, len(session.forward.pooled), tokens.names[query]
+        ),
     }
     traced = [name for name in methods if _has_routes(name)]
     for layer, token in _pairs(top, session.depth, extent.pairs, key):

@@ -60,6 +60,17 @@ def first_key(
     return max(choice, key=lambda at: float(values[at]))
 
 
+def make_notes(warnings: Sequence[str], pooled: int, first: str) -> list[str]:
+    """What a reader must know: about the model, and about where it decides."""
+    if not pooled:
+        return list(warnings)
+    mean = (
+        f"This model decides from the mean of {pooled} positions; the page shows one at a time, "
+        f"{printable(first)} at first"
+    )
+    return [*warnings, mean]
+
+
 def predictions(prediction: Prediction | None) -> list[PredictedLabel]:
     """A prediction as plain data, the most likely first."""
     if prediction is None:

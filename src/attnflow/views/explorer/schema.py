@@ -152,7 +152,8 @@ class View(LabelledTokens):
     a long input may leave out scores of some. ``blankable`` are the positions that can be blanked.
     ``ordinary`` are the positions of tokens that are not special: of these, all but the
     explained one set the top of the colour scale. ``ratio`` says whether scores are ratios to
-    chance. ``said`` is the prediction, made at position ``said_at``.
+    chance. ``said`` is the prediction, made at position ``said_at``. ``notes`` are what a reader
+    must know about the model.
     """
 
     text: str
@@ -182,6 +183,7 @@ class View(LabelledTokens):
     edges: Edges | None
     traces: list[Trace]
     blanked: list[Blanked]
+    notes: list[str]
 
 
 class Document(TypedDict):

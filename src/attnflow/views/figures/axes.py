@@ -41,6 +41,11 @@ def token_rows(ax: Axes, tokens: Sequence[str], theme: Theme, bold: int | None =
         ax.get_yticklabels()[bold].set_fontweight("bold")
 
 
+def explained_row(attribution: Attribution) -> int | None:
+    """The row of the token asked about; none where it was the mean of several."""
+    return None if attribution.pooled else attribution.query
+
+
 def columns(
     ax: Axes, names: Sequence[str], colour: str, numbers: Sequence[int], most: int = 12
 ) -> None:
@@ -88,10 +93,8 @@ def note(ax: Axes, text: str, theme: Theme) -> None:
 def source(attribution: Attribution, more: str = "") -> str:
     """The position that is explained, and how its scores were corrected."""
     correction = attribution.options.get("correction")
-    return (
-        f"from {label(attribution.tokens[attribution.query])}{more}"
-        f"{f', corrected ({correction})' if correction else ''}"
-    )
+    start = attribution.explained if attribution.pooled else label(attribution.explained)
+    return f"from {start}{more}{f', corrected ({correction})' if correction else ''}"
 
 
 def remove_frame(ax: Axes, theme: Theme) -> None:

@@ -41,14 +41,15 @@ def draw(
     if attribution.scores.ndim == 4:
         msg = "a graph shows merged heads, and this attribution has single heads; use kind 'heads'"
         raise InputError(msg)
-    explained = attribution.queries.index(attribution.query)
-    others = [at for at in range(len(attribution.queries)) if at != explained]
+    positions = attribution.pooled or (attribution.query,)
+    explained = sorted({attribution.queries.index(position) for position in positions})
+    others = [at for at in range(len(attribution.queries)) if at not in explained]
     alone = not (focus and others)
     own = theme.method(attribution.method)
     nodes(ax, len(attribution.layers) + 1, len(attribution.tokens), theme)
     for rows, colour, most, order in (
         (others, own if alone else theme.muted, STRONGEST, 2),
-        ([explained], own, STRONGEST if others and not focus else STRONGEST_IN_FOCUS, 3),
+        (explained, own, STRONGEST if others and not focus else STRONGEST_IN_FOCUS, 3),
     ):
         weights = np.zeros_like(attribution.scores)
         weights[:, rows] = drop_weak(attribution.scores[:, rows], threshold, most)
@@ -58,7 +59,7 @@ def draw(
 
 
 def _label(ax: Axes, attribution: Attribution, theme: Theme, threshold: float | None) -> None:
-    axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
+    axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
     first = attribution.layers[0] - 1
     reaches_input = method_info(attribution.method).reaches_input
     below = "input" if reaches_input or not first else f"L{first}"

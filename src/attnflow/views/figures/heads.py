@@ -25,7 +25,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = Fal
     mesh = axes.cells(ax, rows.T, theme, excluded=axes.positions_off_scale(attribution))
     if values:
         axes.write_values(ax, rows.T, mesh, theme)
-    axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
+    axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
     names = [f"H{head}" for head in range(len(rows))]
     axes.columns(ax, names, theme.muted, range(len(names)))
     axes.colour_scale(ax, mesh, theme)

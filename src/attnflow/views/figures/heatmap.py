@@ -29,14 +29,13 @@ def draw(
     if attribution.scores.ndim == 4:
         msg = "a heat map shows layers, and this attribution has single heads; use kind 'heads'"
         raise InputError(msg)
-    at = attribution.queries.index(attribution.query)
-    scores = attribution.scores[:, at, :].T
+    scores = attribution.of_layers().T
     excluded = axes.positions_off_scale(attribution)
     levels = axes.scale_columns(scores, excluded) if relative else scores
     mesh = axes.cells(ax, levels, theme, excluded=excluded)
     if values:
         axes.write_values(ax, scores, mesh, theme)
-    axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
+    axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
     axes.columns(ax, axes.layer_names(attribution), theme.muted, attribution.layers)
     axes.colour_scale(ax, mesh, theme)
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)

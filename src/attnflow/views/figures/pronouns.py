@@ -39,8 +39,7 @@ def draw(
         msg = "candidates must name at least two tokens of the text, e.g. ('author', 'Sara')"
         raise InputError(msg)
     places = [attribution.position(token, "candidate") for token in candidates]
-    at = attribution.queries.index(attribution.query)
-    scores = attribution.scores[::-1, at, :][:, places]
+    scores = attribution.of_layers()[::-1][:, places]
     mesh = axes.cells(ax, scores, theme)
     if values:
         axes.write_values(ax, scores, mesh, theme)

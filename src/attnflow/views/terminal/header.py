@@ -13,9 +13,11 @@ from attnflow.views.terminal import label
 
 
 def header(attribution: Attribution, *, all_layers: bool = False) -> Group:
-    """Three lines above the scores."""
+    """Three lines above the scores, and what a reader must know about the model."""
     source = _source_line(attribution, all_layers=all_layers)
-    return Group(title(attribution.text), *prediction_lines(attribution.prediction), source)
+    warnings = [Text(f"! {each}", style="yellow") for each in attribution.warnings]
+    predicted = prediction_lines(attribution.prediction)
+    return Group(title(attribution.text), *predicted, source, *warnings)
 
 
 def title(text: str) -> Text:
@@ -51,7 +53,7 @@ def model_name(model: str) -> str:
 
 
 def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
-    source = label(attribution.tokens[attribution.query], 24)
+    source = label(attribution.explained, 32 if attribution.pooled else 24)
     depth = attribution.depth
     layer = f"layers 1 to {depth}" if all_layers else f"layer {attribution.layer} of {depth}"
     heads = attribution.options.get("heads", "mean")

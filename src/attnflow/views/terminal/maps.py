@@ -109,7 +109,10 @@ def _map(
         for item, each in zip(attributions, values, strict=True)
     ]
     for at, token in enumerate(attributions[0].tokens):
-        name = Text(label(token, LABEL), Style(bold=at == attributions[0].query))
+        name = Text(
+            label(token, LABEL),
+            Style(bold=at == attributions[0].query and not attributions[0].pooled),
+        )
         rows = [
             _row(each[:, at], item.method, cell, plain=paint.is_plain(console))
             for item, each in zip(attributions, levels, strict=True)

@@ -11,8 +11,9 @@ class Side {
     this.heading = make("h2", { class: "pane-title" });
     this.prediction = new Prediction();
     this.strip = new Strip(actions);
-    const { element } = this.prediction;
-    this.pane = make("div", { class: "pane" }, this.heading, element, ...this.strip.elements);
+    this.notes = make("div", { class: "notes" });
+    const above = [this.heading, this.notes, this.prediction.element];
+    this.pane = make("div", { class: "pane" }, ...above, ...this.strip.elements);
     this.title = make("h2");
     this.note = make("p", { class: "note" });
     this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
@@ -31,6 +32,8 @@ class Side {
   show(pane, heading, { threshold, byHead, served }) {
     this.heading.textContent = heading;
     this.heading.hidden = !heading;
+    const notes = pane.view.data.notes ?? [];
+    this.notes.replaceChildren(...notes.map((text) => make("p", { class: "note" }, text)));
     this.prediction.show(pane);
     this.strip.show(pane);
     const trace = pane.view.trace(pane.method.name, pane.layer, pane.query, pane.key);

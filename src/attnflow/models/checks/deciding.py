@@ -1,0 +1,55 @@
+"""Where a head decides: the positions whose last states its outputs depend on.
+
+Pooling differs between models and between configurations of one model (the first token, the last
+that is no padding, the mean of all, of patches alone), so it is measured: a position that is read
+has a gradient at its row of the last layer's attention, and one that is not has exactly none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from attnflow.errors import CaptureError, ModelError
+from attnflow.models.capture.mode import Capture
+from attnflow.models.capture.run import called, in_eval_mode
+from attnflow.models.capture.spec import CaptureSpec
+
+Positions = tuple[int, ...]
+Rule = Callable[[int], Positions]  # from the number of tokens
+
+RULES: tuple[Rule, ...] = (
+    lambda size: (0,),
+    lambda size: (size - 1,),
+    lambda size: tuple(range(size)),
+)
+
+
+def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
+    """The positions of one input that the logits depend on."""
+    spec = CaptureSpec(gradients=True)
+    with torch.enable_grad(), Capture(spec) as capture:
+        logits = called(in_eval_mode(network), inputs).logits
+        # Labels with different weights: their plain sum may be constant.
+        target = (logits * torch.arange(1, logits.numel() + 1).to(logits).view_as(logits)).sum()
+    if not capture.sites or not target.requires_grad:
+        msg = f"where {type(network).__name__} decides was not found: no attention was seen"
+        raise CaptureError(msg)
+    gradient = capture.gradients_of_last(target)
+    read = gradient[0].abs().sum((0, -1)) > 0
+    positions = tuple(int(at) for at in read.nonzero().flatten())
+    if not positions:
+        msg = (
+            f"the outputs of {type(network).__name__} depend on no position of its last layer; "
+            "give the position to explain with query="
+        )
+        raise ModelError(msg)
+    return positions
+
+
+def find_rule(positions: Positions, size: int) -> Rule | None:
+    """The rule that an input's positions follow; ``None`` where several or none would fit."""
+    fitting = [rule for rule in RULES if rule(size) == positions]
+    return fitting[0] if len(fitting) == 1 else None

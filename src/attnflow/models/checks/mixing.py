@@ -1,0 +1,112 @@
+"""Whether tokens reach each other past attention.
+
+With every attention map replaced by the identity, the state of a position may depend on its own
+token alone. Where it depends on another token, something else than attention mixes positions (a
+convolution, a state-space layer), and the graph of attention does not hold all the ways.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import AttnflowError
+from attnflow.models.adapter import Tokens
+from attnflow.models.capture.mode import SOFTMAX, Capture
+from attnflow.models.capture.run import called, in_eval_mode
+from attnflow.models.checks.memory import once
+from attnflow.models.checks.samples import shorten
+
+SAMPLE = 11  # tokens; a number that few models have experts or groups of
+CHANGED = 1e-5  # of the largest number, in float32
+
+
+MIXES = (
+    "{} mixes tokens outside attention too (for instance by a convolution or a recurrent layer): "
+    "scores show the ways through attention alone"
+)
+NOT_CHECKED = "whether {} mixes tokens outside attention could not be checked"
+
+
+class IdentityAttention(Capture):
+    """A context in which every position attends to itself alone, in all layers.
+
+    Attention from one sequence to another (of another length) stays as it is.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Replace probabilities by the identity."""
+        if func not in SOFTMAX:
+            return super().__torch_function__(func, types, args, kwargs)
+        result = func(*args, **(kwargs or {}))
+        rows, columns = result.shape[-2:] if result.dim() > 2 else (0, 0)
+        if columns - rows not in (0, 1) or rows < 2:  # one column more is a learned sink
+            return result
+        return torch.eye(rows, columns, dtype=result.dtype, device=result.device).expand_as(result)
+
+    def _fused_kernel(  # what follows is passed on
+        self, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any
+    ) -> Tensor:
+        if query.size(-2) != key.size(-2):
+            return torch.nn.functional.scaled_dot_product_attention(
+                query, key, value, *rest, **more
+            )
+        repeats = query.size(-3) // value.size(-3) if value.dim() > 3 else 1
+        return value.repeat_interleave(repeats, -3) if repeats > 1 else value
+
+
+def last_states(network: Any, inputs: dict[str, Any]) -> Tensor | None:
+    """The last states ``[batch, position, dimension]`` with every map the identity."""
+    with torch.no_grad(), IdentityAttention():
+        output = called(in_eval_mode(network), {**inputs, "output_hidden_states": True})
+    hidden = getattr(output, "hidden_states", None)
+    found = hidden[-1] if hidden else output[0]
+    return found if isinstance(found, Tensor) and found.dim() == 3 else None
+
+
+def changed_positions(before: Tensor, after: Tensor) -> list[int]:
+    """The positions ``[position, …]`` whose state is another."""
+    apart = (after.double() - before.double()).abs().amax(-1)
+    rounding = 16 * torch.finfo(before.dtype).eps
+    limit = max(CHANGED, rounding) * max(1e-3, float(before.abs().max()))
+    return [int(at) for at in (apart > limit).nonzero().flatten()]
+
+
+class TextAdapter(Protocol):
+    """What is needed of the adapter of a text model."""
+
+    @property
+    def network(self) -> Any:
+        """The network."""
+
+    def states(self, tokens: Tokens) -> Tensor | None:
+        """The last states of one input under `IdentityAttention`, ``[position, …]``."""
+
+
+def mixing_warnings(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
+    """A warning where tokens reach each other past attention; found out once for a network."""
+    sample = shorten(tokens, SAMPLE)
+    if len(sample.inputs["input_ids"]) < 2:
+        return ()
+    return once(adapter.network, "mixing", lambda: _find_mixing(adapter, sample))
+
+
+def _find_mixing(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
+    name = type(adapter.network).__name__
+    ids = list(tokens.inputs["input_ids"])
+    middle = len(ids) // 2
+    other = next((number for number in ids if number != ids[middle]), ids[middle] + 1)
+    if other == ids[middle] + 1 and other >= adapter.network.get_input_embeddings().num_embeddings:
+        other = ids[middle] - 1
+    ids[middle] = other
+    changed = replace(tokens, inputs={**tokens.inputs, "input_ids": ids})
+    try:
+        before, after = adapter.states(tokens), adapter.states(changed)
+    except AttnflowError:
+        before = after = None
+    if before is None or after is None:
+        return (NOT_CHECKED.format(name),)
+    return () if set(changed_positions(before, after)) <= {middle} else (MIXES.format(name),)

@@ -1,0 +1,35 @@
+"""Short samples of real inputs, for checks that run a network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from attnflow.models.adapter import Tokens
+from attnflow.models.blanking import per_token
+
+
+def shorten(tokens: Tokens, size: int) -> Tokens:
+    """At most ``size`` tokens of the (source) text, from both of its ends.
+
+    Both ends are kept, since that is where special tokens stand.
+    """
+    length = len(tokens.inputs["input_ids"])
+    if length <= size:
+        return tokens
+    first = (size + 1) // 2
+    kept = [*range(first), *range(length - (size - first), length)]
+    names = per_token(tokens)
+    inputs = {
+        name: [values[at] for at in kept] if name in names else values
+        for name, values in tokens.inputs.items()
+    }
+    after = range(length, len(tokens))  # the target of an encoder–decoder
+    return replace(
+        tokens,
+        names=tuple(tokens.names[at] for at in (*kept, *after)),
+        inputs=inputs,
+        word_ids=None,
+        segments=None
+        if tokens.segments is None
+        else tuple(tokens.segments[at] for at in (*kept, *after)),
+    )

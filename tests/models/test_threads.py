@@ -1,0 +1,108 @@
+"""Eight threads on one model give what each gives alone: nothing shared is changed."""
+
+import threading
+
+import numpy as np
+import pytest
+import transformers as tf
+
+import attnflow
+import tiny
+from attnflow.models.loading import load_model
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
+
+TEXTS = [tiny.TEXT, "the cat is here", "a key to the old red cabinet"]
+
+
+def jobs(adapter):
+    """What a thread may do with a causal model, as numbers that can be compared."""
+
+    def blanked(text):
+        session = open_session(text, adapter, ExplainConfig(), all_heads=True)
+        return [said.probability for said in session.blank([[0], [1]])]
+
+    return (
+        lambda text: attnflow.explain(text, adapter).values,
+        lambda text: attnflow.gradients(text, adapter).values,
+        lambda text: attnflow.blank_out(text, adapter).values,
+        lambda text: attnflow.routes(text, adapter, to=0).value,
+        lambda text: adapter.generate(adapter.tokenize(text), 4),
+        blanked,
+        lambda text: attnflow.explain(text, adapter, method="rollout", heads="each").values,
+        lambda text: attnflow.gradients(text, adapter, kind="integrated", steps=8).values,
+    )
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_eight_threads_give_what_each_gives_alone(training):
+    model = tiny.build("gpt2")
+    model.train(training)
+    adapter = load_model((model, tiny.plain()))
+    work = jobs(adapter)
+    expected = [[job(text) for text in TEXTS] for job in work]
+    found: list = [None] * len(work)
+    start = threading.Barrier(len(work))
+
+    def run(at):
+        start.wait()
+        found[at] = [[work[at](text) for text in TEXTS] for _ in range(2)]
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(work))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for at, alone in enumerate(expected):
+        for again in found[at]:
+            for one, other in zip(alone, again, strict=True):
+                np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-7)
+    assert model.training is training
+
+
+def test_an_answer_is_generated_while_others_are_explained():
+    tokenizer = tiny.word_piece()
+    tokenizer.eos_token = "[SEP]"
+    adapter = load_model((tiny.build("t5"), tokenizer))
+    expected = [attnflow.explain(text, adapter, method="rollout") for text in TEXTS]
+    found: dict = {}
+
+    def run(at):
+        found[at] = attnflow.explain(TEXTS[at % 3], adapter, method="rollout")
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for at, one in found.items():
+        assert one.tokens == expected[at % 3].tokens
+        np.testing.assert_allclose(one.values, expected[at % 3].values, atol=1e-7)
+
+
+def test_the_server_blanks_while_gradients_are_taken():
+    from starlette.testclient import TestClient
+
+    from attnflow.views.explorer.server.app import make_app
+
+    adapter = load_model(
+        (tiny.build("bert", head=tf.BertForSequenceClassification), tiny.word_piece())
+    )
+    client = TestClient(make_app({"bert": adapter}))
+    request = {"model": "bert", "text": tiny.TEXT, "sets": [[1], [2, 3]]}
+    alone = client.post("/api/blank", json=request)
+    assert alone.status_code == 200
+    gradient = attnflow.gradients(tiny.TEXT, adapter).values
+    seen: list = []
+
+    def blank():
+        seen.extend(client.post("/api/blank", json=request).json() for _ in range(4))
+
+    thread = threading.Thread(target=blank)
+    thread.start()
+    for _ in range(4):
+        np.testing.assert_allclose(
+            attnflow.gradients(tiny.TEXT, adapter).values, gradient, rtol=1e-5
+        )
+    thread.join()
+    assert all(each == alone.json() for each in seen)

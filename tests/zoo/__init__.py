@@ -1,0 +1,1 @@
+"""Every type of model in transformers, built small, and what attnflow makes of it."""

@@ -1,0 +1,197 @@
+"""Small models of any type, from its configuration with the usual sizes made small."""
+
+import functools
+
+import torch
+import transformers as tf
+from transformers import CONFIG_MAPPING, PretrainedConfig
+
+MOST = 30_000_000  # parameters of a small model
+
+WIDTHS = ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "model_dim")
+DEPTHS = (
+    *("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"),
+    *("num_decoder_layers", "num_encoder_layers", "depth"),
+)
+HEADS = (
+    *("num_attention_heads", "num_heads", "n_head", "n_heads", "encoder_attention_heads"),
+    *("decoder_attention_heads", "num_encoder_attention_heads", "attention_heads"),
+)
+INNER = (
+    *("intermediate_size", "d_ff", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "hidden_dim"),
+    *("n_inner", "d_inner", "ffn_hidden_size", "feed_forward_size", "shared_intermediate_size"),
+)
+SMALL = {
+    **dict.fromkeys(WIDTHS, 32),
+    **dict.fromkeys(DEPTHS, 2),
+    **dict.fromkeys(HEADS, 4),
+    **dict.fromkeys(INNER, 64),
+    "vocab_size": 100,
+    "src_vocab_size": 100,
+    "tgt_vocab_size": 100,
+    "decoder_vocab_size": 100,
+    "max_position_embeddings": 64,
+    "n_positions": 64,
+    "n_ctx": 64,
+    "max_sequence_length": 64,
+    "max_source_positions": 64,
+    "max_target_positions": 64,
+    "seq_length": 64,
+    "embedding_size": 16,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "d_kv": 8,
+    "d_head": 8,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "qk_head_dim": 16,
+    "n_group": 1,
+    "topk_group": 1,
+    "num_global_layers": 1,
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "n_routed_experts": 4,
+    "moe_num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "first_k_dense_replace": 1,
+    "expert_ffn_hidden_size": 32,
+    "shared_expert_intermediate_size": 32,
+    "moe_k": 2,
+    "image_size": 32,
+    "patch_size": 8,
+    "num_labels": 3,
+    "projection_dim": 16,
+    "pad_token_id": 0,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+    "decoder_start_token_id": 3,
+    "cls_token_id": 2,
+    "sep_token_id": 3,
+    "mask_token_id": 4,
+    "image_token_id": 90,
+    "video_token_id": 91,
+    "audio_token_id": 92,
+    "image_token_index": 90,
+    "type_vocab_size": 2,
+    "use_mamba_kernels": False,
+    "sliding_window": 64,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "mamba_d_head": 16,
+    "mamba_n_heads": 4,
+    "mamba_d_state": 8,
+    "mamba_d_ssm": 64,
+    "mamba_chunk_size": 8,
+    "state_size": 8,
+    "time_step_rank": 4,
+    "use_pretrained_backbone": False,
+    "out_hidden_size": 32,
+    "forced_bos_token_id": None,
+}
+LATENT = (
+    *("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"),
+    *("glm_moe_dsa", "longcat_flash", "minicpm3", "youtu"),
+)
+OVERRIDES = {
+    "yolos": {"image_size": [32, 32], "num_detection_tokens": 5},
+    **{name: {"head_dim": 8, "num_key_value_heads": 4} for name in LATENT},
+    "mistral4": {"head_dim": 16, "num_key_value_heads": 4},
+    "gptj": {"rotary_dim": 8},
+    "codegen": {"rotary_dim": 8},
+    "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
+    "falcon": {"head_dim": None},
+    "gpt_neo": {"attention_types": [[["global"], 2]]},
+    "luke": {"entity_vocab_size": 20, "entity_emb_size": 16},
+    "squeezebert": {"embedding_size": 32},
+    "reformer": {
+        "axial_pos_embds": False,
+        "is_decoder": True,
+        "attention_head_size": 8,
+        "attn_layers": ["local", "local"],
+        "local_attn_chunk_length": 8,
+    },
+    "perceiver": {
+        "num_latents": 8,
+        "d_latents": 32,
+        "num_blocks": 1,
+        "num_self_attends_per_block": 2,
+        "num_self_attention_heads": 4,
+        "num_cross_attention_heads": 4,
+        "qk_channels": 32,
+        "v_channels": 32,
+    },
+    "lilt": {"hidden_size": 48, "max_2d_position_embeddings": 64, "channel_shrink_ratio": 2},
+    "layoutlmv3": {"coordinate_size": 4, "shape_size": 4, "visual_embed": False},
+    "prophetnet": {"num_encoder_layers": 2, "num_decoder_layers": 2},
+    "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "num_decoder_layers": 1},
+    "dots1": {"n_shared_experts": 1},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "xlstm": {"num_blocks": 2, "embedding_dim": 32},
+    "zamba": {"layers_block_type": ["mamba", "hybrid"]},
+    "zamba2": {"layers_block_type": ["mamba", "hybrid"]},
+    "mamba2": {"num_heads": 8, "head_dim": 8, "expand": 2},
+    "gemma3n_text": {"layer_types": ["sliding_attention", "full_attention"]},
+}  # by type: what its configuration needs to be consistent
+
+
+@functools.cache
+def small_config(kind):
+    """The configuration of a type with small sizes."""
+    return _small(CONFIG_MAPPING[kind], OVERRIDES.get(kind, {}))
+
+
+def _small(config_class, overrides):
+    try:
+        default = config_class()
+    except Exception:  # noqa: BLE001 - some need parts that are given below
+        return config_class(**overrides)
+    options = {name: value for name, value in SMALL.items() if _is_size(default, name)}
+    for name, value in vars(default).items():
+        if isinstance(value, PretrainedConfig):
+            part = overrides.get(name, {})
+            options[name] = _small(type(value), OVERRIDES.get(value.model_type, {}) | part)
+    given = {
+        name: value
+        for name, value in overrides.items()
+        if name not in options or not isinstance(options[name], PretrainedConfig)
+    }
+    return config_class(**(options | given))
+
+
+def _is_size(config, name):
+    """Whether a number may stand there: not for lists (one per stage), nor for what is derived."""
+    if isinstance(getattr(type(config), name, None), property):
+        return False
+    try:
+        value = getattr(config, name)
+    except Exception:  # noqa: BLE001 - it has none, or one per layer
+        return False
+    return value is None or (not isinstance(value, list | tuple | dict | str) and value != -1)
+
+
+def small_model(kind, name, attention="eager"):
+    """A model of a class, with seeded weights; larger ones than usual make attention uneven."""
+    import copy
+
+    model_class = getattr(tf, name)
+    config = copy.deepcopy(small_config(kind))
+    with torch.device("meta"):
+        size = sum(p.numel() for p in model_class._from_config(copy.deepcopy(config)).parameters())
+    if size > MOST:
+        msg = f"{size:,} parameters"
+        raise OverflowError(msg)
+    torch.manual_seed(0)
+    model = model_class._from_config(config, attn_implementation=attention)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1 and parameter.is_floating_point():
+                parameter.mul_(3)
+    if getattr(model, "generation_config", None) is not None:
+        model.generation_config.decoder_start_token_id = 3
+    return model.eval()

@@ -1,0 +1,230 @@
+"""Sorting one class: exact, refused by name, or broken in transformers itself."""
+
+import threading
+import warnings
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+from transformers import ViTImageProcessorPil
+
+import attnflow
+import tiny
+from attnflow.errors import AttnflowError
+from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.loading import load_model
+from attnflow.models.seq2seq import place, place_cross
+from zoo.build import small_model
+
+TEXT, SHORT, TARGET = tiny.TEXT, "the cat", "a key is on the mat"
+TOLERANCE = 1e-5
+
+
+@dataclass
+class Verdict:
+    """What became of a class; ``found`` is exact, refused, broken, unbuilt or wrong."""
+
+    task: str
+    kind: str
+    name: str
+    found: str
+    why: str = ""
+    warnings: tuple = ()
+
+
+def sort(task, kind, name):
+    """Build a class small, run it, explain with it, and compare."""
+    try:
+        model = small_model(kind, name)
+    except Exception as error:  # noqa: BLE001 - whatever transformers raises
+        return Verdict(task, kind, name, "unbuilt", _line(error))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            notes = _compare(model)
+    except AttnflowError as error:
+        several = any(hasattr(model.config, part) for part in ("vision_config", "audio_config"))
+        if "its own" in str(error) and not several and (broken := _own_failure(model)):
+            return Verdict(task, kind, name, "broken", broken)
+        return Verdict(task, kind, name, "refused", _line(error))
+    except Exception as error:  # noqa: BLE001 - a fourth class
+        return Verdict(task, kind, name, "wrong", _line(error))
+    return Verdict(task, kind, name, "exact", warnings=notes)
+
+
+def _line(error):
+    first = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {first}"[:300]
+
+
+def _reads(model):
+    return getattr(model, "main_input_name", "input_ids")
+
+
+def _processor(model):
+    if _reads(model) == "pixel_values":
+        size = getattr(model.config, "image_size", 32)
+        height, width = (size, size) if isinstance(size, int) else size
+        return ViTImageProcessorPil(size={"height": height, "width": width})
+    tokenizer = tiny.word_piece()
+    tokenizer.eos_token = "[SEP]"
+    return tokenizer
+
+
+def _items(model):
+    if _reads(model) != "pixel_values":
+        return [TEXT, SHORT]
+    colours = np.random.default_rng(0).integers(0, 255, (2, 40, 50, 3), dtype=np.uint8)
+    return [Image.fromarray(each) for each in colours]
+
+
+def _own_failure(model):
+    """The error of the model's own eager forward pass on such an input; nothing if it runs."""
+    processor = _processor(model)
+    if _reads(model) == "pixel_values":
+        inputs = processor(images=_items(model)[0], return_tensors="pt")
+    elif _reads(model) == "input_ids":
+        inputs = dict(processor(TEXT, return_tensors="pt"))
+        inputs.pop("token_type_ids", None)
+        if getattr(model.config, "is_encoder_decoder", False):
+            inputs["decoder_input_ids"] = torch.tensor([[3, 5, 6]])
+    else:
+        return ""
+    try:
+        with torch.no_grad():
+            model(**inputs)
+    except Exception as error:  # noqa: BLE001 - whatever transformers raises
+        return _line(error)
+    return ""
+
+
+def _compare(model):
+    """Raise where anything differs; the warnings of the explanation."""
+    pair = bool(getattr(model.config, "is_encoder_decoder", False))
+    processor = _processor(model)
+    items = _items(model)
+    answer = {"answer": TARGET} if pair else {}
+    adapter = load_model((model, processor))
+    tokens = adapter.tokenize(items[0], **answer)
+    (forward,) = adapter.run([tokens], None, CaptureSpec())
+    maps = _eager_maps(model, adapter, tokens, forward, pair=pair)
+    _use_sdpa(model)
+    (fused,) = adapter.run([tokens], None, CaptureSpec())
+    for run in (forward, fused):
+        found = run.activations.attention
+        assert len(found) == len(maps), f"{len(found)} maps, eager has {len(maps)}"
+        for layer, (one, other) in enumerate(zip(found, maps, strict=True)):
+            assert one.shape == other.shape, f"layer {layer}: {one.shape}, eager {other.shape}"
+            apart = float((one.double() - other.double()).abs().max())
+            assert apart <= TOLERANCE, f"layer {layer} is {apart:.2g} from eager attention"
+    alone = [_explained(item, adapter, answer) for item in items]
+    _compare_methods(alone[0], maps)
+    together = _explained(items, adapter, answer)
+    for at in range(len(items)):
+        _same(alone[at], [each[at] for each in together], "in a list")
+    _same(alone[0], _in_threads(items, adapter, answer)[0], "in a thread")
+    if pair:
+        _check_answer(adapter, items[0])
+    return tuple(alone[0][0].warnings)
+
+
+METHODS = ("rollout", "flow")
+
+
+def _explained(item, adapter, answer):
+    options = {"correction": None, "threads": 1, **answer}
+    return [attnflow.explain(item, adapter, method=method, **options) for method in METHODS]
+
+
+def _in_threads(items, adapter, answer):
+    found = {}
+
+    def work(at):
+        found[at] = _explained(items[at], adapter, answer)
+
+    threads = [threading.Thread(target=work, args=(at,)) for at in range(len(items))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def _same(one, other, where):
+    for a, b in zip(one, other, strict=True):
+        assert a.tokens == b.tokens, f"other tokens {where}"
+        apart = float(np.abs(a.values - b.values).max())
+        assert apart <= 5e-5, f"{a.method} {where} is {apart:.2g} from alone"
+        if a.prediction is not None:
+            apart = abs(a.prediction.probability - b.prediction.probability)
+            assert apart <= 1e-4, f"the prediction {where} is {apart:.2g} from alone"
+
+
+def _compare_methods(found, maps):
+    heads = [each.double().mean(0).numpy() for each in maps]
+    for each in found:
+        positions = list(each.pooled or (each.query,))
+        if each.method == "flow":
+            rows = attnflow.flow(np.stack(heads), layers=-1, queries=positions, threads=1)[-1]
+        else:
+            rows = attnflow.rollout(np.stack(heads))[-1, positions]
+        expected = rows.mean(0)
+        apart = float(np.abs(each.values - expected).max())
+        assert apart <= TOLERANCE, f"{each.method} is {apart:.2g} from that of eager attention"
+
+
+def _use_sdpa(model):
+    try:
+        model.set_attn_implementation("sdpa")
+    except Exception:  # noqa: BLE001 - it has eager attention only
+        model.set_attn_implementation("eager")
+
+
+def _eager_maps(model, adapter, tokens, forward, *, pair):
+    if pair:
+        from attnflow.models.seq2seq import _inputs
+
+        inputs = _inputs(*adapter._sides([tokens]))
+    else:
+        inputs = adapter._inputs([tokens])
+    with torch.no_grad():
+        output = model(**inputs, output_attentions=True)
+    if not pair:
+        shown = getattr(output, "attentions", None) or ()
+        parts = [_square(each[0]) for each in shown if each is not None]
+        assert parts, "eager attention shows no maps to compare with"
+        return parts
+    source, count = len(tokens.inputs["input_ids"]), len(tokens.inputs["decoder_input_ids"])
+    steps = [place(_square(each[0]), count, 0) for each in output.encoder_attentions]
+    for own, cross in zip(output.decoder_attentions, output.cross_attentions, strict=True):
+        steps += [place(_square(own[0]), source, 1), place_cross(cross[0])]
+    return steps
+
+
+def _square(attention):
+    """What a learned sink took stays with the position."""
+    missing = (1 - attention.sum(-1)).clamp_min(0)
+    return attention + torch.diag_embed(torch.where(missing > 1e-3, missing, 0 * missing))
+
+
+def _check_answer(adapter, item):
+    """The answer that is explained is what the model wrote, and says itself again when forced."""
+    source = adapter.tokenize(item, answer="a")
+    written = adapter.generate(source, 32)
+    tokens = adapter.tokenize(item)
+    ids = tokens.inputs["decoder_input_ids"]
+    assert ids == written[: len(ids)], "the answer is not what was generated"
+    first = len(tokens) - len(ids)
+    places = range(first, len(tokens) - 1)
+    said = [adapter.predict([tokens], [at])[0].label for at in places]
+    named = [adapter.output_name(number) for number in ids[1:]]
+    forced = getattr(adapter.network.generation_config, "forced_bos_token_id", None)
+    assert said[1 if forced else 0 :] == named[1 if forced else 0 :], (
+        "forced, it says another answer"
+    )
+
+
+def as_data(verdict):
+    """A verdict as plain data."""
+    return asdict(verdict)
