@@ -18,7 +18,8 @@ def listed(given: Any) -> tuple[list[Any], bool]:
     Many are whatever can be gone through and has one axis: a list, a pandas Series, a NumPy array
     of strings, a generator. Arrays of more axes are images.
     """
-    whole = isinstance(given, str | bytes | PathLike | Mapping) or not isinstance(given, Iterable)
+    one = isinstance(given, str | bytes | bytearray | memoryview | PathLike | Mapping)
+    whole = one or not isinstance(given, Iterable)
     if whole or getattr(given, "ndim", 1) != 1:
         return [given], True
     return list(given), False
