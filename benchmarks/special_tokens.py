@@ -11,9 +11,10 @@ import numpy as np
 
 import attnflow
 from attnflow import Attribution
-from attnflow.evaluation.agreement import level, spearman
+from attnflow.evaluation.agreement import spearman
 from attnflow.paper.training.data import held_out_rows
 from attnflow.paper.training.sentiment import read_sentiment
+from attnflow.records.rounding import round_scores
 
 
 def mean_agreement(
@@ -21,7 +22,7 @@ def mean_agreement(
 ) -> float:
     """Spearman's correlation over the tokens kept, the mean over texts."""
     values = [
-        spearman(level(one.row(layer)[kept]), level(other.values[kept]))
+        spearman(round_scores(one.row(layer)[kept]), round_scores(other.values[kept]))
         for one, other in zip(found, wanted, strict=True)
     ]
     return float(np.nanmean(values))

@@ -114,7 +114,7 @@ def test_pickles_and_dicts_lose_nothing():
 def test_other_files_are_no_attributions(tmp_path, content):
     path = tmp_path / "x.json"
     path.write_text(content)
-    with pytest.raises(InputError, match=r"x\.json is no saved attribution"):
+    with pytest.raises(InputError, match=r"x\.json is not a saved attribution"):
         Attribution.load(path)
 
 
@@ -139,7 +139,7 @@ def test_words_sum_keys_and_average_queries():
     again = words.words()
     assert again.tokens == words.tokens
     np.testing.assert_array_equal(again.scores, words.scores)
-    with pytest.raises(InputError, match="knows no words"):
+    with pytest.raises(InputError, match="has no words"):
         made(word_ids=None).words()
 
 

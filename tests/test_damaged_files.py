@@ -119,7 +119,7 @@ def edited(*edits):
 )
 def test_a_field_of_another_type_is_named(field, value, message, tmp_path):
     path = written(tmp_path / "x.json", edited((field, value)))
-    with pytest.raises(InputError, match=rf"(?s)x\.json is no saved attribution: .*{message}"):
+    with pytest.raises(InputError, match=rf"(?s)x\.json is not a saved attribution: .*{message}"):
         Attribution.load(path)
     with pytest.raises(InputError, match=message):
         Attribution.from_dict(json.loads(path.read_text()))
@@ -142,7 +142,7 @@ def test_a_field_of_another_type_is_named(field, value, message, tmp_path):
 )
 def test_a_grid_that_lies_on_no_image_is_refused(name, value, tmp_path):
     path = written(tmp_path / "x.json", edited(("grid", name, value)))
-    with pytest.raises(InputError, match=rf"x\.json is no saved attribution: .*grid\.{name}"):
+    with pytest.raises(InputError, match=rf"x\.json is not a saved attribution: .*grid\.{name}"):
         Attribution.load(path)
 
 
@@ -154,16 +154,16 @@ def test_a_grid_that_lies_on_no_image_is_refused(name, value, tmp_path):
         (b"\x00" * 100, "does not start with {"),
         (b"\xff\xfe{\x00}\x00", "does not start with {"),
         (b'{"format": "\xff"}', r"it is not UTF-8 text \(byte 12\)"),
-        (b'{"format": 1' + b"[" * 200_000, "is no saved attribution"),
+        (b'{"format": 1' + b"[" * 200_000, "is not a saved attribution"),
         (b'{"format": ' + b"[" * 200_000, "nested too deeply"),
         (b'{"a":' * 200_000, "nested too deeply"),
-        (b'{"format": ' + b"9" * 5000 + b"}", "is no saved attribution"),
+        (b'{"format": ' + b"9" * 5000 + b"}", "is not a saved attribution"),
         (b'{"format": 1, "format": 1}', "it holds 'format' twice"),
-        (edited(("statistics", "a", math.nan)).encode(), "it holds NaN, which is no JSON"),
+        (edited(("statistics", "a", math.nan)).encode(), "it holds NaN, which is not JSON"),
         (edited(("scores", 0, 0, 0, -math.inf)).encode(), "it holds -Infinity"),
         (edited(("statistics", "a", 31337)).replace("31337", "1e999").encode(), ""),
-        (edited()[:-1].encode(), "is no saved attribution"),
-        (edited().encode() + b"]", "is no saved attribution"),
+        (edited()[:-1].encode(), "is not a saved attribution"),
+        (edited().encode() + b"]", "is not a saved attribution"),
         (edited().encode("utf-16"), "does not start with {"),
         (b"\x1f\x8b", "its compression is damaged"),
         (b"\x1f\x8bnothing of that kind", "its compression is damaged"),

@@ -58,8 +58,7 @@ def family():
 def expected_weights(attention, residual=0.2):
     """What both make of attention [layer, head, query, key], written out."""
     raw = (np.asarray(attention, np.float64) ** 2).mean(1)
-    mixed = (1 - residual) * raw + residual * np.eye(raw.shape[-1])
-    return mixed / mixed.sum(-1, keepdims=True)
+    return (1 - residual) * raw / raw.sum(-1, keepdims=True) + residual * np.eye(raw.shape[-1])
 
 
 @pytest.fixture
@@ -174,7 +173,8 @@ def test_the_server_knows_both(client):
     wrong = client.post("/api/scores", json={**request, "method": "nothing", "layers": [6]})
     assert wrong.status_code == 422
     names = ", ".join(AGGREGATORS)
-    assert names.startswith("raw, rollout, flow") and names.endswith(", dummy")
+    assert names.startswith("raw, rollout, flow")
+    assert names.endswith(", dummy")
     assert names in wrong.json()["error"]["message"]
     schemas = json.dumps(client.get("/api/openapi.json").json())
     assert json.dumps({"enum": list(AGGREGATORS)})[1:-1] in schemas

@@ -242,7 +242,7 @@ def test_rows_take_integers_of_any_library(found, tmp_path):
 
 
 def test_a_label_with_a_number_without_end_is_no_token(found):
-    with pytest.raises(InputError, match="is none of the tokens"):
+    with pytest.raises(InputError, match="is not one of the tokens"):
         found.position("the:" + "9" * 5000)
 
 
@@ -295,9 +295,9 @@ def test_lone_surrogates_are_no_text(text, classifier):
         lambda: attnflow.gradients(text, classifier),
     )
     for ask in asks:
-        with pytest.raises(InputError, match=r"is no Unicode text: character .* lone surrogate"):
+        with pytest.raises(InputError, match=r"is not Unicode text: character .* lone surrogate"):
             ask()
-    with pytest.raises(InputError, match=r"target=.* is no Unicode text"):
+    with pytest.raises(InputError, match=r"target=.* is not Unicode text"):
         attnflow.blank_out("the cat", classifier, target=text)
 
 

@@ -6,7 +6,7 @@ import pytest
 import attnflow
 import tiny
 from attnflow.errors import InputError
-from attnflow.records.positions import find
+from attnflow.records.positions import find_position
 
 
 def test_the_default_position_is_where_the_model_decides(encoder, decoder, masked, classifier):
@@ -30,9 +30,9 @@ def test_a_position_is_an_index_or_a_token(query, place, encoder):
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("dog", r"'dog' is none of the tokens.*5:cabinet"),
-        ("the", r"'the' stands at 1, 4; give the position, or 'the:1': 0:\[CLS\]"),
-        ("the:2", r"'the:2' is none of the tokens"),
+        ("dog", r"'dog' is not one of the tokens.*5:cabinet"),
+        ("the", r"'the' occurs at 1, 4; give the position, or 'the:1': 0:\[CLS\]"),
+        ("the:2", r"'the:2' is not one of the tokens"),
         (9, r"query=9 does not exist; there are 9 tokens"),
         (-10, r"query=-10 does not exist"),
     ],
@@ -44,8 +44,8 @@ def test_a_wrong_position_is_an_error_that_lists_the_tokens(query, message, enco
 
 def test_a_long_text_is_listed_in_part():
     tokens = ["[CLS]", *["the"] * 500, "end"]
-    with pytest.raises(InputError, match=r"stands at 1, 2.* 62, …, 500; .* 61:the … 501:end$"):
-        find("the", tokens)
+    with pytest.raises(InputError, match=r"occurs at 1, 2.* 62, …, 500; .* 61:the … 501:end$"):
+        find_position("the", tokens)
 
 
 def test_a_word_in_pieces_is_an_error_that_lists_them(encoder):
@@ -55,12 +55,12 @@ def test_a_word_in_pieces_is_an_error_that_lists_them(encoder):
 
 
 def test_a_token_that_looks_like_a_label_is_itself():
-    assert find("the:0", ["the", "the:0"]) == 1
-    assert find("4:4", ["a", "4", "4", "b", "4"]) == 4
+    assert find_position("the:0", ["the", "the:0"]) == 1
+    assert find_position("4:4", ["a", "4", "4", "b", "4"]) == 4
 
 
 def test_two_masks_are_ambiguous(masked):
-    with pytest.raises(InputError, match=r"stands at 1, 2"):
+    with pytest.raises(InputError, match=r"occurs at 1, 2"):
         attnflow.explain("[MASK] [MASK]", masked)
 
 

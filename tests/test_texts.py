@@ -112,5 +112,5 @@ def test_no_texts_give_no_results(encoder):
 
 def test_text_must_be_text(encoder):
     for given, kind in (([3], "int"), (3, "int"), ({"a": "b"}, "dict"), (np.ones(2), "float64")):
-        with pytest.raises(InputError, match=f"reads text; this is {kind}: give a text, or a list"):
+        with pytest.raises(InputError, match=f"takes text; this is {kind}: give a text, or a list"):
             attnflow.explain(given, encoder)

@@ -87,5 +87,5 @@ def test_images_have_no_words():
 
     picture = np.zeros((32, 32, 3), np.uint8)
     model = (tiny.build("vit"), ViTImageProcessor(size={"height": 32, "width": 32}))
-    with pytest.raises(InputError, match="knows no words"):
+    with pytest.raises(InputError, match="has no words"):
         attnflow.explain(picture, model, words=True)

@@ -14,7 +14,7 @@ def test_what_may_be_written(tmp_path, monkeypatch):
     for place, said in (
         (old, r"exists; choose another name, or overwrite it with overwrite=True \(--force\)"),
         (tmp_path, "is a folder"),
-        (tmp_path / "no" / "new.json", "make it first"),
+        (tmp_path / "no" / "new.json", "create it first"),
     ):
         with pytest.raises(InputError, match=said):
             check_target(place, overwrite=False)

@@ -2,7 +2,7 @@
 
     AttnflowError
     ├── InputError        an argument is not what it must be   (also a ValueError)
-    ├── CaptureError      a model ran, and its attention could not be read
+    ├── CaptureError      a model ran, and its attention could not be captured
     ├── ModelError        a model or tokenizer could not be loaded or does not fit the request
     └── MissingExtra      an optional package is needed; the message names its install command
 
@@ -19,7 +19,7 @@ class InputError(AttnflowError, ValueError):
 
 
 class CaptureError(AttnflowError):
-    """A model ran, and its attention could not be read from it."""
+    """A model ran, and its attention could not be captured."""
 
 
 class ModelError(AttnflowError):

@@ -233,15 +233,18 @@ def test_lines_break_between_things(run):
     """What rich breaks at blanks would tear names and numbers apart."""
     from rich.text import Text
 
-    from attnflow.views.terminal.wrapping import wrapped
+    from attnflow.views.terminal.wrapping import wrap_parts
 
     parts = [Text(part) for part in ("钥匙 → 橱柜 0.5, ", "a → b 0.25, ", "and 3 more")]
-    assert wrapped(parts, 18).plain.split("\n") == [
+    assert wrap_parts(parts, 18).plain.split("\n") == [
         "钥匙 → 橱柜 0.5, ",
         "a → b 0.25, ",
         "and 3 more",
     ]
-    assert wrapped(parts, 30).plain.split("\n") == ["钥匙 → 橱柜 0.5, a → b 0.25, ", "and 3 more"]
+    assert wrap_parts(parts, 30).plain.split("\n") == [
+        "钥匙 → 橱柜 0.5, a → b 0.25, ",
+        "and 3 more",
+    ]
 
 
 def test_routes_to_an_ambiguous_token_lists_positions(run, folder):

@@ -90,7 +90,7 @@ def test_same_letter_is_the_same_option_everywhere():
         (["explain", "x", "--residual", "a"], "not 'a'"),
         (["compare", "the", "keys"], "in quotes"),
         (["explain", "x", "--save", "."], ". is a folder; name a file in it"),
-        (["explain", "x", "-m", "no-such-model"], "'no-such-model' is no folder here; the hub"),
+        (["explain", "x", "-m", "no-such-model"], "'no-such-model' is not a folder here; the hub"),
         (["figure", "image", "x.png", "-o", "x.svg"], "needs a vision model"),
         (["serve", "--host", "no host"], "choose another --host"),
         (["serve", "--host", "192.0.2.1"], "choose another --host"),

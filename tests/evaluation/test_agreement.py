@@ -87,5 +87,5 @@ def test_explanations_of_different_positions_are_refused():
 def test_single_heads_are_refused():
     merged = explained([[1, 2, 3], [3, 2, 1]])
     single = dataclasses.replace(merged, scores=np.ones((2, 4, 1, 3)))
-    with pytest.raises(InputError, match=r"heads='each' has one a head; .*heads='mean'"):
+    with pytest.raises(InputError, match=r"heads='each' has one per head; .*heads='mean'"):
         attnflow.agreement(single, single)

@@ -10,7 +10,8 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import InputError, ModelError
-from attnflow.evaluation.agreement import agreement, level, summarize
+from attnflow.evaluation.agreement import agreement, summarize
+from attnflow.records.rounding import round_scores
 
 TEXTS = ["the keys to the cabinet are here", "a cat", "the old red key is on the mat"]
 
@@ -179,7 +180,7 @@ def test_the_networks_mode_and_gradients_are_left_alone(classifier):
     [
         ({"replacement": "star"}, "replacement='star' is unknown; allowed: unk, mask"),
         ({"batch_size": 0}, "batch_size=0"),
-        ({"target": "nonsense"}, "is no label of"),
+        ({"target": "nonsense"}, "is not a label of"),
         ({"target": 3}, "target=3 does not exist; allowed: 0 to 2"),
         ({"target": [0, 1]}, "2 targets and 1 texts"),
     ],
@@ -220,6 +221,6 @@ def test_undefined_correlations_are_counted():
 
 
 def test_rounding_does_not_break_ties():
-    assert level(np.array([1.0, 1.0 - 1e-15, 0.5])).tolist() == [1.0, 1.0, 0.5]
-    assert level(np.array([2e-30, 1e-30])).tolist() == [1.0, 0.5]
-    assert level(np.zeros(2)).tolist() == [0.0, 0.0]
+    assert round_scores(np.array([1.0, 1.0 - 1e-15, 0.5])).tolist() == [1.0, 1.0, 0.5]
+    assert round_scores(np.array([2e-30, 1e-30])).tolist() == [1.0, 0.5]
+    assert round_scores(np.zeros(2)).tolist() == [0.0, 0.0]

@@ -104,7 +104,7 @@ def test_a_path_that_is_not_there_is_no_name_on_the_hub(missing):
 
 def test_a_name_that_is_no_folder_says_so():
     with pytest.raises(
-        ModelError, match=r"no-such-model' is no folder here; the hub can't be reached"
+        ModelError, match=r"no-such-model' is not a folder here; the hub can't be reached"
     ):
         load_model("no-such-model")
 
@@ -130,9 +130,9 @@ def test_a_list_is_as_good_as_a_tuple():
     ("source", "message"),
     [
         (tiny.build("bert"), r"model=BertModel comes without its tokenizer.*\(model, tokenizer\)"),
-        ({"model": "a", "tokenizer": "b"}, r"model=dict is no model; give \(model, tokenizer\)"),
-        (tiny.word_piece(), "is no model; give"),
-        (3, "model=int is no model"),
+        ({"model": "a", "tokenizer": "b"}, r"model=dict is not a model; give \(model, tokenizer\)"),
+        (tiny.word_piece(), "is not a model; give"),
+        (3, "model=int is not a model"),
     ],
 )
 def test_what_is_no_model_is_refused(source, message):

@@ -103,5 +103,5 @@ def test_what_is_no_image_is_refused(bad):
 
 def test_texts_have_no_patches():
     found = attnflow.explain("the cat", (tiny.build("bert"), tiny.word_piece()), method="raw")
-    with pytest.raises(InputError, match="no image"):
+    with pytest.raises(InputError, match="not of an image"):
         found.patches()

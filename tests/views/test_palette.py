@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from attnflow.views.explorer.render import static
+from attnflow.views.explorer.render import read_static
 from attnflow.views.figures.axes import contrast
 from attnflow.views.figures.style import THEMES
 from attnflow.views.palette import SLOTS, colour_of, slot_of
@@ -69,7 +69,7 @@ def test_colours_can_be_told_apart(theme, vision):
 
 
 def test_the_page_has_the_same_colours():
-    style = static("style.css")
+    style = read_static("style.css")
     rules = re.findall(r"(:root[^{]*)\{([^{}]*)\}", style)
     found = {
         selector.strip(): re.findall(r"--slot-(\d+): (#[0-9a-f]{6});", body)

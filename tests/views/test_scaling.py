@@ -1,11 +1,11 @@
-"""Special tokens and the position asked about set no scale, in any view."""
+"""Special tokens and the position explained set no scale, in any view."""
 
 import numpy as np
 import pytest
 
 from attnflow.records import Attribution
-from attnflow.views.figures.axes import outshining
-from attnflow.views.scaling import not_special, ordinary
+from attnflow.views.figures.axes import positions_off_scale
+from attnflow.views.scaling import input_positions, ordinary_positions
 
 
 def attribution(word_ids, query=0, segments=None):
@@ -35,16 +35,16 @@ def attribution(word_ids, query=0, segments=None):
 )
 def test_which_tokens_set_the_scale(word_ids, query, expected):
     of = attribution(word_ids, query)
-    assert ordinary(of) == expected
-    assert outshining(of) == [at for at in range(len(word_ids)) if at not in expected]
+    assert ordinary_positions(of) == expected
+    assert positions_off_scale(of) == [at for at in range(len(word_ids)) if at not in expected]
 
 
 def test_tokens_that_a_vision_model_adds_are_special():
     of = attribution(None, 0, ("class", "register", "patch", "patch", "patch"))
-    assert not_special(of, 5) == ordinary(of) == [2, 3, 4]
+    assert input_positions(of, 5) == ordinary_positions(of) == [2, 3, 4]
 
 
 def test_source_and_target_are_both_ordinary():
     of = attribution((0, 1, None, 2), 3, ("source", "source", "source", "target"))
-    assert ordinary(of) == [0, 1]
-    assert not_special(of, 4) == [0, 1, 3]
+    assert ordinary_positions(of) == [0, 1]
+    assert input_positions(of, 4) == [0, 1, 3]

@@ -54,4 +54,5 @@ MEMBER = Aggregator(
     trace=trace,
     single_heads=False,
     uses_maps=True,
+    shown_by_default=False,
 )

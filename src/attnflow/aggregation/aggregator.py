@@ -37,6 +37,7 @@ class Aggregator:
             its own.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
+        shown_by_default: Whether commands and pages show it where no method is named.
         slot: The place of its colour in the palette; ``None`` is the next free one.
     """
 
@@ -49,6 +50,7 @@ class Aggregator:
     cost: Literal["matrix", "query", "pair"] = "matrix"
     single_heads: bool = True
     uses_maps: bool = False
+    shown_by_default: bool = True
     slot: int | None = None
 
 

@@ -21,14 +21,22 @@ from attnflow.solvers.interface import BoolArray
 MOST_STEPS = 200
 DECREMENT = 1e-10  # Newton's decrement at which a flow is taken for the optimum
 TINY = 1e-150  # capacities and flows below this carry nothing
+ROUNDING = 1e-12  # a sum of 1 is no closer
+NOISE = 1e-6  # a decrement below this that does not halve any more is rounding
+NEARLY = 0.1
 INSIDE = 0.99  # of the way to the nearest limit
 
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """The flow from every selected position to all tokens of ``to_layer``."""
     if graph.weights.ndim == 4:
+        heads = graph.heads
         items = [
-            score(LayeredGraph(graph.weights[:, item]), selection, _)
+            score(
+                LayeredGraph(graph.weights[:, item], None if heads is None else heads[:, item]),
+                selection,
+                _,
+            )
             for item in range(graph.weights.shape[1])
         ]
         worst = max(float(item.statistics["largest_decrement"]) for item in items)
@@ -58,38 +66,49 @@ def solve(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, float]:
 
     ``supply`` is what the source sends to each position of the layer above the capacities' last.
     """
-    flow = _rolled_out(capacity, supply)
-    free = (flow > TINY) & (capacity - flow > TINY)  # others are fixed: nothing flows, or all does
+    flow, left = _rolled_out(capacity, supply)
+    free = (flow > TINY) & (left > TINY)  # others are fixed: nothing flows, or all does
     decrement = 0.0
     for _ in range(MOST_STEPS):
         if not free.any():
             break
-        step, decrement = _newton_step(capacity, flow, free)
-        if decrement <= DECREMENT:
+        before = decrement
+        step, decrement = _newton_step(flow, left, free)
+        if decrement <= DECREMENT or NOISE > decrement > before / 2 > 0:
             break
-        length = min(1.0, INSIDE * _room(capacity, flow, step))
-        if decrement > 0.25:  # far from the optimum a full step may overshoot
-            length = min(length, 1 / (1 + decrement))
-        flow = flow + length * step
+        # Near the optimum Newton's own step is inside, and best.
+        length = 1.0 if decrement < 0.25 else _length(flow[free], left[free], step[free])
+        flow, left = flow + length * step, left - length * step
     return flow, decrement
 
 
-def _rolled_out(capacity: FloatArray, supply: FloatArray) -> FloatArray:
-    """The flow that every node divides as its edges' weights are."""
-    flow = np.zeros_like(capacity)
+def _rolled_out(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The flow that every node divides as its edges' weights are, and what it leaves of capacities.
+
+    What is left is no difference of the two: where nearly all passes one node, it would be noise.
+    """
+    flow, left = np.zeros_like(capacity), np.zeros_like(capacity)
     arrived = supply
     for layer in reversed(range(len(capacity))):
         flow[layer] = arrived[:, None] * capacity[layer]
+        left[layer] = _elsewhere(arrived)[:, None] * capacity[layer]
         arrived = flow[layer].sum(0)
-    return flow
+    return flow, left
 
 
-def _newton_step(
-    capacity: FloatArray, flow: FloatArray, free: BoolArray
-) -> tuple[FloatArray, float]:
+def _elsewhere(arrived: FloatArray) -> FloatArray:
+    """1 less what arrived at each node, where all of it together is 1 or less."""
+    before = np.concatenate([[0.0], np.cumsum(arrived[:-1])])
+    after = np.concatenate([np.cumsum(arrived[:0:-1])[::-1], [0.0]])
+    lost = 1.0 - float(arrived.sum())  # at nodes that read nothing
+    elsewhere: FloatArray = before + after + (lost if lost > ROUNDING else 0.0)
+    return elsewhere
+
+
+def _newton_step(flow: FloatArray, left: FloatArray, free: BoolArray) -> tuple[FloatArray, float]:
     """The direction in which the barrier rises fastest while every node stays in balance."""
     safe = np.where(free, flow, 1.0)
-    left = np.where(free, capacity - flow, 1.0)
+    left = np.where(free, left, 1.0)
     slope = np.where(free, 1 / safe - 1 / left, 0.0)
     # The inverse of the second derivative, written so that tiny flows do not overflow.
     weight = np.where(free, (safe * left) ** 2 / (safe**2 + left**2), 0.0)
@@ -108,25 +127,27 @@ def _potentials(weight: FloatArray, pushed: FloatArray) -> FloatArray:
     layer after layer leaves one dense system per layer.
     """
     depth, size = weight.shape[:2]
-    outgoing, incoming = weight.sum(2), weight.sum(1)
     right = pushed.sum(2)
     right[:-1] -= pushed[1:].sum(1)
-    diagonal = outgoing.copy()
-    diagonal[:-1] += incoming[1:]
-    diagonal = np.where(diagonal > 0, diagonal, 1.0)  # a node that nothing passes stays at 0
     scaled: list[FloatArray] = []
     solved: list[FloatArray] = []
-    system = np.diag(diagonal[0])
-    vector = right[0]
+    # Between the nodes of a layer, and from them to the input, by way of the layers below. Sums of
+    # these make the diagonal, so that nothing is subtracted.
+    across, down, vector = np.zeros((size, size)), weight[0].sum(1), right[0]
     for layer in range(depth):
-        if layer:
-            joined = weight[layer]
-            system = np.diag(diagonal[layer]) - joined @ scaled[-1]
-            vector = right[layer] + joined @ solved[-1]
         above = weight[layer + 1].T if layer + 1 < depth else np.zeros((size, 0))
-        both = np.linalg.solve(system, np.column_stack([vector, above]))
+        diagonal = across.sum(1) + down + above.sum(1)
+        diagonal = np.where(diagonal > 0, diagonal, 1.0)  # a node that nothing passes stays at 0
+        both = np.column_stack([vector, down, above])
+        both = np.linalg.solve(np.diag(diagonal) - across, both)
         solved.append(both[:, 0])
-        scaled.append(both[:, 1:])
+        scaled.append(both[:, 2:])
+        if layer + 1 < depth:
+            joined = weight[layer + 1]
+            across = joined @ scaled[-1]
+            np.fill_diagonal(across, 0.0)
+            down = joined @ both[:, 1]
+            vector = right[layer + 1] + joined @ solved[-1]
     potential = np.zeros((depth + 1, size))
     potential[depth] = solved[-1]
     for layer in reversed(range(depth - 1)):
@@ -134,12 +155,23 @@ def _potentials(weight: FloatArray, pushed: FloatArray) -> FloatArray:
     return potential
 
 
-def _room(capacity: FloatArray, flow: FloatArray, step: FloatArray) -> float:
-    """How far a step may go until some edge is empty or full."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        down = np.where(step < 0, -flow / step, np.inf)
-        up = np.where(step > 0, (capacity - flow) / step, np.inf)
-    return float(min(down.min(), up.min()))
+def _length(flow: FloatArray, left: FloatArray, step: FloatArray) -> float:
+    """How far to go along a step: to where the barrier is largest, or nearly, inside all limits."""
+    down, up = step / flow, step / left
+    room = INSIDE / max(float(-down.min()), float(up.max()))
+
+    def rises(length: float) -> bool:
+        return float((down / (1 + length * down) - up / (1 - length * up)).sum()) >= 0
+
+    least, most = 0.0, room
+    if rises(most):
+        return most
+    while least == 0.0 or most - least > NEARLY * most:
+        middle = (least + most) / 2
+        least, most = (middle, most) if rises(middle) else (least, middle)
+        if most < 1e-9 * room:
+            break
+    return least
 
 
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
@@ -159,4 +191,11 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     )
 
 
-MEMBER = Aggregator(name="barrier", title="Barrier flow", score=score, trace=trace, cost="query")
+MEMBER = Aggregator(
+    name="barrier",
+    title="Barrier flow",
+    score=score,
+    trace=trace,
+    cost="query",
+    shown_by_default=False,
+)

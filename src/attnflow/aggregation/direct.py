@@ -60,6 +60,7 @@ MEMBER = Aggregator(
     trace=trace,
     single_heads=False,
     uses_maps=True,
+    shown_by_default=False,
 )
 EVERYWHERE = Aggregator(
     name="direct-all",
@@ -68,4 +69,5 @@ EVERYWHERE = Aggregator(
     trace=trace_everywhere,
     single_heads=False,
     uses_maps=True,
+    shown_by_default=False,
 )

@@ -1,4 +1,4 @@
-"""`explain`: text in, attribution out. The whole story of the library, in order."""
+"""`explain`: text in, attribution out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnflow.edges.options import Heads
-from attnflow.io.inputs import listed
+from attnflow.io.inputs import as_list
 from attnflow.io.progress import progress_bar
 from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
@@ -145,16 +145,16 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     check_flag("progress", progress)
     from attnflow.models.loading import load_model
 
-    texts, single = listed(text)
+    texts, single = as_list(text)
     adapter = load_model(model)
-    found: dict[int, Attribution] = {}
+    results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:
         for place, session in open_sessions(
             texts, adapter, config, answers=answer, batch_size=batch_size
         ):
-            found[place] = session.attribution()
-            advance(len(found))
-    return found[0] if single else [found[place] for place in range(len(texts))]
+            results[place] = session.attribution()
+            advance(len(results))
+    return results[0] if single else [results[place] for place in range(len(texts))]
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def _bar(adapter: ModelAdapter, total: int, *, shown: bool) -> Iterator[Callable
         from rich.console import Console
 
         about = adapter.description
-        loaded = f"{adapter.name}: {about['class']}, {about['head']}, on {about['device']}"
-        Console(stderr=True, highlight=False).print(loaded, markup=False)
+        line = f"{adapter.name}: {about['class']}, {about['head']}, on {about['device']}"
+        Console(stderr=True, highlight=False).print(line, markup=False)
     with progress_bar("explaining", total, shown=shown) as advance:
         yield advance

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
-from attnflow.views.explorer.images import picture
+from attnflow.views.explorer.images import to_data_url
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
@@ -74,6 +74,6 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
 
     adapter = load_model(model)
     items = [text] if compare is None else [text, compare]
-    found = dict(open_sessions(items, adapter, config, answers=answer, all_heads=True))
-    images = [picture(item) if adapter.kind == "image" else None for item in items]
-    return explore_sessions([found[place] for place in range(len(items))], images)
+    sessions = dict(open_sessions(items, adapter, config, answers=answer, all_heads=True))
+    images = [to_data_url(item) if adapter.kind == "image" else None for item in items]
+    return explore_sessions([sessions[place] for place in range(len(items))], images)

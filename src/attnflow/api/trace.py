@@ -32,9 +32,9 @@ def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhe
 
     Args:
         attention: As for `attnflow.flow`.
-        key: The token that the score is of.
-        query: The position that it is from.
-        layer: The layer that it is from: 1 … L, negatives from the top.
+        key: The token that the score belongs to.
+        query: The position that it comes from.
+        layer: The layer that it comes from: 1 … L, negatives from the top.
         method: The method whose score it is.
         edges: As for `attnflow.flow`.
         residual: As for `attnflow.flow`.

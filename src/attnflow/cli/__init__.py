@@ -1,6 +1,6 @@
 """The command line: ``attnflow`` and ``python -m attnflow``.
 
-One file a command. What is heavy is imported in the bodies of commands, so that ``--help`` and
+One file per command. Heavy libraries are imported in the bodies of commands, so that ``--help`` and
 completion answer at once.
 """
 

@@ -12,7 +12,7 @@ import typer
 
 from attnflow import __version__
 from attnflow.cli import bench, compare, explain, figure, reproduce, routes, serve, train
-from attnflow.cli.errors import say, usage
+from attnflow.cli.errors import print_error, usage_message
 from attnflow.cli.help import Command, Program
 from attnflow.errors import AttnflowError, InputError, ModelError
 
@@ -25,9 +25,9 @@ app = typer.Typer(
     cls=Program,
 )
 
-LOOK = "Explain a text"
+EXPLAIN = "Explain a text"
 for command in (explain.explain, compare.compare, routes.routes, figure.figure, serve.serve):
-    app.command(cls=Command, rich_help_panel=LOOK)(command)
+    app.command(cls=Command, rich_help_panel=EXPLAIN)(command)
 MEASURE = "Measure"
 app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)
 app.command(cls=Command, rich_help_panel=MEASURE)(reproduce.reproduce)
@@ -38,8 +38,8 @@ BAD_INPUT = 2
 STOPPED = 130
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"attnflow {__version__}")
         raise typer.Exit
 
@@ -57,7 +57,7 @@ def _program(
 
 
 def main() -> None:
-    """Run the program and end it with its exit code."""
+    """Run the program and exit with its code."""
     sys.exit(run(sys.argv[1:]))
 
 
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = app(list(arguments) or ["--help"], prog_name="attnflow", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
+    except BrokenPipeError:  # the reader, perhaps `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
@@ -76,16 +76,16 @@ def run(arguments: Sequence[str]) -> int:
     except AttnflowError as error:
         return _end(str(error), FAILED)
     except Exception as error:  # noqa: BLE001 - the program's outermost layer
-        return _end_unforeseen(error, arguments)
-    if code == STOPPED:  # typer makes this of Ctrl-C
-        say("stopped")
+        return _end_unexpected(error, arguments)
+    if code == STOPPED:  # how typer reports Ctrl-C
+        print_error("stopped")
     return code if isinstance(code, int) else 0
 
 
-def _end_unforeseen(error: Exception, arguments: Sequence[str]) -> int:
-    # typer's own errors, whose classes are at home in different places in its versions
+def _end_unexpected(error: Exception, arguments: Sequence[str]) -> int:
+    # typer's own errors, whose classes move between modules from version to version
     if hasattr(error, "format_message"):
-        return _end(usage(error, arguments), BAD_INPUT)
+        return _end(usage_message(error, arguments), BAD_INPUT)
     if isinstance(error, OSError) and error.filename is not None:
         return _end(f"{error.strerror}: {error.filename}", FAILED)
     what = f"{type(error).__name__}: {error}"
@@ -97,5 +97,5 @@ def _end_unforeseen(error: Exception, arguments: Sequence[str]) -> int:
 def _end(message: str, code: int) -> int:
     if os.environ.get("ATTNFLOW_DEBUG"):
         traceback.print_exc()
-    say(message)
+    print_error(message)
     return code

@@ -1,4 +1,4 @@
-"""``attnflow compare``: where methods agree, and what each sees in every layer."""
+"""``attnflow compare``: how far methods agree, and their scores in every layer."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def compare(  # noqa: PLR0913 - one argument per option
     as_json: options.Json = False,
     plugin: options.Plugins = None,
 ) -> None:
-    """Compare methods: their rank agreement in each layer, and what they see there.
+    """Compare methods: their rank agreement and their scores in each layer.
 
     Example: attnflow compare "the keys to the cabinet"
     """
     from attnflow.pipeline.config import ExplainConfig
 
-    chosen = read_text(text, file)
+    source = read_text(text, file)
     config = ExplainConfig(
         edges=edges,
         layers="all",
-        query=options.query_of(query),
+        query=options.parse_query(query),
         residual=residual,
-        correction=options.correction_of(correction),
+        correction=options.parse_correction(correction),
         words=words,
-        target=options.target_of(target),
-        contrast=options.target_of(contrast),
+        target=options.parse_target(target),
+        contrast=options.parse_target(contrast),
         truncate=truncate,
     )
-    methods = options.methods_of(method)
-    session = running.one_session(chosen, model, config, answer=answer)
+    methods = options.parse_methods(method)
+    session = running.one_session(source, model, config, answer=answer)
     results = running.attributions(session, methods)
     table = agreements(results)
     if as_json:

@@ -1,4 +1,4 @@
-"""What went wrong, in one line that says what to do."""
+"""Errors in one line: what went option and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 
-def say(message: str) -> None:
+def print_error(message: str) -> None:
     """Write one line to standard error; a terminal's lines break between words."""
     line = f"attnflow: {' '.join(message.split())}"
     if sys.stderr.isatty():
@@ -25,24 +25,24 @@ def printable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def usage(error: Any, arguments: Sequence[str]) -> str:
+def usage_message(error: Any, arguments: Sequence[str]) -> str:
     """Typer's message, with what was given and what may have been meant."""
     context = getattr(error, "ctx", None)
     hint = f" See {context.command_path} --help" if context else ""
-    said = _said(error, arguments)
-    return f"{said}{'' if said.endswith('?') else '.'}{hint}"
+    message = _describe(error, arguments)
+    return f"{message}{'' if message.endswith('?') else '.'}{hint}"
 
 
-def _said(error: Any, arguments: Sequence[str]) -> str:
-    said: str = error.format_message().replace("Value error, ", "").rstrip(".")
-    if "unexpected extra argument" in said:
-        return f"{said}; put a text of several words in quotes"
-    wrong = getattr(error, "option_name", None)
-    if wrong is not None:
-        near = get_close_matches(wrong, getattr(error, "possibilities", None) or (), n=1)
-        return f"No such option: {wrong}" + (f". Did you mean {near[0]}?" if near else "")
+def _describe(error: Any, arguments: Sequence[str]) -> str:
+    message: str = error.format_message().replace("Value error, ", "").rstrip(".")
+    if "unexpected extra argument" in message:
+        return f"{message}; put a text of several words in quotes"
+    option = getattr(error, "option_name", None)
+    if option is not None:
+        near = get_close_matches(option, getattr(error, "possibilities", None) or (), n=1)
+        return f"No such option: {option}" + (f". Did you mean {near[0]}?" if near else "")
     names = getattr(getattr(error, "param", None), "opts", ())
     given = [value for name, value in pairwise(arguments) if name in names]
-    if given and repr(given[-1]) not in said:
-        said += f", not {given[-1]!r}"
-    return said
+    if given and repr(given[-1]) not in message:
+        message += f", not {given[-1]!r}"
+    return message

@@ -78,38 +78,38 @@ def explain(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.pipeline.config import ExplainConfig
 
-    chosen = read_texts(texts, file)
+    inputs = read_texts(texts, file)
     _check_targets(save, html, force=force)
     if html is not None:
-        _check_page(chosen, heads)
-    methods = options.methods_of(method)
+        _check_page(inputs, heads)
+    methods = options.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if method else ExplainConfig.method,
         edges=edges,
         layer=layer,
-        layers=options.layers_of(layers),
-        query=options.query_of(query),
-        heads=options.heads_of(heads),
+        layers=options.parse_layers(layers),
+        query=options.parse_query(query),
+        heads=options.parse_heads(heads),
         residual=residual,
-        correction=options.correction_of(correction),
+        correction=options.parse_correction(correction),
         words=words,
-        target=options.target_of(target),
-        contrast=options.target_of(contrast),
+        target=options.parse_target(target),
+        contrast=options.parse_target(contrast),
         truncate=truncate,
     )
-    found: dict[int, list[Attribution]] = {}
-    kept: dict[int, Session] = {}
+    results_at: dict[int, list[Attribution]] = {}
+    sessions_at: dict[int, Session] = {}
     for place, session in running.sessions(
-        chosen, model, config, answer=answer, all_heads=html is not None
+        inputs, model, config, answer=answer, all_heads=html is not None
     ):
-        found[place] = running.attributions(session, methods)
+        results_at[place] = running.attributions(session, methods)
         if html is not None:
-            kept[place] = session
-    results = [found[place] for place in range(len(chosen))]
+            sessions_at[place] = session
+    results = [results_at[place] for place in range(len(inputs))]
     if save is not None:
         _save([item for one in results for item in one], save)
     if html is not None:
-        _save_page([kept[place] for place in range(len(chosen))], html)
+        _save_page([sessions_at[place] for place in range(len(inputs))], html)
     if as_json:
         for one in results:
             typer.echo(json.dumps(as_data(one), ensure_ascii=False))
@@ -124,7 +124,7 @@ def explain(  # noqa: PLR0913 - one argument per option
 
 
 def show(attributions: Sequence[Attribution], console: Console, top: int) -> None:
-    """What each method found, token by token, and the highest scores."""
+    """Print the scores of each method, token by token, and the highest ones."""
     from attnflow.views.terminal.grids import patch_grids
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import head_maps
@@ -133,10 +133,10 @@ def show(attributions: Sequence[Attribution], console: Console, top: int) -> Non
 
     first = attributions[0]
     each_head = first.values.ndim == 2
-    drawn = head_maps if each_head else strips if first.grid is None else patch_grids
+    draw = head_maps if each_head else strips if first.grid is None else patch_grids
     console.print(header(first))
     console.print()
-    console.print(drawn(attributions, console))
+    console.print(draw(attributions, console))
     if top:
         console.print()
         if each_head:
@@ -145,7 +145,7 @@ def show(attributions: Sequence[Attribution], console: Console, top: int) -> Non
 
 
 def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
-    """What ``--json`` prints of one text: the scores asked for, of each method."""
+    """What ``--json`` prints for one text: the selected scores of each method."""
     from dataclasses import asdict
 
     first = attributions[0]
@@ -181,11 +181,11 @@ def _check_page(texts: Sequence[str], heads: str) -> None:
 
 def _save_page(sessions: Sequence[Session], file: Path) -> None:
     from attnflow.views.explorer.exploration import explore_sessions
-    from attnflow.views.explorer.images import picture
+    from attnflow.views.explorer.images import to_data_url
 
-    images = [picture(s.tokens.text) if s.tokens.grid is not None else None for s in sessions]
+    images = [to_data_url(s.tokens.text) if s.tokens.grid is not None else None for s in sessions]
     view = explore_sessions(sessions, images)
-    view.save(file, overwrite=True)  # which was checked before any work
+    view.save(file, overwrite=True)  # checked before any work
     typer.echo(printable(f"saved the interactive view to {file}"), err=True)
 
 

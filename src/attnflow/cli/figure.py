@@ -1,4 +1,4 @@
-"""``attnflow figure``: figures fit for print."""
+"""``attnflow figure``: figures for print."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Candidates = Annotated[
     typer.Option(
         "--candidate",
         metavar="TOKEN",
-        help="For pronouns: a token of the text to look at; repeat for each.",
+        help="For pronouns: a token of the text to show; repeat for each.",
         rich_help_panel="Selection",
     ),
 ]
@@ -136,7 +136,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     force: options.Force = False,
     plugin: options.Plugins = None,
 ) -> None:
-    """Draw a figure fit for print: one panel per method.
+    """Draw a figure for print: one panel per method.
 
     graph: layers, tokens and edges between them. heatmap: layers × tokens. heads: the heads of a
     layer × tokens. pronouns: layers × a few tokens. image: patches over the picture.
@@ -148,44 +148,44 @@ def figure(  # noqa: PLR0913 - one argument per option
     from attnflow.views.figures import save
     from attnflow.views.figures.files import check_file
 
-    chosen = read_text(text, file)
+    source = read_text(text, file)
     check_file(output, overwrite=force)
     if kind is Kind.IMAGE and model is None:
-        msg = "figure image needs a vision model, and the shipped one reads text: give --model NAME"
+        msg = "figure image needs a vision model, and the shipped one takes text: give --model NAME"
         raise InputError(msg)
     given = {"threshold": threshold, "to": to, "candidate": candidate, "pronoun": pronoun}
     _check(kind, {**given, "values": values, "relative": relative}, words=words)
-    look = _look(threshold=threshold, candidates=candidate, values=values, relative=relative)
-    place = options.query_of(query)
+    look = _drop_unset(threshold=threshold, candidates=candidate, values=values, relative=relative)
+    position = options.parse_query(query)
     config = ExplainConfig(
         edges=edges,
         layer=layer,
         layers=None if kind in ONE_LAYER else "all",
-        query="all" if kind is Kind.GRAPH else place,
+        query="all" if kind is Kind.GRAPH else position,
         heads="each" if kind is Kind.HEADS else "mean",
         residual=residual,
-        correction=options.correction_of(correction),
+        correction=options.parse_correction(correction),
         words=words,
-        target=options.target_of(target),
-        contrast=options.target_of(contrast),
+        target=options.parse_target(target),
+        contrast=options.parse_target(contrast),
         truncate=truncate,
     )
-    methods = options.methods_of(method)
-    session = running.one_session(chosen, model, config, answer=answer)
+    methods = options.parse_methods(method)
+    session = running.one_session(source, model, config, answer=answer)
     results = running.attributions(session, methods)
-    if kind is Kind.GRAPH and place is not None:
-        results = [item.at(query=place) for item in results]
+    if kind is Kind.GRAPH and position is not None:
+        results = [item.at(query=position) for item in results]
     if to is not None:
-        look["trace"] = _trace(session, to, place)
+        look["trace"] = _trace(session, to, position)
     if kind is Kind.PRONOUNS:
         look["probabilities"] = _probabilities(results[0], pronoun)
-    made = compose(str(kind), *results, theme=str(theme), **look)
-    save(made, output, overwrite=force, dpi=dpi)
+    drawing = compose(str(kind), *results, theme=str(theme), **look)
+    save(drawing, output, overwrite=force, dpi=dpi)
     typer.echo(printable(f"saved {output}"), err=True)
 
 
 ONE_LAYER = (Kind.HEADS, Kind.IMAGE)
-FOR = {  # the options that not every kind has
+KINDS_WITH = {  # options that not every kind has
     "threshold": (Kind.GRAPH,),
     "to": (Kind.GRAPH,),
     "candidate": (Kind.PRONOUNS,),
@@ -197,24 +197,24 @@ FOR = {  # the options that not every kind has
 
 def _check(kind: Kind, given: dict[str, Any], *, words: bool) -> None:
     """Refuse options that the kind doesn't have, before any work."""
-    for name in _look(**given):
-        if kind not in FOR[name]:
-            msg = f"--{name} is not for {kind}; it is for {', '.join(FOR[name])}"
+    for name in _drop_unset(**given):
+        if kind not in KINDS_WITH[name]:
+            msg = f"--{name} is not for {kind}; it is for {', '.join(KINDS_WITH[name])}"
             raise InputError(msg)
     if given["to"] is not None and words:
         msg = "--to shows the routes between tokens; leave out --words"
         raise InputError(msg)
     if kind is Kind.PRONOUNS and len(given["candidate"] or ()) < 2:
-        msg = "figure pronouns needs --candidate TOKEN at least twice: the tokens to look at"
+        msg = "figure pronouns needs --candidate TOKEN at least twice: the tokens to show"
         raise InputError(msg)
 
 
-def _look(**given: Any) -> dict[str, Any]:
+def _drop_unset(**choices: Any) -> dict[str, Any]:
     """The options that were given."""
-    # A threshold of 0 equals False, and was given.
+    # Identity, not equality: a threshold of 0 equals False, and was given.
     return {
         name: value
-        for name, value in given.items()
+        for name, value in choices.items()
         if value is not None and value is not False and value != []
     }
 
@@ -222,17 +222,18 @@ def _look(**given: Any) -> dict[str, Any]:
 def _trace(session: Session, to: str, query: int | str | None) -> FlowTrace:
     """The routes from the position that is explained to a token."""
     tokens, config = session.tokens, session.config
-    key = tokens.position(options.number_or_text(to), name="to")
+    key = tokens.position(options.parse_position(to), name="to")
     source = session.query if query is None else tokens.position(query)
     return session.trace(config.method, config.resolve_layers(session.depth)[1], source, key)
 
 
 def _probabilities(of: Attribution, pronouns: list[str] | None) -> dict[str, float] | None:
-    """How likely the model found each pronoun; by default his and her, if it thought of both."""
-    said = dict(of.prediction.alternatives) if of.prediction else {}
-    wanted = pronouns or ["his", "her"]
-    missing = [word for word in wanted if word not in said]
+    """The probability of each pronoun; by default his and her, if both are predicted."""
+    predicted = dict(of.prediction.alternatives) if of.prediction else {}
+    words = pronouns or ["his", "her"]
+    missing = [word for word in words if word not in predicted]
     if missing and pronouns:
-        msg = f"--pronoun {missing[0]} is none of the words the model thought of: {', '.join(said)}"
+        known = ", ".join(predicted)
+        msg = f"--pronoun {missing[0]} is not one of the model's predictions; allowed: {known}"
         raise InputError(msg)
-    return None if missing else {word: said[word] for word in wanted}
+    return None if missing else {word: predicted[word] for word in words}

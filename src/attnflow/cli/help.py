@@ -1,6 +1,6 @@
 """Help pages as plain text, grouped.
 
-Typer's own pages, drawn with rich, cost more time than the rest of the program's start.
+Typer's own pages, drawn with rich, take longer than the rest of the program's start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ORDER = (ARGUMENTS, "Input", "Selection", "Look", "Output")
 
 
 def write_options(command: Any, context: Any, formatter: Any) -> None:
-    """Arguments, then the groups of options, those of no group last."""
+    """Arguments, then the groups of options, those without a group last."""
     groups: dict[str, list[tuple[str, str]]] = {name: [] for name in ORDER}
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
@@ -33,25 +33,25 @@ def write_options(command: Any, context: Any, formatter: Any) -> None:
 
 
 def _with_names(about: str) -> str:
-    """The help of an option with the members of the families that it chooses from."""
+    """The help of an option with the names that it chooses from."""
     if "{methods}" in about:
         from attnflow.aggregation import AGGREGATORS
 
-        about = about.replace("{methods}", _listed(list(AGGREGATORS)))
+        about = about.replace("{methods}", _join_names(list(AGGREGATORS)))
     if "{edges}" in about:
         from attnflow.edges import EDGE_RULES
 
-        about = about.replace("{edges}", _listed(list(EDGE_RULES)))
+        about = about.replace("{edges}", _join_names(list(EDGE_RULES)))
     return about
 
 
-def _listed(names: list[str]) -> str:
-    """Names as a sentence has them: one, two or three."""
+def _join_names(names: list[str]) -> str:
+    """Names as in a sentence: one, two or three."""
     return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _tidy(name: str, about: str) -> tuple[str, str]:
-    """Without the type of an argument, which its help says; defaults and ranges in words."""
+    """Without the type of an argument, which its help tells; defaults and ranges in words."""
     about = re.sub(r"\[default: \((.*?)\)([;\]])", r"[default: \1\2", about)
     about = re.sub(r"\b(\d+)<=x<=(\d+)", r"\1 to \2", about)
     return re.sub(r" <.*>", "", name), re.sub(r"\bx>=(\d+)", r"\1 or more", about)
@@ -61,7 +61,7 @@ class Command(TyperCommand):
     """A command with grouped options."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """What stands after the command's name, without braces around a choice's name."""
+        """What follows the command's name, without braces around a choice's name."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -29,7 +29,7 @@ def read_text(given: str | None, file: Path | None = None) -> str:
     """The one text that was given."""
     texts = read_texts(None if given is None else [given], file)
     if len(texts) > 1:
-        msg = f"this command takes one text, and each line is one; here are {len(texts)}"
+        msg = f"this command takes one text; there are {len(texts)}, one per line: give one line"
         raise InputError(msg)
     return texts[0]
 
@@ -50,6 +50,6 @@ def _lines(content: bytes, where: str) -> list[str]:
         raise InputError(msg) from None
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        msg = f"{where} holds {NO_TEXT}, or put one a line there"
+        msg = f"{where} holds {NO_TEXT}, or write one per line there"
         raise InputError(msg)
     return lines

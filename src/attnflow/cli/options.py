@@ -1,4 +1,4 @@
-"""Options that several commands share: the same thing has the same name everywhere."""
+"""Options that several commands share, with the same names everywhere."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from attnflow.errors import AttnflowError, InputError
 
 
 class Theme(StrEnum):
-    """The looks of a figure."""
+    """The themes of a figure."""
 
     LIGHT = "light"
     DARK = "dark"
 
 
 _INPUT = "Input"
-_QUESTION = "Selection"
+_SELECTION = "Selection"
 _OUTPUT = "Output"
 
 Texts = Annotated[
@@ -105,8 +105,8 @@ Methods = Annotated[
         metavar="METHOD",
         help="The method: {methods}.",
         autocompletion=_method_names,
-        rich_help_panel=_QUESTION,
-        show_default="all; repeat for several",
+        rich_help_panel=_SELECTION,
+        show_default="raw, rollout and flow; repeat for several",
     ),
 ]
 Method = Annotated[
@@ -116,7 +116,7 @@ Method = Annotated[
         metavar="METHOD",
         help="The method: {methods}.",
         autocompletion=_method_names,
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
     ),
 ]
 Edges = Annotated[
@@ -126,7 +126,7 @@ Edges = Annotated[
         metavar="RULE",
         help="What the edges are made of: {edges}.",
         autocompletion=_rule_names,
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
     ),
 ]
 Layer = Annotated[
@@ -136,7 +136,7 @@ Layer = Annotated[
         "-l",
         metavar="N",
         help="The layer to explain: 1 … L, or negative from the top.",
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
         show_default="the top",
     ),
 ]
@@ -146,7 +146,7 @@ Layers = Annotated[
         "--layers",
         metavar="LAYERS",
         help="Layers to compute and save: all, or numbers: 1,3,6.",
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
         show_default="the layer to explain",
     ),
 ]
@@ -157,7 +157,7 @@ Query = Annotated[
         "-q",
         metavar="TOKEN",
         help="The position to explain: a token or its number, from 0.",
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
         show_default="where the model decides: CLS, the mask, the last token",
     ),
 ]
@@ -168,7 +168,7 @@ def _heads(allowed: str) -> Any:
         "--heads",
         metavar="HEADS",
         help=f"{allowed}, or numbers: 0,3.",
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
     )
 
 
@@ -181,7 +181,7 @@ def _residual(default: str) -> Any:
         "--residual",
         metavar="SHARE",
         help="The share of the identity, from 0 to below 1.",
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
         show_default=default,
     )
 
@@ -195,7 +195,7 @@ def _correction(default: str) -> Any:
         "--correction",
         metavar="NAME",
         help="For causal decoders: uniform, visible, sink, or none.",
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
         show_default=default,
     )
 
@@ -208,7 +208,7 @@ Target = Annotated[
         "--target",
         metavar="LABEL",
         help="For edges seen by a target: a label or token, or its number.",
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
         show_default="the model's prediction",
     ),
 ]
@@ -218,7 +218,7 @@ Contrast = Annotated[
         "--not",
         metavar="LABEL",
         help="Explain why the target rather than this label or token.",
-        rich_help_panel=_QUESTION,
+        rich_help_panel=_SELECTION,
         show_default=False,
     ),
 ]
@@ -227,7 +227,7 @@ Answer = Annotated[
     typer.Option(
         "--answer",
         metavar="TEXT",
-        help="For encoder–decoders: the text that was made of the input.",
+        help="For encoder–decoders: the target text.",
         rich_help_panel=_INPUT,
         show_default="the model's own answer",
     ),
@@ -235,7 +235,7 @@ Answer = Annotated[
 Truncate = Annotated[
     bool,
     typer.Option(
-        "--truncate", help="Cut texts that are too long for the model.", rich_help_panel=_INPUT
+        "--truncate", help="Truncate texts that are too long for the model.", rich_help_panel=_INPUT
     ),
 ]
 Words = Annotated[
@@ -254,14 +254,16 @@ Force = Annotated[
 ]
 
 
-def methods_of(given: list[str] | None) -> list[str]:
-    """The methods that were named, or all of them."""
+def parse_methods(given: list[str] | None) -> list[str]:
+    """The methods that were named, or those that are shown by default."""
     from attnflow.aggregation import AGGREGATORS
 
-    return [AGGREGATORS[name].name for name in given or AGGREGATORS]
+    if given:
+        return [AGGREGATORS[name].name for name in given]
+    return [each.name for each in AGGREGATORS.members() if each.shown_by_default]
 
 
-def layers_of(given: str | None) -> Any:
+def parse_layers(given: str | None) -> Any:
     """``all`` as it is; ``1,3`` as layer numbers."""
     if given is None or given == "all":
         return given
@@ -272,7 +274,7 @@ def layers_of(given: str | None) -> Any:
         raise InputError(msg) from None
 
 
-def heads_of(given: str) -> Any:
+def parse_heads(given: str) -> Any:
     """``mean`` and the like as they are; ``0,3`` as head numbers."""
     if given in ("mean", "max", "min", "each"):
         return given
@@ -283,7 +285,7 @@ def heads_of(given: str) -> Any:
         raise InputError(msg) from None
 
 
-def correction_of(given: str) -> str | None:
+def parse_correction(given: str) -> str | None:
     """``none`` is the plain method."""
     known = ("auto", "uniform", "visible", "sink")
     if given not in (*known, "none"):
@@ -292,17 +294,17 @@ def correction_of(given: str) -> str | None:
     return None if given == "none" else given
 
 
-def query_of(given: str | None) -> int | str | None:
+def parse_query(given: str | None) -> int | str | None:
     """A number where it is one, else a token."""
-    return None if given is None else number_or_text(given)
+    return None if given is None else parse_position(given)
 
 
-def target_of(given: str | None) -> int | str | None:
+def parse_target(given: str | None) -> int | str | None:
     """A label or token: its number where it is one, else its name."""
-    return None if given is None else number_or_text(given)
+    return None if given is None else parse_position(given)
 
 
-def number_or_text(given: str) -> int | str:
+def parse_position(given: str) -> int | str:
     """A position where it is a number, else a token."""
     try:
         return int(given)

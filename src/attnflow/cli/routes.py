@@ -1,4 +1,4 @@
-"""``attnflow routes``: through which tokens the flow came, and where it was narrow."""
+"""``attnflow routes``: the paths of a flow, and its bottleneck."""
 
 from __future__ import annotations
 
@@ -59,29 +59,29 @@ def routes(  # noqa: PLR0913 - one argument per option
     from attnflow.api.routes import trace_to
     from attnflow.pipeline.config import ExplainConfig
 
-    chosen = read_text(text, file)
+    source = read_text(text, file)
     config = ExplainConfig(
         method=method,
         edges=edges,
         layer=layer,
-        query=options.query_of(query),
-        heads=options.heads_of(heads),
+        query=options.parse_query(query),
+        heads=options.parse_heads(heads),
         residual=residual,
-        correction=options.correction_of(correction),
-        target=options.target_of(target),
-        contrast=options.target_of(contrast),
+        correction=options.parse_correction(correction),
+        target=options.parse_target(target),
+        contrast=options.parse_target(contrast),
         truncate=truncate,
     )
-    session = running.one_session(chosen, model, config, answer=answer)
-    found = trace_to(session, options.number_or_text(to))
+    session = running.one_session(source, model, config, answer=answer)
+    trace = trace_to(session, options.parse_position(to))
     if as_json:
-        typer.echo(json.dumps(as_data(found), ensure_ascii=False))
+        typer.echo(json.dumps(as_data(trace), ensure_ascii=False))
         return
     from rich.console import Console
 
     from attnflow.views.terminal.paths import show_routes
 
-    show_routes(found, Console(highlight=False), top)
+    show_routes(trace, Console(highlight=False), top)
 
 
 def as_data(trace: FlowTrace) -> dict[str, Any]:

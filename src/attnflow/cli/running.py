@@ -1,4 +1,4 @@
-"""Loading a model and opening sessions, with signs of life for people who wait."""
+"""Loading a model and opening sessions, with a status line or a progress bar."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from attnflow.cli.waiting import busy
+from attnflow.cli.status import show_status
 
 if TYPE_CHECKING:
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
 
-MANY = 20  # so many texts get a progress bar
+MANY = 20  # from this many texts on, a progress bar is shown
 
 
 def sessions(
@@ -25,20 +25,20 @@ def sessions(
     answer: str | None = None,
     all_heads: bool = False,
 ) -> Iterator[tuple[int, Session]]:
-    """The sessions of texts, each with its place among them, as they come."""
+    """The sessions of texts, each with its place among them, as they are computed."""
     from attnflow.io.progress import progress_bar
     from attnflow.models.loading import load_model
     from attnflow.pipeline.sessions import open_sessions
 
-    with busy("loading the model"):
+    with show_status("loading the model"):
         loaded = load_model(model)
-    shown = sys.stderr.isatty() and len(texts) >= MANY
+    with_bar = sys.stderr.isatty() and len(texts) >= MANY
     with (
-        nullcontext() if shown else busy("explaining"),
-        progress_bar("explaining", len(texts), shown=shown) as advance,
+        nullcontext() if with_bar else show_status("explaining"),
+        progress_bar("explaining", len(texts), shown=with_bar) as advance,
     ):
-        opened = open_sessions(texts, loaded, config, answers=answer, all_heads=all_heads)
-        for done, pair in enumerate(opened, start=1):
+        pairs = open_sessions(texts, loaded, config, answers=answer, all_heads=all_heads)
+        for done, pair in enumerate(pairs, start=1):
             yield pair
             advance(done)
 

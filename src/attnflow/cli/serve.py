@@ -32,7 +32,7 @@ Workers = Annotated[
         "--workers",
         metavar="N",
         min=1,
-        help="Requests worked on at the same time.",
+        help="Requests processed at the same time.",
         rich_help_panel="Server",
     ),
 ]
@@ -47,7 +47,7 @@ Seconds = Annotated[
     typer.Option(
         "--timeout",
         metavar="SECONDS",
-        help="The longest a request takes.",
+        help="The longest that a request may take.",
         rich_help_panel="Server",
     ),
 ]
@@ -65,7 +65,7 @@ def serve(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Open the explorer: an interactive view in the browser.
 
-    Give --model several times to choose between models; no others can be asked for.
+    Give --model several times to choose between models; requests can name no others.
 
     Example: attnflow serve --port 8000
     """
@@ -92,11 +92,11 @@ def serve(  # noqa: PLR0913 - one argument per option
 
     typer.echo(printable(f"loading {', '.join(model or ['the shipped model'])} …"), err=True)
     limits = Limits(workers=workers, tokens=max_tokens, seconds=timeout)
-    shown = f"[{host}]" if ":" in host else host
+    address = f"[{host}]" if ":" in host else host
 
     def ready() -> None:
-        typer.echo(f"http://{shown}:{port}")
+        typer.echo(f"http://{address}:{port}")
         typer.echo("open this address in a browser; Ctrl-C stops the server", err=True)
 
     run(model or [], host, port, limits, ready=ready)
-    raise KeyboardInterrupt  # the server ends only when it is told to
+    raise KeyboardInterrupt  # the server only ends when it is interrupted

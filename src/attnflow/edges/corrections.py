@@ -6,8 +6,8 @@ tokens collect more than their share whatever the model does. The named correcti
     uniform   the result divided by what the same method gives for uniform causal attention,
               1/(i + 1) from position i to itself and each one before: 1 means "as by chance"
     visible   every column of attention divided by the number of positions that see it, n − j, and
-              rows made to sum to 1 again
-    sink      attention to the first token removed (but its own), rows made to sum to 1 again
+              rows made to sum to what they did
+    sink      attention to the first token removed (but its own), rows made to sum to what they did
 """
 
 from __future__ import annotations
@@ -24,23 +24,27 @@ from attnflow.records.kinds import Array, FloatArray
 def uniform_activations(like: Activations) -> Activations:
     """The activations of a model of the same size that attends evenly to all it sees."""
     even = np.tril(np.ones(tuple(like.attention[0].shape)))
-    return Activations((_to_one(even),) * len(like.attention), causal=True, ends=like.ends)
+    even /= even.sum(-1, keepdims=True)
+    return Activations((even,) * len(like.attention), causal=True, ends=like.ends)
 
 
 def _visible(layer: FloatArray) -> FloatArray:
-    return _to_one(layer / np.arange(layer.shape[-1], 0, -1))
+    return _to_sums(layer / np.arange(layer.shape[-1], 0, -1), layer.sum(-1))
 
 
 def _without_sink(layer: FloatArray) -> FloatArray:
+    sums = layer.sum(-1)
     layer = layer.copy()
     layer[..., 1:, 0] = 0
     alone = layer.sum(-1) == 0  # a position that saw nothing but the sink is left with itself
-    return _to_one(layer + alone[..., None] * np.eye(layer.shape[-1]))
+    return _to_sums(layer + alone[..., None] * np.eye(layer.shape[-1]), sums)
 
 
-def _to_one(layer: FloatArray) -> FloatArray:
-    ones: FloatArray = layer / layer.sum(-1, keepdims=True)
-    return ones
+def _to_sums(layer: FloatArray, sums: FloatArray) -> FloatArray:
+    found = layer.sum(-1)
+    scale = np.divide(sums, found, out=np.zeros_like(found), where=found > 0)
+    scaled: FloatArray = layer * scale[..., None]
+    return scaled
 
 
 ON_MAPS: dict[str, Callable[[FloatArray], FloatArray]] = {

@@ -92,7 +92,7 @@ def take_apart(activations: Activations, rule: str, *, residual: bool) -> Iterat
         if residual and block.residual is None:
             msg = (
                 f"{where} the residual stream was not found: the block's output is not added to "
-                "it alone. Use edges='attention'"
+                "it alone, or what reads the sum is no layer norm. Use edges='attention'"
             )
             raise ModelError(msg)
         yield parts

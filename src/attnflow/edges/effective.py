@@ -1,44 +1,50 @@
 """Effective attention: attention without the part that changes no output (Brunner et al. 2020).
 
 Where a text is longer than a head is wide, attention A can change without changing A·T, T = V·W_O:
-its rows have a part in the left null space of T. Effective attention is A·T·T⁺, per head; a causal
-position has the T of what it sees. Entries may be negative: they are clipped, and the statistics
-say how large a share that was.
+its rows have a part in the left null space of T. Effective attention is A·T·T⁺, per head; where a
+mask or a window hides positions, a row has the T of what it sees. Entries may be negative: they are
+clipped, and the statistics say how large a share that was.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from attnflow.edges.decomposition import take_apart
 from attnflow.edges.rule import EdgeRule, Maps, Needs
 from attnflow.records import Activations, FloatArray
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 def maps(activations: Activations) -> Maps:
     """A·T·T⁺ for every layer and head, negative entries clipped."""
     found, clipped, total = [], 0.0, 0.0
     for parts in take_apart(activations, "effective", residual=False):
-        causal = not np.triu(parts.attention, 1).any()
+        seen = parts.attention.max(0) > 0
         pairs = zip(parts.attention, parts.narrow, strict=True)
-        signed = np.stack([project(attention, of, causal=causal) for attention, of in pairs])
+        signed = np.stack([project(attention, of, seen) for attention, of in pairs])
         clipped -= float(np.minimum(signed, 0.0).sum())
         total += float(np.abs(signed).sum())
         found.append(np.maximum(signed, 0.0))
     return Maps(found, {"clipped_share": clipped / total if total else 0.0})
 
 
-def project(attention: FloatArray, vectors: FloatArray, *, causal: bool) -> FloatArray:
-    """Rows of attention ``[query, key]`` projected on the column space of ``[key, dimension]``."""
-    if not causal:
+def project(attention: FloatArray, vectors: FloatArray, seen: BoolArray) -> FloatArray:
+    """Rows of attention ``[query, key]`` projected on the column space of ``[key, dimension]``.
+
+    ``seen``, ``[query, key]``, says which positions a row is made of.
+    """
+    if seen.all():
         basis = column_space(vectors)
         whole: FloatArray = attention @ basis @ basis.T
         return whole
     projected = np.zeros_like(attention)
     for query, row in enumerate(attention):
-        seen = slice(0, query + 1)
-        basis = column_space(vectors[seen])
-        projected[query, seen] = row[seen] @ basis @ basis.T
+        keys = np.flatnonzero(seen[query])
+        basis = column_space(vectors[keys])
+        projected[query, keys] = row[keys] @ basis @ basis.T
     return projected
 
 

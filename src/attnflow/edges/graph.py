@@ -9,7 +9,7 @@ import numpy as np
 
 from attnflow.edges.corrections import correct_maps, uniform_activations
 from attnflow.edges.heads import fuse_heads, head_weights
-from attnflow.edges.options import EdgeOptions
+from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.edges.rule import EDGE_RULES
 from attnflow.errors import InputError
 from attnflow.records import Activations, Array, FloatArray, LayeredGraph
@@ -23,8 +23,13 @@ def build_graph(
 
     ``keep_maps`` keeps the maps, mixed and corrected, beside the edges that are made of them.
     """
-    made = EDGE_RULES[options.rule].apply(activations)
-    graph = replace(_graph(made.layers, options), statistics=made.statistics)
+    rule = EDGE_RULES[options.rule]
+    made = rule.apply(activations)
+    if options.heads != "mean" and not rule.fuses_heads:
+        _check_heads_known(made.layers, activations, options)
+    graph = replace(
+        _graph(made.layers, options, sound=rule.fuses_heads), statistics=made.statistics
+    )
     if not keep_maps:
         return graph
     fused = correct_maps(
@@ -33,15 +38,25 @@ def build_graph(
     return replace(graph, maps=namespace(fused[0]).stack(tuple(fused)))
 
 
-def _graph(maps: Sequence[Array], options: EdgeOptions) -> LayeredGraph:
+def _graph(maps: Sequence[Array], options: EdgeOptions, *, sound: bool) -> LayeredGraph:
+    """The graph of maps, ``sound`` where they are probabilities.
+
+    Rows of others are made to sum to 1 before the residual is added: its share is one of them.
+    """
+
+    def mixed(maps: Sequence[Array], heads: Heads | None) -> Sequence[Array]:
+        fused = [double(each) if heads is None else fuse_heads(each, heads) for each in maps]
+        corrected = correct_maps(fused, options.correction)
+        return corrected if sound else [_to_one(each) for each in corrected]
+
     if options.heads == "each":
         _check_equal_heads(maps)
-        merged = correct_maps([fuse_heads(each, "each") for each in maps], options.correction)
-        heads = correct_maps([double(each) for each in maps], options.correction)
-        return LayeredGraph(_finish(merged, options), _finish(heads, options))
-    if options.correction is not None:
-        fused = correct_maps([fuse_heads(each, options.heads) for each in maps], options.correction)
-        maps, options = [each[None] for each in fused], replace(options, heads="mean")
+        return LayeredGraph(
+            _finish(mixed(maps, "each"), options), _finish(mixed(maps, None), options)
+        )
+    if options.correction is not None or not sound:
+        maps = [each[..., None, :, :] for each in mixed(maps, options.heads)]
+        options = replace(options, heads="mean")
     if on_cpu(maps[0]) and not options.discard and options.heads not in ("max", "min"):
         return LayeredGraph(_in_one_pass(maps, options))
     return LayeredGraph(_finish([fuse_heads(each, options.heads) for each in maps], options))
@@ -55,6 +70,16 @@ def chance_graph(
     return build_graph(
         even, replace(options, rule="attention", correction=None), keep_maps=keep_maps
     )
+
+
+def _check_heads_known(
+    maps: Sequence[Array], activations: Activations, options: EdgeOptions
+) -> None:
+    """Refuse single heads of a rule that takes all together."""
+    pairs = zip(maps, activations.attention, strict=True)
+    if any(made.shape[-3] == 1 < of.shape[-3] for made, of in pairs if of.ndim > 2):
+        msg = f"edges={options.rule!r} takes all heads together; leave out heads={options.heads!r}"
+        raise InputError(msg)
 
 
 def _check_equal_heads(maps: Sequence[Array]) -> None:
@@ -95,6 +120,12 @@ def _finish(fused: Sequence[Array], options: EdgeOptions) -> Array:
             diagonal = xp.einsum("...ii->...i", into)  # a view: the edges themselves change
             diagonal += options.residual / totals
     return edges
+
+
+def _to_one(layer: Array) -> Array:
+    """Rows that sum to 1; a row of zeros stays one."""
+    sums = layer.sum(-1)[..., None]
+    return layer / (sums + (sums == 0))
 
 
 def _discard_smallest(fused: Array, ratio: float) -> Array:

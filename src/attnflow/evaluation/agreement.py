@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from attnflow.errors import InputError, shown
 from attnflow.records import Attribution, FloatArray
-from attnflow.records.levels import level
+from attnflow.records.rounding import round_scores
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """Rank correlation of two lists of scores; equal scores share the mean of their ranks.
+    """Rank correlation of two lists of scores; equal scores have the mean of their ranks.
 
     NaN where it is undefined: fewer than two scores, all of one list equal, or NaN among them.
 
@@ -72,10 +72,10 @@ def agreement(first: Attribution, second: Attribution, layer: int | None = None)
 
     Args:
         first: An explanation, of any method.
-        second: Another, asked about the same position.
-        layer: The layer compared: 1 … L, negatives from the top. What has one layer only, as
-            `attnflow.blank_out` and `attnflow.gradients` have, takes part with that one. ``None``
-            compares the layers that were asked about.
+        second: Another, of the same position.
+        layer: The layer compared: 1 … L, negatives from the top. An explanation with a
+            single layer, such as `attnflow.blank_out` gives, is compared by that one. ``None``
+            compares the layers that they explain.
 
     Example:
         >>> import attnflow
@@ -94,7 +94,7 @@ def agreement(first: Attribution, second: Attribution, layer: int | None = None)
         one.values if layer is None or (several and len(one.layers) == 1) else one.row(layer)
         for one in both
     ]
-    return spearman(level(rows[0]), level(rows[1]))
+    return spearman(round_scores(rows[0]), round_scores(rows[1]))
 
 
 def _check_comparable(first: Attribution, second: Attribution) -> None:
@@ -104,18 +104,18 @@ def _check_comparable(first: Attribution, second: Attribution) -> None:
             f"{' '.join(second.tokens)!r}"
         )
         raise InputError(msg)
-    # A label has no position: where both ask what the model decided, they ask the same.
-    asked = any(one.options.get("query") not in (None, "all") for one in (first, second))
-    if asked and first.query != second.query:
+    # A label has no position: where both explain the model's decision, positions may differ.
+    chosen = any(one.options.get("query") not in (None, "all") for one in (first, second))
+    if chosen and first.query != second.query:
         msg = (
             f"the explanations are of different positions: query={first.query} and "
-            f"query={second.query}; ask both about the same one, by query= or with .at(query=…)"
+            f"query={second.query}; explain the same one, by query= or with .at(query=…)"
         )
         raise InputError(msg)
     if first.scores.ndim == 4 or second.scores.ndim == 4:
         msg = (
-            "agreement is of one score a token, and heads='each' has one a head; explain with "
-            "heads='mean', or with heads=[3] for a single one"
+            "agreement needs one score per token, and heads='each' has one per head; explain with "
+            "heads='mean', or with heads=[3] for a single head"
         )
         raise InputError(msg)
 

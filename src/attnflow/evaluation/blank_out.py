@@ -1,4 +1,4 @@
-"""Importance by blanking: how far a probability moves when a token is taken away."""
+"""Importance by blanking: how far a probability changes when a token is removed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from attnflow.errors import InputError, shown
 from attnflow.evaluation.targets import (
     Target,
     TargetSpec,
+    batches_by_length,
     make_attribution,
     resolve_targets,
-    similar_lengths,
+    rows_that_fit,
     target_values,
 )
-from attnflow.io.inputs import check_unicode, listed
+from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.records import Attribution
@@ -69,18 +70,17 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
     Args:
         text: A text, or many: a list, a Series, a generator.
         model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
-        replacement: ``"unk"`` (the paper's), ``"mask"``, ``"pad"`` (a token that none attends to)
-            or ``"delete"`` (the tokens after it move up).
+        replacement: ``"unk"`` (the paper's), ``"mask"``, ``"pad"`` (a token that no position
+            attends to) or ``"delete"`` (the tokens after it move up).
         target: The label or token whose probability counts, by name or number; a list has one for
             each text. ``None`` is the model's own answer.
         contrast: Count how much larger the target's logit is than that of this label or token.
         signed: Before minus after, so that tokens which speak against the answer are negative;
             otherwise the size of the change.
-        batch_size: How many blanked inputs run together.
+        batch_size: How many blanked inputs run together at most; fewer where they are long.
         progress: Show a progress bar.
 
-    The mask of a masked language model is where the question is asked: it is left in place and
-    scores 0.
+    The mask of a masked language model is what it predicts: it is left in place and scores 0.
 
     Example:
         >>> import attnflow
@@ -96,21 +96,22 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
     check_flag("signed", signed)
     check_flag("progress", progress)
     loaded = load_model(model)
-    texts, single = listed(text)
+    texts, single = as_list(text)
     inputs = [loaded.tokenize(check_unicode("text", one)) for one in texts]
     filler = loaded.filler(replacement)
     targets = resolve_targets(loaded, inputs, target, contrast)
     rows = [
         row
         for item, (tokens, one) in enumerate(zip(inputs, targets, strict=True))
-        for row in _blanked(loaded, item, tokens, one, filler)
+        for row in _blanked_rows(loaded, item, tokens, one, filler)
     ]
-    found = _measure(loaded, rows, batch_size, progress=progress)
+    probabilities = _measure(loaded, rows, batch_size, progress=progress)
     options = {"replacement": replacement, "signed": bool(signed)}
     results = []
     for i, (tokens, one) in enumerate(zip(inputs, targets, strict=True)):
-        before = found[i, None]
-        change = np.array([before - found.get((i, place), before) for place in range(len(tokens))])
+        before = probabilities[i, None]
+        after = [probabilities.get((i, place), before) for place in range(len(tokens))]
+        change = before - np.array(after)
         scores = change if signed else np.abs(change)
         statistics = {"probability": before}
         results.append(
@@ -130,14 +131,16 @@ class Row:
     target: Target
 
 
-def _blanked(
+def _blanked_rows(
     model: ModelAdapter, item: int, tokens: Tokens, target: Target, filler: Filler
 ) -> Iterator[Row]:
     """The whole input, then the input without each token."""
     size = len(tokens)
     deleted = filler.token is None
     if deleted and size == 1:
-        msg = f"{tokens.text!r} has one token only: there would be nothing left to read"
+        msg = (
+            f"{tokens.text!r} has one token only: without it there is no input; give a longer text"
+        )
         raise InputError(msg)
     yield Row(item, None, tokens, target.position, target)
     for place in range(size):
@@ -152,9 +155,10 @@ def _measure(
 ) -> dict[tuple[int, int | None], float]:
     """The probability of each row's target."""
     found = {}
-    size = batch_size if model.batchable else 1
+    longest = max(len(row.tokens) for row in rows)
+    size = rows_that_fit(model, longest, batch_size)
     with progress_bar("blanking out", len(rows), shown=progress) as show:
-        for places in similar_lengths([row.tokens for row in rows], size):
+        for places in batches_by_length([row.tokens for row in rows], size):
             part = [rows[place] for place in places]
             with torch.no_grad():
                 values = target_values(

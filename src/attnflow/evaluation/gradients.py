@@ -15,12 +15,13 @@ from attnflow.errors import InputError, shown
 from attnflow.evaluation.targets import (
     Target,
     TargetSpec,
+    batches_by_length,
     make_attribution,
     resolve_targets,
-    similar_lengths,
+    rows_that_fit,
     target_values,
 )
-from attnflow.io.inputs import check_unicode, listed
+from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.records import Attribution, FloatArray
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("attnflow")
 BATCH = 32
-MOST_STEPS = 512
+FIRST_STEPS, MOST_STEPS = 32, 512
 MOST_POINTS = 4096  # that can be asked for: finding them takes seconds
 TOLERANCE = 1e-3
 CANCELLED = 1e-4
@@ -49,7 +50,8 @@ class Options(TypedDict, total=False):
     kind: str
     target: TargetSpec | Sequence[TargetSpec]
     contrast: TargetSpec
-    steps: int
+    steps: int | None
+    batch_size: int
     progress: bool
 
 
@@ -70,7 +72,8 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
     kind: str = "norm",
     target: TargetSpec | Sequence[TargetSpec] = None,
     contrast: TargetSpec = None,
-    steps: int = 32,
+    steps: int | None = None,
+    batch_size: int = 32,
     progress: bool = False,
 ) -> Attribution | list[Attribution]:
     """How sensitive the probability of the model's answer is to each token's embedding.
@@ -79,14 +82,15 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
         text: A text, or many: a list, a Series, a generator.
         model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
         kind: ``"norm"``: the gradient's L2 norm; ``"sum"``: the size of its sum over the embedding
-            (the paper's; zero up to rounding where layer norms read the embeddings, as in GPT-2
-            and BERT); ``"input"``: gradient × embedding, summed; ``"integrated"``: integrated
+            (the paper's; zero up to rounding where layer norms follow the embeddings, as in
+            GPT-2 and BERT); ``"input"``: gradient × embedding, summed; ``"integrated"``: integrated
             gradients from embeddings of zero.
         target: The label or token whose probability counts; ``None`` is the model's own answer.
         contrast: Count how much larger the target's logit is than that of this label or token.
-        steps: For ``"integrated"``: points on the way, doubled until the scores add up to the
-            change of the probability within 0.001 (completeness). The statistics say how far
-            they do.
+        steps: For ``"integrated"``: points on the line; ``None`` doubles 32 until the scores add up
+            to the change of the probability within 0.001 (completeness), at most to 512. The
+            statistics say how far they do.
+        batch_size: How many inputs, or points, run together at most; fewer where they are long.
         progress: Show a progress bar.
 
     Example:
@@ -97,23 +101,28 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
     if not isinstance(kind, str) or kind not in KINDS:
         msg = f"kind={shown(kind)} is unknown; allowed: {', '.join(KINDS)}"
         raise InputError(msg)
-    if not (is_integer(steps) and 1 <= steps <= MOST_POINTS):
-        msg = f"steps={shown(steps)} must be an integer from 1 to {MOST_POINTS}"
+    if steps is not None and not (is_integer(steps) and 1 <= steps <= MOST_POINTS):
+        msg = f"steps={shown(steps)} must be an integer from 1 to {MOST_POINTS}, or None"
+        raise InputError(msg)
+    if not (is_integer(batch_size) and batch_size >= 1):
+        msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
         raise InputError(msg)
     check_flag("progress", progress)
     loaded = load_model(model)
-    texts, single = listed(text)
+    texts, single = as_list(text)
     inputs = [loaded.tokenize(check_unicode("text", one)) for one in texts]
     targets = resolve_targets(loaded, inputs, target, contrast)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
-    together = BATCH if loaded.batchable and kind != "integrated" else 1
+    longest = max(map(len, inputs), default=1)
+    size = rows_that_fit(loaded, longest, batch_size, gradients=True)
+    together = 1 if kind == "integrated" else size
     results: dict[int, Attribution] = {}
     with progress_bar("differentiating", len(inputs), shown=progress) as show:
-        for places in similar_lengths(inputs, together):
+        for places in batches_by_length(inputs, together):
             gradient = EmbeddingGradient(
-                loaded, [inputs[i] for i in places], [targets[i] for i in places]
+                loaded, [inputs[i] for i in places], [targets[i] for i in places], size
             )
-            scores, statistics = KINDS[kind](gradient, int(steps))
+            scores, statistics = KINDS[kind](gradient, None if steps is None else int(steps))
             for place, row in zip(places, scores.cpu().numpy(), strict=True):
                 tokens, one = inputs[place], targets[place]
                 results[place] = make_attribution(
@@ -131,6 +140,7 @@ class EmbeddingGradient:
     model: ModelAdapter
     inputs: Sequence[Tokens]
     targets: Sequence[Target]
+    batch_size: int
 
     def at(self, scale: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
         """At scaled embeddings: probabilities, embeddings and gradients, one row per input."""
@@ -150,10 +160,13 @@ class EmbeddingGradient:
     def along(self, scales: FloatArray) -> Tensor:
         """The gradients of one input at many scales, ``[scale, position, dimension]``."""
         parts = []
-        for start in range(0, len(scales), 64):
-            part = scales[start : start + 64]
+        for start in range(0, len(scales), self.batch_size):
+            part = scales[start : start + self.batch_size]
             many = EmbeddingGradient(
-                self.model, [*self.inputs] * len(part), [*self.targets] * len(part)
+                self.model,
+                [*self.inputs] * len(part),
+                [*self.targets] * len(part),
+                self.batch_size,
             )
             parts.append(many.at(torch.tensor(part)[:, None, None])[2])
         return torch.cat(parts)
@@ -162,7 +175,7 @@ class EmbeddingGradient:
 Scored = tuple[Tensor, dict[str, Any]]
 
 
-def _sum(gradient: EmbeddingGradient, _: int) -> Scored:
+def _sum(gradient: EmbeddingGradient, _: int | None) -> Scored:
     gradients = gradient.at()[2]
     sums = gradients.sum(-1).abs()
     if bool((sums <= CANCELLED * gradients.norm(dim=-1).amax(-1, keepdim=True)).all()):
@@ -170,19 +183,20 @@ def _sum(gradient: EmbeddingGradient, _: int) -> Scored:
     return sums, {}
 
 
-def _norm(gradient: EmbeddingGradient, _: int) -> Scored:
+def _norm(gradient: EmbeddingGradient, _: int | None) -> Scored:
     return gradient.at()[2].norm(dim=-1), {}
 
 
-def _input(gradient: EmbeddingGradient, _: int) -> Scored:
+def _input(gradient: EmbeddingGradient, _: int | None) -> Scored:
     _probability, words, gradients = gradient.at()
     return (words * gradients).sum(-1), {}
 
 
-def _integrated(gradient: EmbeddingGradient, steps: int) -> Scored:
-    """Gauss–Legendre points on the straight way from zero to the embeddings."""
+def _integrated(gradient: EmbeddingGradient, fixed: int | None) -> Scored:
+    """Gauss–Legendre points on the straight line from zero to the embeddings."""
     after, words, _ = gradient.at()
     change = float(after[0] - gradient.at(0.0)[0][0])
+    steps = FIRST_STEPS if fixed is None else fixed
     while True:
         points, weights = np.polynomial.legendre.leggauss(steps)
         gradients = gradient.along((points + 1) / 2)
@@ -191,7 +205,7 @@ def _integrated(gradient: EmbeddingGradient, steps: int) -> Scored:
         )
         scores = (words[0] * mean).sum(-1)
         gap = abs(float(scores.sum()) - change)
-        if gap <= TOLERANCE or steps >= MOST_STEPS:
+        if fixed is not None or gap <= TOLERANCE or steps >= MOST_STEPS:
             break
         steps *= 2
     if gap > TOLERANCE:

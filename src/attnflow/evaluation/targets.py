@@ -1,4 +1,4 @@
-"""Which probability an importance is about: a label's, or a token's at one position."""
+"""Which probability importance is measured by: a label's, or a token's at one position."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TargetSpec = str | int | None
 BATCH = 64
+BATCH_BYTES = 1 << 30  # what the activations of a batch may take, about
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,17 @@ def resolve_targets(
     chosen_contrast = check_choice("contrast", contrast)
     other = None if chosen_contrast is None else model.output_index(chosen_contrast)
     positions = [model.decision(tokens) for tokens in inputs]
-    wanted = [
+    indices = [
         None if target is None else model.output_index(target)
         for target in one_each("target", targets, len(inputs))
     ]
     found: dict[int, Target] = {}
-    for places in similar_lengths(inputs, BATCH if model.batchable else 1):
+    longest = max(map(len, inputs), default=1)
+    for places in batches_by_length(inputs, rows_that_fit(model, longest, BATCH)):
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [positions[i] for i in places])
         for place, row in zip(places, rows, strict=True):
-            best, chosen = int(row.argmax()), wanted[place]
+            best, chosen = int(row.argmax()), indices[place]
             index = best if chosen is None else chosen
             prediction = Prediction(model.output_name(best), float(row[best]))
             found[place] = Target(
@@ -85,7 +87,14 @@ def target_values(
     return logits[rows, indices] - logits[rows, [target.contrast for target in targets]]
 
 
-def similar_lengths(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
+def rows_that_fit(model: ModelAdapter, length: int, most: int, *, gradients: bool = False) -> int:
+    """How many inputs of that length run together, at most ``most``: as many as memory is for."""
+    if not model.batchable:
+        return 1
+    return max(1, min(most, BATCH_BYTES // model.row_bytes(length, gradients=gradients)))
+
+
+def batches_by_length(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
     """Places of inputs that run together: of similar length, so that little is padding."""
     order = sorted(range(len(inputs)), key=lambda place: len(inputs[place]))
     for start in range(0, len(order), size):

@@ -1,1 +1,1 @@
-"""What goes in and out: inputs as they are given, files to write, progress."""
+"""Inputs in the forms that callers give, files to write, progress."""

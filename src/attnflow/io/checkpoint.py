@@ -146,7 +146,7 @@ class Checkpoint:
 
     def done(self) -> None:
         """Remove the pieces and, if nothing else is in it, the folder."""
-        for pattern in (f"*{PIECE_SUFFIX}", f"*{PART_SUFFIX}", REQUEST):  # the request at last
+        for pattern in (f"*{PIECE_SUFFIX}", f"*{PART_SUFFIX}", REQUEST):  # the request last
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):

@@ -42,7 +42,7 @@ def _why_not(path: Path, *, overwrite: bool) -> str:
     if path.exists() and not overwrite:
         return f"{path} exists; choose another name, or overwrite it with overwrite=True (--force)"
     if not folder.is_dir():
-        return f"the folder {folder} does not exist; make it first"
+        return f"the folder {folder} does not exist; create it first"
     if not os.access(path if path.exists() else folder, os.W_OK):
         return f"{path} can't be written: no permission; choose another place"
     return ""

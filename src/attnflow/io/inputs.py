@@ -1,4 +1,4 @@
-"""Inputs as they are given: one or many, and what goes with each of them."""
+"""Inputs in the forms that callers give: one or many, and their targets."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from attnflow.errors import InputError, shown
 NO_TEXT = 'no text; give one in quotes, such as "the keys to the cabinet"'
 
 
-def listed(given: Any) -> tuple[list[Any], bool]:
-    """The inputs as a list, and whether one was given: a text, a path, an image.
+def as_list(given: Any) -> tuple[list[Any], bool]:
+    """The inputs as a list, and whether a single one was given: a text, a path, an image.
 
-    Many are whatever can be gone through and has one axis: a list, a pandas Series, a NumPy array
-    of strings, a generator. Arrays of more axes are images.
+    Many are any iterable with one axis: a list, a pandas Series, a NumPy array of strings, a
+    generator. Arrays with more axes are images.
     """
     one = isinstance(given, str | bytes | bytearray | memoryview | PathLike | Mapping)
-    whole = one or not isinstance(given, Iterable)
-    if whole or getattr(given, "ndim", 1) != 1:
+    single = one or not isinstance(given, Iterable)
+    if single or getattr(given, "ndim", 1) != 1:
         return [given], True
     return list(given), False
 
@@ -32,7 +32,7 @@ def check_unicode(name: str, given: Any) -> Any:
             given.encode()
         except UnicodeEncodeError as error:
             msg = (
-                f"{name}={shown(given)} is no Unicode text: character {error.start} is a lone "
+                f"{name}={shown(given)} is not Unicode text: character {error.start} is a lone "
                 "surrogate, which bytes leave behind that are not UTF-8; repair it with "
                 "text.encode(errors='replace').decode()"
             )
@@ -63,7 +63,7 @@ def one_each(name: str, value: Any, count: int) -> Sequence[Any]:
     value = _scalar(value)
     if value is None or isinstance(value, str | Integral):
         return [check_choice(name, value)] * count
-    values, _ = listed(value)
+    values, _ = as_list(value)
     if len(values) != count:
         msg = f"there are {len(values)} {name}s and {count} texts; give one, or one per text"
         raise InputError(msg)

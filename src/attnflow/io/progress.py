@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar; the function it gives takes how much is done so far. Not shown, it costs nothing.
+    """A bar; yields a function that takes how much is done so far. Not shown, it costs nothing.
 
     In a terminal it disappears when the work is done: what stays on the screen are results.
     """
@@ -24,9 +24,14 @@ def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[i
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
-    gone = console.is_terminal
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=gone) as progress:
+    transient = console.is_terminal
+    with Progress(*columns, console=console, transient=transient) as progress:
         task = progress.add_task(label, total=total)
         yield lambda done: progress.update(task, completed=done)

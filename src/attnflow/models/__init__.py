@@ -1,1 +1,1 @@
-"""Running models: from an input to its attention, its tokens and what the model said of it."""
+"""Running models: from an input to its tokens, its attention and the model's prediction."""

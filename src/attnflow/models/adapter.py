@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from attnflow.errors import InputError
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.records import Activations, PatchGrid, Prediction
-from attnflow.records.positions import find, words_of_tokens
+from attnflow.records.positions import find_position, words_of_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,8 +25,8 @@ class Tokens:
     """One input as the model's tokens.
 
     Attributes:
-        names: The tokens as they are shown.
-        text: The input as it is shown.
+        names: The tokens as they are displayed.
+        text: The input as it is displayed.
         inputs: What the model is called with, without a batch axis.
         word_ids: For each token the index of its word; ``None`` for special tokens.
         word_texts: The words.
@@ -48,8 +48,10 @@ class Tokens:
         return len(self.names)
 
     def position(self, token: int | str, name: str = "query") -> int:
-        """Where a token stands; ``name`` is what the value is called in errors."""
-        return find(token, self.names, name, words_of_tokens(self.word_ids, self.word_texts))
+        """The position of a token; ``name`` is what the value is called in errors."""
+        return find_position(
+            token, self.names, name, words_of_tokens(self.word_ids, self.word_texts)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +85,12 @@ class Objective:
 
 @dataclass(frozen=True)
 class Filler:
-    """What stands for a token that is blanked out.
+    """What replaces a token that is blanked out.
 
     Attributes:
         name: ``"unk"``, ``"mask"``, ``"pad"``, ``"eos"``, ``"delete"`` or ``"mean"``.
-        label: What people are shown.
-        token: The token's number; ``None`` where no token is put in.
+        label: How it is named on screen.
+        token: The token's number; ``None`` where no token is inserted.
         hidden: Whether no position may attend to it.
     """
 
@@ -110,7 +112,7 @@ class ModelAdapter(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """What the model reads: a text, a pair of texts, or an image."""
+        """What the model takes: a text, a pair of texts, or an image."""
 
     @property
     def description(self) -> dict[str, Any]:
@@ -147,20 +149,20 @@ class ModelAdapter(Protocol):
         """
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
-        """The model's predictions at positions, without keeping anything else."""
+        """The model's predictions at positions, without capturing anything."""
 
     def decision(self, tokens: Tokens) -> int:
         """The position at which the head makes its one prediction of the whole input."""
 
     def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Whether the prediction is made *of* this position, so that it can't be blanked."""
+        """Whether this position is what is predicted, so that it can't be blanked."""
 
     def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
         """For each input the logits of all labels, or of all tokens at its position, in float64.
 
-        ``edit`` changes the word embeddings before the model reads them. Differentiable where
+        ``edit`` changes the word embeddings before the model uses them. Differentiable where
         gradients are enabled.
         """
 
@@ -168,6 +170,9 @@ class ModelAdapter(Protocol):
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
         """The logits as probabilities."""
+
+    def row_bytes(self, length: int, *, gradients: bool = False) -> int:
+        """About how much memory one input of that length takes in `logits`."""
 
     def output_index(self, target: str | int) -> int:
         """The number of a label or token among the probabilities, by its name or number."""
@@ -178,7 +183,7 @@ class ModelAdapter(Protocol):
     def filler(self, name: str | None = None) -> Filler:
         """A filler by its name; by default the first usual one that the model has.
 
-        Images know one filler only, whatever the name.
+        Images have a single filler, whatever the name.
         """
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
@@ -194,5 +199,5 @@ class ModelAdapter(Protocol):
 def refuse_answer(name: str, answer: str | None) -> None:
     """For models that write no answer."""
     if answer is not None:
-        msg = f"answer={answer!r} is for encoder–decoders, and {name} is none; leave answer out"
+        msg = f"answer={answer!r} is for encoder–decoders, and {name} is not one; leave answer out"
         raise InputError(msg)

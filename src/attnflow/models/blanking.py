@@ -1,4 +1,4 @@
-"""Blanking tokens out of a text: which stand in, and where."""
+"""Blanking tokens out of a text: what replaces them, and where."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def find_filler(tokenizer: Any, name: str | None, model: str) -> Filler:
         return next((filler for filler in found if filler), find_filler(tokenizer, "pad", model))
     filler = _token_filler(tokenizer, name)
     if filler is None and name == "pad":
-        return Filler("pad", "padding", 0, hidden=True)  # none attends to it, so any will do
+        return Filler("pad", "padding", 0, hidden=True)  # no position attends to it, so any will do
     if filler is None:
         known = [each for each in ("unk", "mask") if _token_filler(tokenizer, each)]
         msg = (
@@ -44,7 +44,7 @@ def _token_filler(tokenizer: Any, name: str) -> Filler | None:
 def blank_tokens(tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
     """The tokens with a filler at these positions of the (source) text; or without them.
 
-    Which positions are hidden is decided by the filler, never by a token's number: a stand-in may
+    Which positions are hidden is decided by the filler, never by a token's number: a filler may
     happen to be the padding token, too.
     """
     inputs = {
@@ -55,8 +55,8 @@ def blank_tokens(tokens: Tokens, positions: Sequence[int], filler: Filler) -> To
         for name in _per_token(tokens):
             for at in sorted(positions, reverse=True):
                 del inputs[name][at]
-        kept = [at for at in range(len(tokens)) if at not in set(positions)]
-        return _keep(tokens, kept, inputs)
+        remaining = [at for at in range(len(tokens)) if at not in set(positions)]
+        return _select(tokens, remaining, inputs)
     for at in positions:
         inputs["input_ids"][at] = filler.token
         if filler.hidden:
@@ -74,12 +74,12 @@ def _per_token(tokens: Tokens) -> list[str]:
     ]
 
 
-def _keep(tokens: Tokens, kept: Sequence[int], inputs: dict[str, Any]) -> Tokens:
+def _select(tokens: Tokens, positions: Sequence[int], inputs: dict[str, Any]) -> Tokens:
     words, segments = tokens.word_ids, tokens.segments
     return replace(
         tokens,
-        names=tuple(tokens.names[at] for at in kept),
+        names=tuple(tokens.names[at] for at in positions),
         inputs=inputs,
-        word_ids=None if words is None else tuple(words[at] for at in kept),
-        segments=None if segments is None else tuple(segments[at] for at in kept),
+        word_ids=None if words is None else tuple(words[at] for at in positions),
+        segments=None if segments is None else tuple(segments[at] for at in positions),
     )

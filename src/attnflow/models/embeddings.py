@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class EmbeddingEdit(TorchFunctionMode):
-    """A context in which the word embeddings that a table gives are changed by a function."""
+    """A context in which a function changes the word embeddings that are looked up in a table."""
 
     def __init__(self, table: Tensor, edit: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class EmbeddingEdit(TorchFunctionMode):
         self.count = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Change what the table gives; leave all other calls as they are."""
+        """Change what is looked up in the table; leave all other calls as they are."""
         result = func(*args, **(kwargs or {}))
         if func is F.embedding and _table(args, kwargs or {}) is self.table:
             self.count += 1

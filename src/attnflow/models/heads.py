@@ -45,5 +45,5 @@ HEADS = (CLASSIFIER, TAGGER, MASKED, CAUSAL, SEQ2SEQ, IMAGES)
 
 
 def head_of(class_name: str) -> HeadKind:
-    """The head of a model class, by its name; none where the name tells of none."""
+    """The head of a model class, by its name; `BARE` where the name tells of no other."""
     return next((kind for kind in HEADS if class_name.endswith(kind.endings)), BARE)

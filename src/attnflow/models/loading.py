@@ -1,4 +1,4 @@
-"""From a name, a folder, a GGUF file or objects to a model that can be read."""
+"""From a name, a folder, a GGUF file or objects to a model that can be explained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnflow.models.heads import BARE, CAUSAL, SEQ2SEQ, HeadKind, head_of
 
 log = logging.getLogger("attnflow")
 Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
-_one_at_a_time = threading.Lock()
+_load_lock = threading.Lock()
 
 
 def load_model(source: Source = None, *, device: str | None = None) -> ModelAdapter:
@@ -68,7 +68,7 @@ def _adapter(source: Any) -> ModelAdapter:
         adapter: ModelAdapter = source
         return adapter
     bare = hasattr(source, "config")
-    what = "comes without its tokenizer or image processor" if bare else "is no model"
+    what = "comes without its tokenizer or image processor" if bare else "is not a model"
     msg = (
         f"model={type(source).__name__} {what}; give (model, tokenizer), a hub name, a folder, or "
         "what load_model returned"
@@ -88,7 +88,7 @@ def _pair(pair: Sequence[Any]) -> tuple[Any, Any, str]:
 
 
 def _load(source: str, device: str | None, *, name: str) -> ModelAdapter:
-    with _one_at_a_time:
+    with _load_lock:
         return _load_once(source, device, name)
 
 
@@ -113,33 +113,33 @@ def _load_once(source: str, device: str | None, name: str) -> ModelAdapter:
 
 
 def why_not_loaded(source: str, where: str, error: Exception) -> str:
-    """What failed and what to do; of what transformers says, no more than its first sentence."""
+    """What failed and what to do; of the message of transformers, only the first sentence."""
     if exists(Path(where)):
         return f"{source!r} could not be loaded: {error}"
     reason = str(error).strip()
     if "connect" in reason:
         what = "the hub can't be reached, and its files are not on this machine"
-        return f"{source!r} is no folder here; {what}. Check the connection, or give a folder"
+        return f"{source!r} is not a folder here; {what}. Check the connection, or give a folder"
     first = re.split(r"(?<=[^.]{2}\.)\s|\n", reason, maxsplit=1)[0].rstrip(".")
-    return f"{source!r} is no folder here, and no model on the hub: {first}. Check the name"
+    return f"{source!r} is not a folder here, and not a model on the hub: {first}. Check the name"
 
 
 @contextmanager
 def no_bars() -> Iterator[None]:
-    """Without the progress bars that transformers draws while it reads and writes files."""
+    """Hide the progress bars that transformers shows while it reads and writes files."""
     import transformers
 
     bars: Any = transformers.utils.logging
-    shown = bars.is_progress_bar_enabled()
+    enabled = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     gguf: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
-    drawn = gguf.tqdm  # reading a GGUF file draws a bar that no setting turns off
-    gguf.tqdm = functools.partial(drawn, disable=True)
+    tqdm = gguf.tqdm  # reading a GGUF file shows a bar that no setting turns off
+    gguf.tqdm = functools.partial(tqdm, disable=True)
     try:
         yield
     finally:
-        gguf.tqdm = drawn
-        if shown:
+        gguf.tqdm = tqdm
+        if enabled:
             bars.enable_progress_bar()
 
 
@@ -178,7 +178,7 @@ def _locate(source: str) -> tuple[str, dict[str, str]]:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is such a file or folder; a name too long for one is none."""
+    """Whether such a file or folder exists; a name that is too long for one never does."""
     try:
         return path.exists()
     except OSError:

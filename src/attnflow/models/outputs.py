@@ -11,18 +11,18 @@ from torch import Tensor
 from attnflow.errors import ModelError
 from attnflow.records import Prediction
 
-ALTERNATIVES = 5  # that are kept with a prediction
+ALTERNATIVES = 5  # the most likely labels or tokens reported with a prediction
 
 
 def is_multi_label(config: Any) -> bool:
-    """Whether labels exclude each other or not."""
+    """Whether an input may have several labels."""
     return getattr(config, "problem_type", None) == "multi_label_classification"
 
 
 def to_probabilities(logits: Tensor, config: Any, *, labels: bool, name: str) -> Tensor:
-    """Probabilities along the last axis; of a regression, which has none, an error."""
+    """Probabilities along the last axis; an error for a regression, which has none."""
     if logits.shape[-1] == 1:
-        msg = f"{name} gives one number and no probabilities: a regression has no labels"
+        msg = f"{name} is a regression: it outputs one number and no probabilities"
         raise ModelError(msg)
     return logits.sigmoid() if labels and is_multi_label(config) else logits.softmax(-1)
 
@@ -45,7 +45,7 @@ def objective_value(
 def no_probability(name: str) -> ModelError:
     """The error of models whose predictions importance can't be measured by."""
     return ModelError(
-        f"{name} is no text classifier, masked or causal language model, so there is no "
+        f"{name} is not a text classifier, a masked or a causal language model, so there is no "
         "probability to measure importance by"
     )
 
@@ -56,7 +56,7 @@ def predict(logits: Tensor, name: Callable[[int], str], position: int | None) ->
 
 
 def predict_label(logits: Tensor, config: Any) -> Prediction | None:
-    """The label of a whole input. A regression gives a number and no label: ``None``."""
+    """The label of a whole input. ``None`` for a regression, which outputs a number."""
     if logits.numel() == 1 or getattr(config, "problem_type", None) == "regression":
         return None
     values = logits.detach().float()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,20 +27,18 @@ from attnflow.models.capture import run as network
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.heads import SEQ2SEQ, HeadKind
-from attnflow.models.outputs import no_probability, predict
+from attnflow.models.outputs import predict
 from attnflow.models.text import describe, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
+from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.records import Activations, Prediction
-
-if TYPE_CHECKING:
-    from attnflow.models.adapter import Edit
 
 ANSWER = 32  # the most tokens of the model's own answer
 SOURCE = {name: name for name in ("input_ids", "attention_mask")}  # what every encoder takes
 
 
 @dataclass(frozen=True, eq=False)
-class Seq2SeqModel:
+class Seq2SeqModel(UnmeasuredModel):
     """An encoder–decoder language model with its tokenizer."""
 
     network: Any
@@ -59,7 +57,7 @@ class Seq2SeqModel:
 
     @property
     def kind(self) -> Kind:
-        """It reads a text and writes another."""
+        """It takes a text and writes another."""
         return "pair"
 
     @property
@@ -94,18 +92,18 @@ class Seq2SeqModel:
         if not isinstance(answer, str):
             msg = f"answer={answer!r} is {type(answer).__name__}; give the answer as text"
             raise InputError(msg)
-        wanted = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
+        answer_tokens = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
         start = self._start()
-        ids = list(wanted.inputs["input_ids"])
+        ids = list(answer_tokens.inputs["input_ids"])
         if ids and ids[-1] == self.tokenizer.eos_token_id:
-            ids.pop()  # the last position is where the model says what comes next
-        names = (name_token(self.tokenizer, start), *wanted.names[: len(ids)])
+            ids.pop()  # the last position is where the model predicts what comes next
+        names = (name_token(self.tokenizer, start), *answer_tokens.names[: len(ids)])
         return Tokens(
             names=source.names + names,
             text=item,
             inputs={**source.inputs, "decoder_input_ids": [start, *ids]},
-            word_ids=_joined_words(source, wanted, len(ids)),
-            word_texts=source.word_texts + wanted.word_texts,
+            word_ids=_join_word_ids(source, answer_tokens, len(ids)),
+            word_texts=source.word_texts + answer_tokens.word_texts,
             segments=("source",) * len(source) + ("target",) * len(names),
             answer=answer,
         )
@@ -115,7 +113,7 @@ class Seq2SeqModel:
             start = getattr(config, "decoder_start_token_id", None)
             if start is not None:
                 return int(start)
-        msg = f"{self.name} does not say which token its answers start with"
+        msg = f"{self.name} does not name the token that its answers start with"
         raise ModelError(msg)
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
@@ -148,7 +146,8 @@ class Seq2SeqModel:
         for item, tokens in enumerate(batch):
             at = len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
             activations = self._activations(sites, item, tokens)
-            passes.append(ForwardPass(tokens, activations, at, self._say(output, item, tokens, at)))
+            prediction = self._prediction(output, item, tokens, at)
+            passes.append(ForwardPass(tokens, activations, at, prediction))
         return passes
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
@@ -158,42 +157,18 @@ class Seq2SeqModel:
         with torch.no_grad():
             output = network.in_eval_mode(self.network)(**inputs)
         pairs = enumerate(zip(batch, positions, strict=True))
-        return [self._say(output, item, tokens, at) for item, (tokens, at) in pairs]
-
-    def decision(self, tokens: Tokens) -> int:
-        """Not defined: an answer has many positions."""
-        raise no_probability(self.name)
-
-    def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Never: a decoder predicts after its positions."""
-        return False
-
-    def logits(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
-
-    def probabilities(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
-
-    def output_index(self, target: str | int) -> int:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
+        return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
 
     def output_name(self, index: int) -> str:
-        """A token as it is shown."""
+        """A token as it is displayed."""
         return name_token(self.tokenizer, index)
 
     def filler(self, name: str | None = None) -> Filler:
-        """What stands for a blanked token of the source."""
+        """What replaces a blanked token of the source."""
         return find_filler(self.tokenizer, name, self.name)
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
-        """The tokens of the source, but special ones."""
+        """The tokens of the source, without special ones."""
         words = tokens.word_ids or [0] * len(tokens)
         return [
             at
@@ -240,7 +215,7 @@ class Seq2SeqModel:
         ends = (*range(1, first + 1), *range(first + 2, first + len(decoder) + 1, 2))
         return Activations((*encoder, *decoder), ends=ends)
 
-    def _say(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         """What follows a position of the answer; positions of the source predict nothing."""
         source = (tokens.segments or ()).count("source")
         if at < source:
@@ -284,9 +259,9 @@ def _identity(like: Tensor, size: int) -> Tensor:
     return eye.expand(*like.shape[:-2], size, size).clone()
 
 
-def _joined_words(source: Tokens, target: Tokens, kept: int) -> tuple[int | None, ...] | None:
+def _join_word_ids(source: Tokens, target: Tokens, count: int) -> tuple[int | None, ...] | None:
     if source.word_ids is None or target.word_ids is None:
         return None
     first = len(source.word_texts)
-    moved = (None if word is None else word + first for word in target.word_ids[:kept])
+    moved = (None if word is None else word + first for word in target.word_ids[:count])
     return (*source.word_ids, None, *moved)

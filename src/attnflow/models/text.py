@@ -1,9 +1,10 @@
-"""Encoders and decoders of one sequence: BERT, GPT-2, Llama and their kin."""
+"""Encoders and decoders of one sequence, such as BERT, GPT-2 and Llama."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ from attnflow.records import Prediction
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
 
-UNLIMITED = 1_000_000  # tokenizers that know no limit say 1e30
+UNLIMITED = 1_000_000  # tokenizers without a limit report 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class TextModel:
 
     @property
     def kind(self) -> Kind:
-        """It reads a text."""
+        """It takes a text."""
         return "text"
 
     @property
@@ -151,6 +152,12 @@ class TextModel:
         if self.head not in (CLASSIFIER, MASKED, CAUSAL):
             raise no_probability(self.name)
         inputs, evaluated = self._inputs(batch), network.in_eval_mode(self.network)
+        chosen = list(positions)
+        if self.head is CAUSAL and self._keeps_some_logits:
+            # A vocabulary is wide: the logits of all positions may be larger than the model.
+            wanted = sorted(set(chosen))
+            inputs["logits_to_keep"] = torch.tensor(wanted, device=network.device_of(self.network))
+            chosen = [wanted.index(position) for position in chosen]
         if edit is None:
             logits: Tensor = evaluated(**inputs).logits
         else:
@@ -159,13 +166,26 @@ class TextModel:
                 logits = evaluated(**inputs).logits
             if mode.count != 1:
                 msg = (
-                    f"{self.name} looks its word embeddings up {mode.count} times, not once: "
+                    f"{self.name} looks its word embeddings up {mode.count} times instead of once: "
                     "gradients by them can't be taken"
                 )
                 raise ModelError(msg)
         if self.head is not CLASSIFIER:
-            logits = logits[torch.arange(len(logits)), list(positions)]
+            logits = logits[torch.arange(len(logits)), chosen]
         return logits.double()
+
+    @property
+    def _keeps_some_logits(self) -> bool:
+        return "logits_to_keep" in signature(type(self.network).forward).parameters
+
+    def row_bytes(self, length: int, *, gradients: bool = False) -> int:
+        """About how much memory one input of that length takes, to choose batches that fit."""
+        config = self.network.config.get_text_config()
+        width, heads = int(config.hidden_size), int(getattr(config, "num_attention_heads", 1))
+        layer = length * (24 * width) + 3 * heads * length**2
+        outputs = 0 if self.head is CLASSIFIER else int(config.vocab_size)
+        outputs *= 3 * (1 if self.head is CAUSAL and self._keeps_some_logits else length)
+        return 4 * ((self.depth if gradients else 2) * layer + outputs)
 
     def probabilities(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
@@ -187,7 +207,9 @@ class TextModel:
             return int(target)
         if self.head in (CLASSIFIER, TAGGER):
             if target not in labels:
-                msg = f"target={target!r} is no label of {self.name}; allowed: {', '.join(labels)}"
+                msg = (
+                    f"target={target!r} is not a label of {self.name}; allowed: {', '.join(labels)}"
+                )
                 raise InputError(msg)
             return int(labels[target])
         for spelled in (f" {target}", target):
@@ -204,7 +226,7 @@ class TextModel:
         return name_token(self.tokenizer, index)
 
     def filler(self, name: str | None = None) -> Filler:
-        """What stands for a blanked token."""
+        """What replaces a blanked token."""
         return find_filler(self.tokenizer, name, self.name)
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
@@ -220,7 +242,7 @@ class TextModel:
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The most likely tokens that follow, one by one."""
         if self.head is not CAUSAL:
-            msg = f"{self.name} is no causal language model: it continues no text"
+            msg = f"{self.name} is not a causal language model: it can't continue a text"
             raise ModelError(msg)
         inputs = self._inputs([tokens])
         inputs.pop("use_cache", None)
@@ -295,7 +317,7 @@ class TextModel:
             return predict(logits, lambda label: str(labels[label]), query)
         ids = tokens.inputs["input_ids"]
         if self.head is MASKED and ids[query] != self.tokenizer.mask_token_id:
-            return None  # without a mask the model repeats what it was given
+            return None  # without a mask the model repeats its input
         return predict(logits, lambda token: name_token(self.tokenizer, token), query)
 
 
@@ -305,7 +327,7 @@ def limit(net: Any, tokenizer: Any) -> int | None:
     positions = getattr(config, "max_position_embeddings", None)
     for name, module in net.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa and its kin count positions from after the padding token's.
+            # RoBERTa and related models count positions from after the padding token's.
             positions = module.num_embeddings - (module.padding_idx or -1) - 1
             break
     stated = getattr(tokenizer, "model_max_length", None)

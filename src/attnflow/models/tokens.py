@@ -1,4 +1,4 @@
-"""Text as tokens: what the model gets, and what a person is shown."""
+"""Text as tokens: the model's inputs, and the names that are displayed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ BROKEN = "\ufffd"
 
 
 def check_text(model: str, item: Any) -> None:
-    """Refuse what is no text, or none to speak of."""
+    """Refuse anything but a text, and texts of whitespace alone."""
     if not isinstance(item, str):
-        msg = f"{model} reads text; this is {type(item).__name__}: give a text, or a list of texts"
+        msg = f"{model} takes text; this is {type(item).__name__}: give a text, or a list of texts"
         raise InputError(msg)
     if not item.strip():
         raise InputError(NO_TEXT)
@@ -25,7 +25,7 @@ def check_text(model: str, item: Any) -> None:
 def tokenize(
     tokenizer: Any, text: str, limit: int | None, *, truncate: bool, as_target: bool = False
 ) -> Tokens:
-    """One text as tokens; beyond the limit an error, or a cut where that was asked for."""
+    """One text as tokens; beyond the limit an error, or truncated if requested."""
     fast = bool(getattr(tokenizer, "is_fast", False))
     cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
     encoded = tokenizer(
@@ -57,7 +57,7 @@ def tokenize(
 
 
 def name_token(tokenizer: Any, token: int) -> str:
-    """A token as people read it: without marks for blanks, and bytes as characters."""
+    """A token as it is displayed: without marks for blanks, and bytes as characters."""
     piece = tokenizer.convert_ids_to_tokens(int(token))
     if piece is None:  # an output that the vocabulary has no word for: models round sizes up
         return f"[{int(token)}]"
@@ -68,7 +68,7 @@ def name_token(tokenizer: Any, token: int) -> str:
 
 
 def _bytes_of(piece: str) -> str:
-    r"""A piece of byte-level BPE that is no whole character: ``"\xe2\x80"`` instead of ``âĢ``."""
+    r"""A piece of byte-level BPE that is part of a character: ``"\xe2\x80"`` instead of ``âĢ``."""
     if any(character not in BYTES for character in piece):
         return piece
     return bytes(BYTES[character] for character in piece).decode(errors="backslashreplace").strip()
@@ -89,7 +89,7 @@ def _names(tokenizer: Any, ids: list[int], text: str, spans: list[Span] | None) 
     names = [name_token(tokenizer, token) for token in ids]
     pieces = tokenizer.convert_ids_to_tokens(ids)
     for at, (start, end) in enumerate(spans or ()):
-        # A byte of a character alone is no text: show the character it is part of.
+        # A single byte of a character is not text: show the character it is part of.
         decoded = str(tokenizer.convert_tokens_to_string([pieces[at]]))
         if BROKEN in decoded and text[start:end].strip():
             names[at] = text[start:end].strip()

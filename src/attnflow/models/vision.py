@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,16 +23,14 @@ from attnflow.models.adapter import (
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.heads import IMAGES, HeadKind
-from attnflow.models.outputs import no_probability, predict_label
+from attnflow.models.outputs import predict_label
 from attnflow.models.text import describe
+from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.records import PatchGrid, Prediction
-
-if TYPE_CHECKING:
-    from attnflow.models.adapter import Edit
 
 
 @dataclass(frozen=True, eq=False)
-class VisionModel:
+class VisionModel(UnmeasuredModel):
     """A vision transformer with its image processor."""
 
     network: Any
@@ -43,7 +41,7 @@ class VisionModel:
 
     @property
     def kind(self) -> Kind:
-        """It reads an image."""
+        """It takes an image."""
         return "image"
 
     @property
@@ -72,8 +70,8 @@ class VisionModel:
         grid = PatchGrid(rows, columns, size, seen_box(self.processor, size))
         patches = tuple(f"{r},{c}" for r in range(rows) for c in range(columns))
         segments = ("patch",) * len(patches)
-        shown = item if isinstance(item, str | Path) else f"image {image.width}×{image.height}"
-        return Tokens(patches, str(shown), {"pixel_values": pixels}, segments=segments, grid=grid)
+        text = item if isinstance(item, str | Path) else f"image {image.width}×{image.height}"
+        return Tokens(patches, str(text), {"pixel_values": pixels}, segments=segments, grid=grid)
 
     def run(
         self,
@@ -84,7 +82,7 @@ class VisionModel:
     ) -> list[ForwardPass]:
         """Run the network once on a batch."""
         if spec.gradients:
-            msg = "gradients are read from text models"
+            msg = "gradients are captured for text models only; choose other edges"
             raise InputError(msg)
         output, capture = network.run(self.network, self._inputs(batch), spec)
         size = capture.sites[0].probabilities.shape[-1] if capture.sites else 0
@@ -93,7 +91,7 @@ class VisionModel:
         for item, patches in enumerate(batch):
             tokens = self._with_extra(patches, size - len(patches))
             at = 0 if query is None or query == "all" else tokens.position(query)
-            activations = network.square_activations(capture, item, size)
+            activations = replace(network.square_activations(capture, item, size), model=self.name)
             passes.append(ForwardPass(tokens, activations, at, self._prediction(output, item)))
         return passes
 
@@ -102,30 +100,6 @@ class VisionModel:
         with torch.no_grad():
             output = network.in_eval_mode(self.network)(**self._inputs(batch))
         return [self._prediction(output, item) for item in range(len(batch))]
-
-    def decision(self, tokens: Tokens) -> int:
-        """Not defined: importance is measured for texts."""
-        raise no_probability(self.name)
-
-    def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Never: a label has no position."""
-        return False
-
-    def logits(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
-
-    def probabilities(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
-
-    def output_index(self, target: str | int) -> int:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
 
     def output_name(self, index: int) -> str:
         """The name of a label."""
@@ -153,8 +127,8 @@ class VisionModel:
         return replace(tokens, inputs={"pixel_values": pixels})
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
-        """Not defined: it writes nothing."""
-        msg = f"{self.name} reads images and writes no text"
+        """Not defined: it writes no text."""
+        msg = f"{self.name} takes images and can't write text"
         raise ModelError(msg)
 
     def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
@@ -186,13 +160,13 @@ def _open(item: Any) -> Any:
 
     if isinstance(item, str | Path):
         if not Path(item).is_file():
-            msg = f"{str(item)!r} is no file; a vision model reads images"
+            msg = f"{str(item)!r} is not a file; a vision model takes images"
             raise InputError(msg)
         try:
             with Image.open(item) as opened:
                 return opened.convert("RGB")
         except OSError as error:
-            msg = f"{str(item)!r} is no image that can be read: {error}"
+            msg = f"{str(item)!r} is not an image that can be read: {error}"
             raise InputError(msg) from error
     try:
         image = item if isinstance(item, Image.Image) else Image.fromarray(item)
@@ -203,7 +177,7 @@ def _open(item: Any) -> Any:
 
 
 def seen_box(processor: Any, size: tuple[int, int]) -> tuple[float, float, float, float]:
-    """The part of an image that is left after the processor's crop: left, top, right, bottom."""
+    """The part of an image that remains after the processor's crop: left, top, right, bottom."""
     height, width = size
     whole = (0.0, 0.0, float(width), float(height))
     if not getattr(processor, "do_center_crop", False):

@@ -1,8 +1,8 @@
-"""From tokens to words, by where they stand in the text.
+"""From tokens to words, by their offsets in the text.
 
 A word is a run of letters, digits and marks, apostrophes inside it included; a Chinese, Japanese
 or Korean ideograph; a run of one punctuation mark; or a run of symbols (an emoji with its modifiers
-is one). Where a token reaches over several of these, they become one word.
+is one). Where a token spans several of these, they become one word.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ def assign_words(
 ) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
     """For each token the index of its word, and the words; special tokens have none."""
     words = split_words(text)
-    touched = [
-        None if at in special else _touched(_stripped(text, span), words)
+    overlaps = [
+        None if at in special else _overlapping(_strip(text, span), words)
         for at, span in enumerate(spans)
     ]
     parent = list(range(len(words)))
-    for indices in touched:
+    for indices in overlaps:
         for index in indices or ():
             parent[index] = min(parent[index], parent[(indices or [index])[0]])
     for index in range(len(words)):
         parent[index] = parent[parent[index]]
-    owners = [None if not indices else parent[indices[0]] for indices in touched]
+    owners = [None if not indices else parent[indices[0]] for indices in overlaps]
     # A token of blanks alone marks where the next word begins.
     for at in reversed(range(len(owners) - 1)):
         if owners[at] is None and at not in special and at + 1 not in special:
@@ -80,7 +80,7 @@ def assign_words(
     return tuple(None if owner is None else number[owner] for owner in owners), texts
 
 
-def _stripped(text: str, span: Span) -> Span:
+def _strip(text: str, span: Span) -> Span:
     start, end = span
     while start < end and text[start].isspace():
         start += 1
@@ -89,5 +89,5 @@ def _stripped(text: str, span: Span) -> Span:
     return start, end
 
 
-def _touched(span: Span, words: Sequence[Span]) -> list[int]:
+def _overlapping(span: Span, words: Sequence[Span]) -> list[int]:
     return [i for i, (start, end) in enumerate(words) if start < span[1] and span[0] < end]

@@ -1,8 +1,8 @@
-"""Scores of attention that a caller brings: one input, or a batch with padding.
+"""Scores of attention that a caller passes in: one input, or a batch with padding.
 
-Of a batch every item gets what it would get alone: items with the same padding are cut to their
-tokens and solved together, so no arithmetic ever sees padding; results go back to their places
-among zeros.
+Every item of a batch gets the scores it would get alone: items with the same padding are cut to
+their tokens and solved together, so that padding never enters a computation; results are put in
+their places among zeros.
 """
 
 from __future__ import annotations

@@ -115,9 +115,11 @@ class ExplainConfig:
         return AGGREGATORS[method].residual if self.residual is None else self.residual
 
     def edge_options(self, method: str, correction: str | None = None) -> EdgeOptions:
-        """How a method's edges are made, with a correction of `correction_for`."""
-        of_maps = correction if correction in ON_MAPS else None
-        return EdgeOptions(self.residual_of(method), self.heads, self.discard, self.edges, of_maps)
+        """How a method's edges are built, with a correction of `correction_for`."""
+        map_correction = correction if correction in ON_MAPS else None
+        return EdgeOptions(
+            self.residual_of(method), self.heads, self.discard, self.edges, map_correction
+        )
 
     def correction_for(self, *, causal: bool, size: int) -> str | None:
         """The correction that an input gets; ``None`` is the plain method."""
@@ -125,14 +127,14 @@ class ExplainConfig:
             return CAUSAL_DEFAULT if causal else None
         if self.correction and not causal and size > 1:
             msg = (
-                f"correction={self.correction!r} is for causal decoders, and this model is none; "
-                "leave it out"
+                f"correction={self.correction!r} is for causal decoders, and this model is not one"
+                "; leave it out"
             )
             raise InputError(msg)
         return self.correction
 
     def resolve_layers(self, depth: int) -> tuple[tuple[int, ...], int]:
-        """The layers that are computed, counted from 1, and the one that results are shown for."""
+        """The layers that are computed, counted from 1, and the one that is explained."""
         if self.layers is None:
             layer = resolve("layer", -1 if self.layer is None else self.layer, 1, depth, depth + 1)
             return (layer,), layer
@@ -145,18 +147,18 @@ class ExplainConfig:
             return tuple(chosen), chosen[-1]
         layer = resolve("layer", self.layer, 1, depth, depth + 1)
         if layer not in chosen:
-            msg = f"layer={self.layer} is none of layers={self.layers}; add it, or leave it out"
+            msg = f"layer={self.layer} is not one of layers={self.layers}; add it, or leave it out"
             raise InputError(msg)
         return tuple(chosen), layer
 
     def capture(self, *, all_heads: bool = False) -> CaptureSpec:
-        """What to keep of a forward pass: heads are fused at once, unless each is needed."""
+        """What to capture in a forward pass: heads are fused at once, unless each is needed."""
         from attnflow.models.capture.spec import CaptureSpec
 
         needs = self.rule.needs
-        keep = all_heads or self.heads == "each" or not self.rule.fuses_heads
+        each = all_heads or self.heads == "each" or not self.rule.fuses_heads
         return CaptureSpec(
-            fuse=None if keep else self.fuse, blocks=needs.blocks, gradients=needs.gradients
+            fuse=None if each else self.fuse, blocks=needs.blocks, gradients=needs.gradients
         )
 
     def fuse(self, attention: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A session: one forward pass, and everything that can be asked of it afterwards."""
+"""A session: one forward pass, and every result that can be computed from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from attnflow.records.words import merge_words, word_groups
 if TYPE_CHECKING:
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 
-Check = Callable[[], None]  # called between pieces of work; raises where it shall end
+Check = Callable[[], None]  # called between pieces of work; raises to end it
 PIECE = 10**8  # edges that flow passes between two calls of a check: some tenths of a second
 BLANK_BATCH = 16
 
@@ -42,7 +42,7 @@ BLANK_BATCH = 16
 class Session:
     """A model's forward pass on one input, under a configuration.
 
-    Scores of any method and selection, attributions and traces come from it; graphs are made once.
+    Scores of any method and selection, attributions and traces come from it; graphs are built once.
     """
 
     adapter: ModelAdapter
@@ -108,7 +108,7 @@ class Session:
 
     @property
     def maps(self) -> Sequence[Array]:
-        """What the edge rule made of the activations, heads fused: ``[query, key]`` per step."""
+        """The maps of the edge rule, heads fused: ``[query, key]`` per step."""
         if self.config.rule.fuses_heads:
             return self.fused.attention
         maps = self.config.rule.apply(self.activations).layers
@@ -122,13 +122,13 @@ class Session:
 
     @property
     def nbytes(self) -> int:
-        """About how much memory this holds, or will hold once its graphs are made."""
+        """About how much memory this holds, or will hold once its graphs are built."""
         graphs = sum(_graph_bytes(self._graphs[key]) for key in tuple(self._graphs))
         usual = 3 * 8 * len(self.activations.attention) * self.size**2
         return sum(int(each.nbytes) for each in self.activations.attention) + max(graphs, usual)
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
-        """The graph that a method runs on; with ``chance``, that of a model that attends evenly."""
+        """The graph that a method runs on; with ``chance``, that of even attention."""
         options = self.config.edge_options(method, self.correction)
         activations = self.activations
         if each_head:
@@ -194,7 +194,7 @@ class Session:
         return Scores(values, {**graph.statistics, **scores.statistics})
 
     def _keys_per_piece(self, sources: int) -> int:
-        """How many keys make a piece of work that is short whatever the size."""
+        """How many keys make a short piece of work, whatever the size."""
         return max(1, PIECE // (sources * len(self.activations.attention) * self.size**2))
 
     def step(self, layer: int) -> int:
@@ -202,7 +202,7 @@ class Session:
         return self.activations.steps[resolve("layer", layer, 1, self.depth, self.depth + 1) - 1]
 
     def attribution(self, method: str | None = None) -> Attribution:
-        """The scores that the configuration asks for, of its method or another."""
+        """The scores that the configuration selects, of its method or another."""
         config, tokens = self.config, self.tokens
         method = config.method if method is None else method
         self._check()
@@ -218,7 +218,7 @@ class Session:
             values = _ratio(values, values.sum(-1, keepdims=True))
         answer = {} if tokens.answer is None else {"answer": tokens.answer}
         model = {**self.adapter.description, "causal": self.causal}
-        found = Attribution(
+        attribution = Attribution(
             tokens=tokens.names,
             scores=values if groups is None else _spread(values, groups),
             layers=layers,
@@ -237,7 +237,7 @@ class Session:
             segments=tokens.segments,
             grid=tokens.grid,
         )
-        return found if groups is None else merge_words(found, values)
+        return attribution if groups is None else merge_words(attribution, values)
 
     def _describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
@@ -254,11 +254,11 @@ class Session:
             msg = "discard is defined for models of one sequence, not for encoder–decoders"
             raise InputError(msg)
         if self.config.words and self.tokens.word_ids is None:
-            msg = f"{self.adapter.name} knows no words: its tokenizer gave no offsets in the text"
+            msg = f"{self.adapter.name} has no words: its tokenizer gave no offsets in the text"
             raise InputError(msg)
 
     def trace(self, method: str, layer: int, query: int, key: int) -> FlowTrace:
-        """How one score came about: what a method carried over which edges.
+        """How one score came about: how much a method carried over which edges.
 
         The correction ``"uniform"`` divides scores by those of chance and changes no edge: there a
         trace has the value before the division.
@@ -273,9 +273,9 @@ class Session:
             resolve("query", query, 0, self.size - 1, self.size),
             resolve("key", key, 0, self.size - 1, self.size),
         )
-        found = aggregator.trace(self.graph(method), pair)
+        trace = aggregator.trace(self.graph(method), pair)
         return replace(
-            found,
+            trace,
             layer=resolve("layer", layer, 1, self.depth, self.depth + 1),
             tokens=self.tokens.names,
             text=self.tokens.text,
@@ -287,12 +287,12 @@ class Session:
 
     @cached_property
     def blankable(self) -> tuple[int, ...]:
-        """The positions that can be blanked out to see what the model says without them."""
+        """The positions that can be blanked out to see the prediction without them."""
         return tuple(self.adapter.blankable(self.tokens, self.query))
 
     @property
     def filler(self) -> str | None:
-        """What stands for a blanked token; ``None`` where blanking shows nothing."""
+        """What replaces a blanked token; ``None`` where there is no prediction to change."""
         return None if self.prediction is None else self.adapter.filler().label
 
     def blank(
@@ -334,5 +334,5 @@ def _spread(scores: FloatArray, groups: Groups) -> FloatArray:
 
 
 def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Above / below, and 0 where both are 0: what cannot be seen is not attended to."""
+    """Above / below, and 0 where both are 0: what can't be seen is not attended to."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -40,7 +40,7 @@ def open_sessions(
     batch_size: int = BATCH_SIZE,
     all_heads: bool = False,
 ) -> Iterator[tuple[int, Session]]:
-    """The sessions of many inputs, each with its place among them, as they come.
+    """The sessions of many inputs, each with its place among them, as they are computed.
 
     ``answers``, of encoder–decoders, is one for all inputs or one per input, and so is the
     configuration's target. Nothing runs before every input is tokenized, so that an input that

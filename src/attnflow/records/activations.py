@@ -1,4 +1,4 @@
-"""What a model computed on one input, as far as edge rules read it."""
+"""What a model computed on one input, as far as edge rules use it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Activations:
-    """Attention probabilities of one input, and what else an edge rule asked for.
+    """Attention probabilities of one input, and what else an edge rule needs.
 
     Attributes:
         attention: One array per step of attention, ``[head, query, key]``, or ``[query, key]``

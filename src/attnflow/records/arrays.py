@@ -1,4 +1,4 @@
-"""What NumPy arrays and torch tensors have in common, so that one text of a formula serves both.
+"""What NumPy arrays and torch tensors have in common, so that one formula serves both.
 
 torch is never imported here: a tensor can only arrive when its owner has imported it already.
 """
@@ -53,12 +53,12 @@ def to_numpy(array: Array) -> Any:
 
 
 def on_cpu(array: Array) -> bool:
-    """Whether NumPy can read the array where it is."""
+    """Whether NumPy can use the array where it is."""
     return not is_tensor(array) or array.device.type == "cpu"
 
 
 def contiguous(array: Array) -> Any:
-    """An array of the CPU as NumPy, row after row, in float32 or float64; a copy only if needed."""
+    """A CPU array as contiguous NumPy, in float32 or float64; a copy only if needed."""
     single = precision(array) == "float32"
     if is_tensor(array):
         array = array.detach()
@@ -77,7 +77,7 @@ def like(values: Array, original: Array) -> Array:
 
 
 def empty(shape: tuple[int, ...], beside: Array) -> Array:
-    """Room for an array of the kind and precision, and on the device, of another."""
+    """An uninitialised array of the kind, precision and device of another."""
     where = {"device": beside.device} if is_tensor(beside) else {}
     return namespace(beside).empty(shape, dtype=beside.dtype, **where)
 

@@ -1,4 +1,4 @@
-"""The result: scores of input tokens, with everything that is needed to read and repeat them."""
+"""The result: scores of input tokens, with everything that is needed to use and repeat them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
 from attnflow.records import checks
 from attnflow.records.kinds import FloatArray
-from attnflow.records.levels import level
-from attnflow.records.positions import find, words_of_tokens
+from attnflow.records.positions import find_position, words_of_tokens
+from attnflow.records.rounding import round_scores
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ MOST_LAYERS = 1 << 16
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model said: a label or a token, and how likely it found it.
+    """The model's prediction: a label or a token, and its probability.
 
     Attributes:
         label: The most likely label or token.
@@ -100,14 +100,14 @@ class Attribution:
         options: Every option that was used.
         model: The model's name.
         text: The input text.
-        prediction: What the model said, where it has a head that says something.
+        prediction: The model's prediction; ``None`` if it has no head that predicts.
         statistics: What the method reports of its work, e.g. the largest optimality gap.
         word_ids: For each token its word's index in ``word_texts``; ``None`` for special tokens.
         word_texts: The words as they stand in the text.
         segments: For each token what it is part of, e.g. ``"source"`` and ``"target"``, or
             ``"patch"``; ``None`` where there is only one kind.
         grid: For images, how the patches lie on the image.
-        depth: How many layers the model has, of which ``layers`` may be some.
+        depth: How many layers the model has; ``layers`` may be some of them.
     """
 
     tokens: tuple[str, ...]
@@ -184,20 +184,20 @@ class Attribution:
     def row(self, layer: int | None = None, query: int | str | None = None) -> FloatArray:
         """The scores of all tokens, ``[key]`` (or ``[head, key]``), for a layer and a position.
 
-        ``None`` is what was asked about. A layer is 1 … L, negatives from the top; a position is
-        an index, negatives from the end, or a token's text.
+        ``None`` is the explained one. A layer is 1 … L, negatives from the top; a position is an
+        index, negatives from the end, or a token's text.
         """
         at, of = self._layer(layer), self._query(query)
         return self.scores[self.layers.index(at), ..., self.queries.index(of), :]
 
     def at(self, layer: int | None = None, query: int | str | None = None) -> Attribution:
-        """The same scores, asked about another layer or position of those that were computed.
+        """The same scores, explaining another layer or position of those that were computed.
 
-        ``layer`` and ``query`` are as for `row`; ``None`` keeps what was asked about. What the
-        model said stays what it was.
+        ``layer`` and ``query`` are as for `row`; ``None`` changes nothing. The prediction stays
+        the same.
         """
         given = {"layer": layer, "query": query}
-        asked = {
+        changes = {
             name: operator.index(value) if is_integer(value) else value  # type: ignore[arg-type]
             for name, value in given.items()
             if value is not None
@@ -206,15 +206,17 @@ class Attribution:
             self,
             layer=self._layer(layer),
             query=self._query(query),
-            options={**self.options, **asked},
+            options={**self.options, **changes},
         )
 
     def position(self, token: int | str, name: str = "query") -> int:
-        """Where a token stands: given by its text, as it is shown (``the:4``), or by its index.
+        """The position of a token: by its text, by its label (``the:4``), or by its index.
 
         ``name`` is what the value is called in errors.
         """
-        return find(token, self.tokens, name, words_of_tokens(self.word_ids, self.word_texts))
+        return find_position(
+            token, self.tokens, name, words_of_tokens(self.word_ids, self.word_texts)
+        )
 
     def _layer(self, given: int | None) -> int:
         if given is None:
@@ -233,20 +235,20 @@ class Attribution:
 
     @property
     def values(self) -> FloatArray:
-        """The scores of all tokens for the layer and the position asked about."""
+        """The scores of all tokens for the layer and the position that are explained."""
         return self.row()
 
     def top(self, k: int = 5) -> Sequence[tuple[str, float]]:
         """The k highest-scored tokens with their scores, highest first; heads are averaged.
 
-        Tokens whose scores differ by rounding alone come as they stand in the text.
+        Tokens whose scores differ by rounding alone are in the order of the text.
         """
         if not is_integer(k) or k < 0:
             rule = "must be an integer of at least 0"
             msg = f"k={shown(k)} {rule}; top({len(self.tokens)}) ends with the lowest scores"
             raise InputError(msg)
         values = self.values if self.values.ndim == 1 else self.values.mean(0)
-        order = np.argsort(-level(values), kind="stable")[: operator.index(k)]
+        order = np.argsort(-round_scores(values), kind="stable")[: operator.index(k)]
         return [(self.tokens[i], float(values[i])) for i in order]
 
     def words(self) -> Attribution:
@@ -254,14 +256,14 @@ class Attribution:
 
         Under the correction ``"uniform"``, whose scores are ratios to chance, they are averaged
         over a word's tokens, so that 1 still means "as by chance" for a word of many tokens. A
-        maximum flow to a word is at most the sum of flows to its tokens: for flow, ask
+        maximum flow to a word is at most the sum of flows to its tokens: for flow, use
         ``explain(…, words=True)``, which solves it.
 
-        Special tokens stay as they are. Only positions that were computed are averaged: ask with
-        ``query="all"`` for the mean over all tokens of a word.
+        Special tokens stay as they are. Only positions that were computed are averaged: explain
+        with ``query="all"`` for the mean over all tokens of a word.
         """
         if self.word_ids is None:
-            msg = "this attribution knows no words: its tokenizer gave no offsets in the text"
+            msg = "this attribution has no words: its tokenizer gave no offsets in the text"
             raise InputError(msg)
         from attnflow.records.words import merge_words
 
@@ -276,7 +278,7 @@ class Attribution:
     def over_image(self, layer: int | None = None, query: int | str | None = None) -> FloatArray:
         """The scores of the patches for every pixel of the image, ``[height, width]``.
 
-        Pixels that the model did not see (cut away by its preprocessing) are 0.
+        Pixels that the model did not see (removed by its preprocessing) are 0.
         """
         from attnflow.records.images import over_image
 
@@ -333,7 +335,7 @@ class Attribution:
         return load_all(as_path(path))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a score: layer, (head,) query, query_token, key, token, score. Needs pandas."""
+        """One row per score: layer, (head,) query, query_token, key, token, score. Needs pandas."""
         from attnflow.records.frames import to_frame
 
         return to_frame(self)

@@ -42,12 +42,12 @@ def to_dict(attribution: Attribution) -> dict[str, Any]:
 def from_dict(data: Mapping[str, Any]) -> Attribution:
     """The attribution that `to_dict` described."""
     if not isinstance(data, Mapping):
-        msg = f"this is no attribution: {shown(data)} is no dict"
+        msg = f"this is not an attribution: {shown(data)} is not a dict"
         raise InputError(msg)
     values = dict(data)
     found = values.pop("format", None)
     if type(found) is not int or found != FORMAT:
-        msg = f"this is no attribution of format {FORMAT}: format={shown(found)}"
+        msg = f"this is not an attribution of format {FORMAT}: format={shown(found)}"
         raise InputError(msg)
     _check_fields("attribution", Attribution, values)
     if values.get("prediction") is not None:
@@ -160,11 +160,12 @@ def to_json(attribution: Attribution) -> bytes:
 
 def load(path: Path) -> Attribution:
     """Read what `save` wrote."""
-    found = load_all(path)
-    if len(found) > 1:
-        msg = f"{path} holds {len(found)} attributions; read them with Attribution.load_all"
+    attributions = load_all(path)
+    if len(attributions) > 1:
+        count = len(attributions)
+        msg = f"{path} holds {count} attributions; read them with Attribution.load_all"
         raise InputError(msg)
-    return found[0]
+    return attributions[0]
 
 
 def load_all(path: Path) -> list[Attribution]:
@@ -184,7 +185,7 @@ def load_all(path: Path) -> list[Attribution]:
         msg = f"{path} can't be read: {error.strerror}; check the name"
         raise InputError(msg) from error
     msg = (
-        f"{path} is no saved attribution: {reason}; give a file that Attribution.save or "
+        f"{path} is not a saved attribution: {reason}; give a file that Attribution.save or "
         "attnflow explain --save wrote"
     )
     raise InputError(msg)
@@ -227,7 +228,7 @@ def _after_blanks(text: str, at: int) -> int:
 
 
 def _refuse_constant(name: str) -> Any:
-    msg = f"it holds {name}, which is no JSON"
+    msg = f"it holds {name}, which is not JSON"
     raise InputError(msg)
 
 

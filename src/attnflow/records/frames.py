@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def to_frame(of: Attribution) -> pd.DataFrame:
-    """One row a score."""
+    """One row per score."""
     try:
         import pandas as pd
     except ImportError:

@@ -18,7 +18,7 @@ class LayeredGraph:
 
     Attributes:
         weights: ``[layer, query, key]``: ``weights[l - 1, i, j]`` is the weight of the edge from
-            node (l, i) to node (l − 1, j). Rows sum to 1 (or to 0: a node that reads nothing).
+            node (l, i) to node (l − 1, j). Rows sum to 1 (or to 0: a node that attends to nothing).
         heads: ``[layer, head, query, key]``: for scores of single heads (Appendix A.1), the
             edges of each head, used on top of the merged ``weights`` of the layers below.
         maps: ``[layer, query, key]``: what the edge rule made, before the residual was added and

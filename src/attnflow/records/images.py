@@ -24,7 +24,7 @@ def patches(of: Attribution, row: FloatArray) -> FloatArray:
 
 
 def over_image(of: Attribution, row: FloatArray) -> FloatArray:
-    """``[height, width]``: its patch's score for every pixel, 0 where the model did not look."""
+    """``[height, width]``: the score of each pixel's patch, 0 where the model saw nothing."""
     grid = _grid(of)
     if grid.image[0] * grid.image[1] > MOST_PIXELS:
         msg = f"the image has {grid.image[0]} × {grid.image[1]} pixels, too many for the memory"
@@ -41,6 +41,6 @@ def over_image(of: Attribution, row: FloatArray) -> FloatArray:
 
 def _grid(of: Attribution) -> PatchGrid:
     if of.grid is None or of.segments is None:
-        msg = "this attribution is of no image; patches are for vision models"
+        msg = "this attribution is not of an image; patches are for vision models"
         raise InputError(msg)
     return of.grid

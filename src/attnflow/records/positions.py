@@ -1,4 +1,4 @@
-"""Which position is meant: by its number, by its token, or by both as they are shown."""
+"""Which position is meant: by its number, by its token, or by a label of both (``the:4``)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from collections.abc import Iterable, Sequence
 from attnflow.errors import InputError, shown
 from attnflow.records.selection import is_integer
 
-SHOWN = 64
+MOST_LISTED = 64  # tokens in an error
 LABELS = (
     re.compile(r"(?P<token>.+):(?P<at>\d{1,9})", re.DOTALL),
     re.compile(r"(?P<at>\d{1,9}):(?P<token>.+)", re.DOTALL),
 )
 
 
-def find(
+def find_position(
     query: int | str, tokens: Sequence[str], name: str = "query", words: Sequence[str | None] = ()
 ) -> int:
     """The position of an index (negatives count from the end) or of a token's text.
 
-    A token of several that are the same is named as it is shown: ``the:4`` or ``4:the``. ``name``
-    is what the caller's argument is called, and ``words`` has for each token the word it is a piece
-    of; both are for errors.
+    A token that occurs several times is named by its label: ``the:4`` or ``4:the``. For errors,
+    ``name`` is what the caller's argument is called, and ``words`` has the word of each token.
     """
     if isinstance(query, str):
         return _by_text(query, tokens, name, words)
     number = operator.index(query) if is_integer(query) else len(tokens)
     if not -len(tokens) <= number < len(tokens):
-        there = f"there are {len(tokens)} tokens: {_listed(tokens)}"
+        there = f"there are {len(tokens)} tokens: {_format_tokens(tokens)}"
         msg = f"{name}={shown(query)} does not exist; {there}"
         raise InputError(msg)
     return number % len(tokens)
@@ -38,43 +37,46 @@ def find(
 def words_of_tokens(
     word_ids: Sequence[int | None] | None, word_texts: Sequence[str]
 ) -> tuple[str | None, ...]:
-    """For each token the word it is a piece of."""
+    """For each token the word it is part of."""
     return tuple(None if word is None else word_texts[word] for word in word_ids or ())
 
 
 def _by_text(query: str, tokens: Sequence[str], name: str, words: Sequence[str | None]) -> int:
-    places = _places(query, tokens) or _labelled(query, tokens)
+    places = _find_text(query, tokens) or _find_label(query, tokens)
     if len(places) == 1:
         return places[0]
     if places:
         first = f"{query}:{places[0]}"
-        what = f"stands at {_shortened(', ', map(str, places))}; give the position, or {first!r}"
-    elif pieces := _places(query, words):
-        what = f"is split into {_listed(tokens, pieces)}; give one of these, or its position"
+        numbers = _join_shortened(", ", map(str, places))
+        what = f"occurs at {numbers}; give the position, or {first!r}"
+    elif pieces := _find_text(query, words):
+        what = f"is split into {_format_tokens(tokens, pieces)}; give one of these, or its position"
     else:
-        what = "is none of the tokens; give one, or its position"
-    msg = f"{name}={shown(query)} {what}: {_listed(tokens)}"
+        what = "is not one of the tokens; give one, or its position"
+    msg = f"{name}={shown(query)} {what}: {_format_tokens(tokens)}"
     raise InputError(msg)
 
 
-def _places(query: str, tokens: Sequence[str | None]) -> list[int]:
-    """Where the token stands: spelled the same, or else in capitals or small letters."""
+def _find_text(query: str, tokens: Sequence[str | None]) -> list[int]:
+    """Where the token occurs: spelled the same, or else in upper or lower case."""
     same = [i for i, token in enumerate(tokens) if token == query]
     folded = query.casefold()
     return same or [i for i, token in enumerate(tokens) if token and token.casefold() == folded]
 
 
-def _labelled(query: str, tokens: Sequence[str]) -> list[int]:
+def _find_label(query: str, tokens: Sequence[str]) -> list[int]:
     labels = [match for form in LABELS if (match := form.fullmatch(query))]
-    return sorted({int(m["at"]) for m in labels if int(m["at"]) in _places(m["token"], tokens)})
+    return sorted({int(m["at"]) for m in labels if int(m["at"]) in _find_text(m["token"], tokens)})
 
 
-def _listed(tokens: Sequence[str], places: Iterable[int] | None = None) -> str:
+def _format_tokens(tokens: Sequence[str], places: Iterable[int] | None = None) -> str:
     chosen = range(len(tokens)) if places is None else places
-    return _shortened(" ", (f"{i}:{tokens[i]}" for i in chosen))
+    return _join_shortened(" ", (f"{i}:{tokens[i]}" for i in chosen))
 
 
-def _shortened(between: str, parts: Iterable[str]) -> str:
-    """All parts, or the first ones and the last of a long text's: an error is one line."""
+def _join_shortened(between: str, parts: Iterable[str]) -> str:
+    """All parts; of many, the first ones and the last: an error is one line."""
     every = list(parts)
-    return between.join(every if len(every) <= SHOWN else [*every[: SHOWN - 2], "…", every[-1]])
+    return between.join(
+        every if len(every) <= MOST_LISTED else [*every[: MOST_LISTED - 2], "…", every[-1]]
+    )

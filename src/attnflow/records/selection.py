@@ -1,4 +1,4 @@
-"""Which scores are computed: layers, queries and keys, resolved from what a caller gave."""
+"""Which scores are computed: layers, queries and keys, resolved from a caller's arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Selection:
     """Scores of the positions ``layers`` × ``queries`` for the ``keys`` of ``to_layer``.
 
     Layers are numbered 1 … depth, 0 is the input; all numbers here are resolved: none is negative.
-    With ``groups`` each group of positions is one key (a word that was cut into tokens), and
+    With ``groups`` each group of positions is one key (a word that was split into tokens), and
     ``keys`` are indices of groups.
     """
 

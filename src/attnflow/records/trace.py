@@ -1,4 +1,4 @@
-"""How one score came about: what passed over which edges."""
+"""How one score came about: how much passed over which edges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Route:
 class FlowTrace:
     """What passed from (layer, query) to the input token ``key``, edge by edge.
 
-    Of a maximum flow it has the proof, too: a minimum cut, and the routes that the flow takes.
+    For a maximum flow it also has the proof, a minimum cut, and the routes that the flow takes.
 
     Attributes:
         layer: The layer of the source.
@@ -46,12 +46,12 @@ class FlowTrace:
         gap: The capacity of the cut less the value: how far the flow can be from the optimum.
         routes: The flow as paths, the largest first; their amounts sum to ``value``.
         method: The method whose score this is.
-        tokens: The input tokens that positions stand for; empty for attention of your own.
+        tokens: The input tokens that positions refer to; empty for arrays.
         text: The input text.
         model: The model's name.
         prediction: The model's prediction.
         causal: Whether the model is a causal decoder, whose scores favour the first tokens.
-        options: How the edges were made: rule, heads, residual, discard, correction.
+        options: How the edges were built: rule, heads, residual, discard, correction.
     """
 
     layer: int

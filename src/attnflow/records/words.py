@@ -14,7 +14,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 def word_groups(word_ids: Sequence[int | None]) -> Groups:
-    """The tokens of each word, in order; a token that is of no word is alone."""
+    """The tokens of each word, in order; a token without a word is alone."""
     groups: list[list[int]] = []
     last: int | None = None
     for token, word in enumerate(word_ids):
@@ -41,19 +41,19 @@ def merge_words(of: Attribution, keys: FloatArray | None = None) -> Attribution:
     texts = [name for name, word in zip(names, words, strict=True) if word is not None]
     count = iter(range(len(texts)))
     numbers = [None if word is None else next(count) for word in words]
-    home = {token: number for number, group in enumerate(groups) for token in group}
-    queries = sorted({home[query] for query in of.queries})
+    word_of = {token: number for number, group in enumerate(groups) for token in group}
+    queries = sorted({word_of[query] for query in of.queries})
     if keys is None:
         gather = np.mean if of.options.get("correction") == "uniform" else np.sum
         keys = np.stack([gather(of.scores[..., list(group)], -1) for group in groups], axis=-1)
-    rows = [[i for i, q in enumerate(of.queries) if home[q] == word] for word in queries]
+    rows = [[i for i, q in enumerate(of.queries) if word_of[q] == word] for word in queries]
     return replace(
         of,
         tokens=tuple(names),
         scores=np.stack([keys[..., row, :].mean(-2) for row in rows], axis=-2),
         queries=tuple(queries),
-        query=home[of.query],
-        prediction=_moved(of.prediction, home),
+        query=word_of[of.query],
+        prediction=_move_prediction(of.prediction, word_of),
         word_ids=tuple(numbers),
         word_texts=tuple(texts),
         segments=None if of.segments is None else tuple(of.segments[g[0]] for g in groups),
@@ -61,7 +61,9 @@ def merge_words(of: Attribution, keys: FloatArray | None = None) -> Attribution:
     )
 
 
-def _moved(prediction: Prediction | None, home: Mapping[int, int]) -> Prediction | None:
+def _move_prediction(
+    prediction: Prediction | None, word_of: Mapping[int, int]
+) -> Prediction | None:
     if prediction is None or prediction.position is None:
         return prediction
-    return replace(prediction, position=home[prediction.position])
+    return replace(prediction, position=word_of[prediction.position])

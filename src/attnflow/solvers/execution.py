@@ -1,4 +1,4 @@
-"""How work is done, which changes no value."""
+"""How work is done: options that never change a result."""
 
 from __future__ import annotations
 

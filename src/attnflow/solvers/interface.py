@@ -1,6 +1,6 @@
 """What every maximum-flow solver offers, and which ones there are.
 
-A graph is prepared once and solved often, for many (sources, sinks) pieces: a prepared graph keeps
+A graph is prepared once and solved often, for many (sources, sinks) pieces: a prepared graph caches
 the solver's buffers and bounds between them. A solver for another device is one more entry here;
 the methods do not change.
 """
@@ -49,7 +49,7 @@ class PairFlow:
 
 
 class PreparedGraph(Protocol):
-    """A graph that can be asked for maximum flows, from several threads one after the other."""
+    """A graph ready for maximum flows; several threads may use it, one after the other."""
 
     @property
     def nbytes(self) -> int:

@@ -1,4 +1,4 @@
-"""How many threads work."""
+"""How many threads to use."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people look at: the terminal, figures and the explorer, with one palette and labels."""
+"""The terminal, figures and the explorer, with one palette and one set of labels."""

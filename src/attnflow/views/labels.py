@@ -1,7 +1,7 @@
-"""Tokens as people can read them: in a cell of a terminal, on an axis of a figure.
+"""Tokens as labels: in a cell of a terminal, on an axis of a figure.
 
-A token may hold anything: control characters that break a layout, marks that belong to the letter
-before them, letters two cells wide.
+A token may contain anything: control characters that break a layout, marks that belong to the
+letter before them, letters two cells wide.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def printable(token: str) -> str:
     >>> printable("a\nb"), printable(" "), printable("\u202e")
     ('a⏎b', '␣', '⟨202E⟩')
     """
-    shown = "".join(_visible(char) for char in _without_stray_joiners(token)).strip()
-    if shown:
-        return shown
+    label = "".join(_visible(char) for char in _without_stray_joiners(token)).strip()
+    if label:
+        return label
     return "␣" if token else "∅"
 
 
 def _without_stray_joiners(token: str) -> str:
-    """A joiner that has nothing to join on one side is named: alone it can't be seen."""
+    """The token with joiners at its ends named: without something to join they are invisible."""
     start = len(token) - len(token.lstrip(_JOINER + _NON_JOINER))
     body = token[start:].rstrip(_JOINER + _NON_JOINER)
     ends = token[:start], token[start + len(body) :]
@@ -50,7 +50,7 @@ def _visible(char: str) -> str:
 
 
 def clusters(text: str) -> list[str]:
-    r"""The text as what readers take for single characters: a letter with all its marks.
+    r"""The text as grapheme clusters: a letter with all its marks is one.
 
     >>> [len(part) for part in clusters("e\u0301a")]
     [2, 1]
@@ -80,10 +80,10 @@ def clip(token: str, width: int) -> str:
     >>> clip("internationalization", 9)
     'inte…tion'
     """
-    shown = printable(token)
-    if cell_len(shown) <= width:
-        return shown
-    parts = clusters(shown)
+    label = printable(token)
+    if cell_len(label) <= width:
+        return label
+    parts = clusters(label)
     head: list[str] = []
     tail: list[str] = []
     room = width - 1
@@ -97,8 +97,8 @@ def clip(token: str, width: int) -> str:
     return "".join(head) + "…" + "".join(reversed(tail))
 
 
-def isolated(label: str) -> str:
-    """The label such that right-to-left letters in it don't reorder what stands beside it."""
+def isolate(label: str) -> str:
+    """The label, marked so that right-to-left letters in it don't reorder its neighbours."""
     if any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in label):
         return f"\u2068{label}\u2069"
     return label

@@ -12,7 +12,7 @@ _OTHER_SLOT = 7
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """What a view must know about a method.
+    """What a view needs to know about a method.
 
     Attributes:
         title: The name as a heading.
@@ -20,7 +20,7 @@ class MethodInfo:
         slot: Which colour of the palette it has.
         reaches_input: Whether its scores are those of input tokens; raw attention's are those of
             the layer below.
-        traced: Whether its scores come about over edges of the graph that can be shown.
+        traced: Whether the edges that carry its scores can be shown.
     """
 
     title: str

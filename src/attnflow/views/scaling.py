@@ -1,7 +1,7 @@
-"""Which tokens set a scale of colours.
+"""Which tokens set a colour scale.
 
-Special tokens are attention sinks, and the residual connection favours the position asked about:
-both would leave all other tokens pale.
+Special tokens are attention sinks, and the residual connection favours the position that is
+explained: both would leave all other tokens pale.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _INPUT_SEGMENTS = (None, "source", "target", "patch")  # not class, distillation
 
 
 class Tokenized(Protocol):
-    """What has tokens, some of them special: an `Attribution`, or the input of a model."""
+    """Something with tokens, some of them special: an `Attribution`, or the input of a model."""
 
     @property
     def word_ids(self) -> Sequence[int | None] | None:
@@ -24,8 +24,8 @@ class Tokenized(Protocol):
         """For each token what it is part of."""
 
 
-class Asked(Tokenized, Protocol):
-    """What also has a position asked about: an `Attribution`."""
+class Explained(Tokenized, Protocol):
+    """What also has a position that is explained: an `Attribution`."""
 
     @property
     def tokens(self) -> Sequence[str]:
@@ -33,18 +33,18 @@ class Asked(Tokenized, Protocol):
 
     @property
     def query(self) -> int:
-        """The position asked about."""
+        """The position that is explained."""
 
 
-def not_special(of: Tokenized, size: int) -> list[int]:
+def input_positions(of: Tokenized, size: int) -> list[int]:
     """The positions of tokens that are part of the input itself."""
     words = of.word_ids or [0] * size
     segments: Sequence[str | None] = of.segments or [None] * size
     return [at for at in range(size) if words[at] is not None and segments[at] in _INPUT_SEGMENTS]
 
 
-def ordinary(of: Asked) -> list[int]:
-    """Positions but special tokens and the position asked about; all if fewer than two are left."""
+def ordinary_positions(of: Explained) -> list[int]:
+    """Positions without special tokens and the explained one; all if fewer than two remain."""
     size = len(of.tokens)
-    places = [at for at in not_special(of, size) if at != of.query]
+    places = [at for at in input_positions(of, size) if at != of.query]
     return places if len(places) > 1 else list(range(size))

@@ -115,10 +115,10 @@ def test_attention_lies_behind_and_the_threshold_thins_it(page, classifier):
     assert page.inner_text("#threshold-shown") == "5 %"
 
 
-def test_raw_attention_is_drawn_from_the_position_asked_about(page, classifier):
+def test_raw_attention_is_drawn_from_the_explained_position(page, classifier):
     of = attnflow.explain(TEXT, classifier, method="raw", query=2, layers="all")
     page.check("[name=method][value=raw]", force=True)
-    page.check("[name=mode][value=ask]", force=True)
+    page.check("[name=mode][value=explain]", force=True)
     page.locator(".token").nth(2).click()
     slide(page, "layer", 2)
     slide(page, "threshold", 0)
@@ -157,17 +157,17 @@ def test_clicking_the_graph_traces_and_asks(page):
     assert page.locator(".token.traced").text_content() == found_token(page, 5)
     x = page.locator('.graph text[data-column="2"]').bounding_box()
     page.mouse.click(x["x"] + x["width"] / 2, label["y"] + label["height"] / 2)
-    assert page.locator(".token.asked").text_content() == found_token(page, 5)
+    assert page.locator(".token.explained").text_content() == found_token(page, 5)
     assert page.input_value("#layer") == "2"
     assert box["width"] > 400
 
 
 def test_asking_about_another_position_explains_it(page, classifier):
     of = attnflow.explain(TEXT, classifier, query=4)
-    page.check("[name=mode][value=ask]", force=True)
+    page.check("[name=mode][value=explain]", force=True)
     page.locator(".token").nth(4).click()
     np.testing.assert_allclose(strip(page), of.values, atol=1e-6)
-    assert page.locator(".token.asked").count() == 1
+    assert page.locator(".token.explained").count() == 1
 
 
 def test_blanking_shows_the_change_beside_the_score(page, classifier):
@@ -176,7 +176,7 @@ def test_blanking_shows_the_change_beside_the_score(page, classifier):
     to = list(attnflow.explain(TEXT, classifier).tokens).index("to")
     changed = attnflow.explain("the old keys zebra the cabinets are here", classifier).prediction
     page.locator(".token").nth(to).click()
-    row = page.locator(f'.said li[data-label="{before.label}"]')
+    row = page.locator(f'.prediction li[data-label="{before.label}"]')
     assert float(row.get_attribute("data-probability")) == pytest.approx(
         before.probability, abs=1e-5
     )
@@ -310,7 +310,7 @@ def test_a_broken_link_shows_the_view_all_the_same(tab, file):
     tab.wait_for_selector(".token.traced")
     assert tab.inner_text("#layer-shown") == "3 of 3"
     assert tab.locator(".pane").count() == 1
-    assert tab.locator(".token.asked").text_content() == "[CLS]"
+    assert tab.locator(".token.explained").text_content() == "[CLS]"
     assert tab.locator(".token.blanked").count() == 0
 
 
@@ -319,14 +319,14 @@ def test_an_older_link_shows_what_is_still_known_of_it(tab, file):
     tab.wait_for_selector(".token.traced")
     assert tab.is_checked("[name=method][value=rollout]")
     assert tab.inner_text("#layer-shown") == "2 of 3"
-    assert tab.locator(".token.asked").text_content() == "[CLS]"
+    assert tab.locator(".token.explained").text_content() == "[CLS]"
     assert "query2" not in tab.url
 
 
 def test_each_pane_of_a_link_is_restored(tab, file):
     tab.goto(file + "#pane=2.3.4&pane=4.5.6")
     tab.wait_for_selector(".pane >> nth=1")
-    for mark, places in {"asked": (2, 4), "traced": (3, 5), "blanked": (4, 6)}.items():
+    for mark, places in {"explained": (2, 4), "traced": (3, 5), "blanked": (4, 6)}.items():
         for pane, place in enumerate(places):
             tokens = tab.locator(".pane").nth(pane).locator(".token")
             assert mark in tokens.nth(place).get_attribute("class")
@@ -342,8 +342,8 @@ def test_the_keyboard_is_enough(page):
         page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     assert page.locator(".token.traced").text_content() == found_token(page, 2)
-    page.keyboard.press("a")
-    assert page.locator(".token.asked").text_content() == found_token(page, 2)
+    page.keyboard.press("e")
+    assert page.locator(".token.explained").text_content() == found_token(page, 2)
     page.keyboard.press("b")
     assert page.locator(".token.blanked").text_content() == found_token(page, 2)
     page.keyboard.press("2")
@@ -361,7 +361,7 @@ def test_screen_readers_are_told(page, classifier):
     of = attnflow.explain(TEXT, classifier)
     label = page.locator(".token").nth(1).get_attribute("aria-label")
     assert label.startswith(f"the, flow {float(f'{of.values[1]:.3g}'):g}")
-    assert "asked about" in page.locator(".token").nth(0).get_attribute("aria-label")
+    assert "explained" in page.locator(".token").nth(0).get_attribute("aria-label")
     settle(page)
     graph = page.get_attribute(".graph svg", "aria-label")
     assert graph.startswith("Attention flow from [CLS] at layer 3 to ")

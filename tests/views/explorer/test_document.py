@@ -11,13 +11,13 @@ import attnflow
 import tiny
 from attnflow.aggregation.rollout import carried
 from attnflow.errors import InputError
-from attnflow.views.explorer.alone import attribution_view
+from attnflow.views.explorer.attribution import attribution_view
 from attnflow.views.explorer.document import (
-    ALONE,
     SERVED,
-    document,
+    STANDALONE,
+    make_document,
+    make_view,
     to_json,
-    view_of,
 )
 from attnflow.views.explorer.parts import model_name
 from attnflow.views.explorer.schema import Document
@@ -40,10 +40,10 @@ def inputs(name):
 
 
 @pytest.mark.parametrize("name", ["tiny/verbs", "tiny/gpt2", "tiny/t5", "tiny/vit"])
-@pytest.mark.parametrize("extent", [SERVED, ALONE])
+@pytest.mark.parametrize("extent", [SERVED, STANDALONE])
 def test_scores_are_those_of_explain(models, name, extent):
     session = opened(inputs(name), models[name])
-    view = view_of(session, extent)
+    view = make_view(session, extent)
     assert {part["method"] for part in view["scores"]} == {"raw", "rollout", "flow"}
     for part in view["scores"]:
         expected = attnflow.explain(
@@ -58,7 +58,7 @@ def test_scores_are_those_of_explain(models, name, extent):
 
 @pytest.mark.parametrize("name", ["tiny/verbs", "tiny/gpt2", "tiny/t5"])
 def test_heads_are_those_of_explain(models, name):
-    view = view_of(opened(tiny.TEXT, models[name]), ALONE)
+    view = make_view(opened(tiny.TEXT, models[name]), STANDALONE)
     assert {part["method"] for part in view["head_scores"]} == {"raw", "rollout", "flow"}
     for part in view["head_scores"]:
         expected = attnflow.explain(
@@ -76,7 +76,7 @@ def test_heads_are_those_of_explain(models, name):
 @pytest.mark.parametrize("name", ["tiny/verbs", "tiny/t5"])
 def test_traces_end_in_the_scores(models, name):
     session = opened(tiny.TEXT, models[name])
-    view = view_of(session, ALONE)
+    view = make_view(session, STANDALONE)
     pairs = {(trace["method"], trace["layer"], trace["key"]) for trace in view["traces"]}
     assert len(pairs) == 2 * session.depth * session.size
     for trace in view["traces"]:
@@ -107,8 +107,8 @@ def test_rollout_is_carried_whole_through_every_step():
         np.testing.assert_allclose(passed[step].sum(0), passed[step - 1].sum(1))
 
 
-def test_blanking_gives_what_the_model_says_of_the_changed_text(classifier):
-    view = view_of(opened("the keys to the cabinet", classifier), ALONE)
+def test_blanking_gives_the_prediction_for_the_changed_text(classifier):
+    view = make_view(opened("the keys to the cabinet", classifier), STANDALONE)
     positions = [entry["positions"] for entry in view["blanked"]]
     assert positions == [[1], [2], [3], [4], [5]]
     changed = attnflow.explain("the zebra to the cabinet", classifier)  # a word it does not know
@@ -120,7 +120,7 @@ def test_blanking_gives_what_the_model_says_of_the_changed_text(classifier):
 
 
 def test_blanking_agrees_with_blank_out(classifier):
-    view = view_of(opened(tiny.TEXT, classifier), ALONE)
+    view = make_view(opened(tiny.TEXT, classifier), STANDALONE)
     expected = attnflow.blank_out(tiny.TEXT, classifier, replacement="unk")
     label, before = view["said"][0]["label"], view["said"][0]["probability"]
     for entry in view["blanked"]:
@@ -131,7 +131,7 @@ def test_blanking_agrees_with_blank_out(classifier):
 
 def test_long_inputs_leave_out_what_is_slow_or_large(models):
     text = " ".join(["the keys to the cabinet are here"] * 20)
-    view = view_of(opened(text, models["tiny/long"]), SERVED)
+    view = make_view(opened(text, models["tiny/long"]), SERVED)
     assert {part["method"] for part in view["scores"]} == {"raw", "rollout"}
     assert all(part["queries"] == [view["query"]] for part in view["scores"])
     assert len(to_json(view)) < 1_500_000
@@ -142,7 +142,7 @@ def test_long_inputs_leave_out_what_is_slow_or_large(models):
 
 def test_the_strongest_edges_are_attention(models):
     session = opened(tiny.TEXT, models["tiny/verbs"])
-    edges = view_of(session, SERVED)["edges"]
+    edges = make_view(session, SERVED)["edges"]
     found = attnflow.explain(
         tiny.TEXT, models["tiny/verbs"], method="raw", layers="all", query="all"
     )
@@ -157,10 +157,10 @@ def test_the_strongest_edges_are_attention(models):
 def test_documents_fit_their_published_schema(models):
     check = TypeAdapter(Document)
     for name in ("tiny/verbs", "tiny/gpt2", "tiny/t5", "tiny/vit"):
-        session = document([view_of(opened(inputs(name), models[name]), SERVED)], "flow")
+        session = make_document([make_view(opened(inputs(name), models[name]), SERVED)], "flow")
         check.validate_python(json.loads(to_json(session)), strict=True)
     alone = attribution_view(attnflow.explain(tiny.TEXT, models["tiny/verbs"], heads="each"))
-    check.validate_python(json.loads(to_json(document([alone], "flow"))), strict=True)
+    check.validate_python(json.loads(to_json(make_document([alone], "flow"))), strict=True)
 
 
 def test_an_attribution_alone_keeps_its_scores(classifier):
@@ -172,7 +172,7 @@ def test_an_attribution_alone_keeps_its_scores(classifier):
     assert view["words"]["labels"][2] == "old"
 
 
-def test_a_large_attribution_keeps_the_position_asked_about():
+def test_a_large_attribution_keeps_the_explained_position():
     size = 300
     scores = np.random.default_rng(0).dirichlet(np.ones(size), size=(6, size))
     tokens = tuple(map(str, range(size)))
@@ -225,7 +225,7 @@ def test_explore_refuses_before_loading():
 
 
 def test_methods_are_described(models, classifier):
-    view = view_of(opened(TEXT, classifier), SERVED)
+    view = make_view(opened(TEXT, classifier), SERVED)
     assert [(m["name"], m["title"], m["label"], m["slot"]) for m in view["methods"]] == [
         ("raw", "Raw attention", "Raw", 0),
         ("rollout", "Attention rollout", "Rollout", 1),
@@ -242,29 +242,29 @@ def test_methods_are_described(models, classifier):
     ("name", "causal"), [("tiny/verbs", False), ("tiny/gpt2", True), ("tiny/t5", False)]
 )
 def test_causality_is_said_and_not_guessed(models, name, causal):
-    view = view_of(opened(tiny.TEXT, models[name], correction=None), SERVED)
+    view = make_view(opened(tiny.TEXT, models[name], correction=None), SERVED)
     assert (view["causal"], view["ratio"]) == (causal, False)
-    assert view_of(opened(tiny.TEXT, models[name]), SERVED)["ratio"] is causal
+    assert make_view(opened(tiny.TEXT, models[name]), SERVED)["ratio"] is causal
     alone = attribution_view(attnflow.explain(tiny.TEXT, models[name], correction=None))
     assert (alone["causal"], alone["ratio"]) == (causal, False)
     assert attribution_view(attnflow.explain(tiny.TEXT, models[name]))["ratio"] is causal
 
 
 def test_what_can_be_blanked_and_what_sets_the_scale_is_said(models):
-    view = view_of(opened("the keys to the cabinet", models["tiny/verbs"]), SERVED)
+    view = make_view(opened("the keys to the cabinet", models["tiny/verbs"]), SERVED)
     assert view["tokens"][0] == "[CLS]"
     assert view["blankable"] == view["ordinary"] == [1, 2, 3, 4, 5]
-    without = view_of(opened("the keys to the cabinet", models["tiny/long"]), SERVED)
+    without = make_view(opened("the keys to the cabinet", models["tiny/long"]), SERVED)
     assert without["replacement"] is None
     assert without["blankable"] == []
-    image = view_of(opened(inputs("tiny/vit"), models["tiny/vit"]), SERVED)
+    image = make_view(opened(inputs("tiny/vit"), models["tiny/vit"]), SERVED)
     assert image["ordinary"] == list(range(1, len(image["tokens"])))
 
 
 @pytest.mark.parametrize("name", ["tiny/verbs", "tiny/pieces"])
 @pytest.mark.parametrize("text", ["the old cats playing", "the keys"])
 def test_words_have_scores_wherever_words_are_known(models, name, text):
-    view = view_of(opened(text, models[name]), ALONE)
+    view = make_view(opened(text, models[name]), STANDALONE)
     words = attnflow.explain(text, models[name], words=True)
     assert view["words"]["labels"] == list(words.tokens)
     assert sorted(at for group in view["words"]["groups"] for at in group) == list(

@@ -35,7 +35,7 @@ def test_what_the_document_lacks_is_fetched(tab, address, classifier):
     open_at(tab, address, text=TEXT)
     found = attnflow.routes(TEXT, classifier, to=6, layer=2, query=4)
     slide(tab, "layer", 2)
-    tab.check("[name=mode][value=ask]", force=True)
+    tab.check("[name=mode][value=explain]", force=True)
     tab.locator(".token").nth(4).click()
     tab.check("[name=mode][value=trace]", force=True)
     tab.locator(".token").nth(6).click()
@@ -54,9 +54,11 @@ def test_several_tokens_are_blanked_by_the_server(tab, address, classifier):
     for at in (1, 2):
         tab.locator(".token").nth(at).click()
     expected = attnflow.explain("zebra zebra to the cabinet", classifier).prediction
-    row = tab.locator(f'.said li[data-label="{expected.label}"][data-now]')
+    row = tab.locator(f'.prediction li[data-label="{expected.label}"][data-now]')
     row.wait_for()
-    tab.wait_for_function("() => !document.querySelector('.said .note').textContent.endsWith('…')")
+    tab.wait_for_function(
+        "() => !document.querySelector('.prediction .note').textContent.endsWith('…')"
+    )
     assert float(row.get_attribute("data-now")) == pytest.approx(expected.probability, abs=1e-5)
     tab.locator(".token").nth(0).click()
     assert "cannot be blanked" in tab.inner_text("#status")
@@ -94,7 +96,7 @@ def test_a_causal_model_says_what_its_scores_mean(tab, address, models):
     tab.wait_for_function(
         "() => document.querySelector('.graph-card .note').textContent.includes('chance')"
     )
-    assert tab.locator(".token.asked").text_content() == "cabinet"
+    assert tab.locator(".token.explained").text_content() == "cabinet"
 
 
 def test_a_causal_models_words(tab, address, models):
@@ -137,7 +139,7 @@ def test_an_image_is_coloured_by_its_patches(tab, address, models, tmp_path):
     assert places[5] == [25, 25]
     tab.check("[name=mode][value=blank]", force=True)
     tab.locator(".patch").nth(5).click()
-    tab.wait_for_selector(".said li[data-now]")
+    tab.wait_for_selector(".prediction li[data-now]")
 
 
 HOSTILE = (
@@ -200,13 +202,13 @@ def test_importance_by_other_means_can_be_explored(tab, classifier, tmp_path):
 
 def test_a_text_of_512_tokens_stays_smooth(tab, models, tmp_path):
     """Scrolling, sliding and pointing draw only what is in sight."""
-    from attnflow.views.explorer.document import SERVED, document, view_of
+    from attnflow.views.explorer.document import SERVED, make_document, make_view
     from opened import opened
 
     text = " ".join(["the keys to the cabinet are here"] * 73)
     made = opened(text[: text.rindex(" ")], models["tiny/long"])
     assert made.size == 512
-    view = attnflow.Exploration(document([view_of(made, SERVED)], "rollout"))
+    view = attnflow.Exploration(make_document([make_view(made, SERVED)], "rollout"))
     tab.goto("file://" + str(view.save(tmp_path / "long.html")))
     tab.wait_for_selector(".graph canvas")
     assert tab.locator(".graph svg").count() == 0

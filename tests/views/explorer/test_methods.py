@@ -136,10 +136,10 @@ def test_the_same_score_has_the_same_colour_everywhere(page, method, words, them
     assert (falls >= -2).all()  # a higher score is never paler, wherever it stands
 
 
-def test_the_position_asked_about_sets_no_scale(page, classifier):
+def test_the_explained_position_sets_no_scale(page, classifier):
     of = attnflow.explain(TEXT, classifier, method="rollout", query=3)
     page.check("[name=method][value=rollout]", force=True)
-    page.check("[name=mode][value=ask]", force=True)
+    page.check("[name=mode][value=explain]", force=True)
     page.locator(".token").nth(3).click()
     others = [at for at, word in enumerate(of.word_ids) if word is not None and at != 3]
     top = max(of.row(layer)[at] for layer in of.layers for at in others)

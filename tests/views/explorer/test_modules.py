@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attnflow.views.explorer.render import static
+from attnflow.views.explorer.render import read_static
 
 TESTS = sorted((Path(__file__).parent / "js").glob("*.test.js"))
 FILES = sorted(path.name for path in (files("attnflow.views.explorer") / "static").iterdir())
@@ -30,12 +30,12 @@ def test_modules_without_a_browser():
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith((".js", ".css"))])
 def test_no_method_is_named(name):
     """The document says which methods there are; the page knows none."""
-    assert not re.findall(r"(?i)\b(?:raw|rollout|flow)\b", static(name))
+    assert not re.findall(r"(?i)\b(?:raw|rollout|flow)\b", read_static(name))
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_lines_and_modules_are_short(name):
-    lines = static(name).splitlines()
+    lines = read_static(name).splitlines()
     assert max(map(len, lines)) <= 100
     if name.endswith(".js"):
         assert len(lines) < 150

@@ -8,7 +8,7 @@ import pytest
 import attnflow
 from attnflow.errors import InputError
 from attnflow.views.explorer.exploration import exploration_of
-from attnflow.views.explorer.render import framed, script, static
+from attnflow.views.explorer.render import bundle_script, read_static, to_iframe
 
 MODULES = sorted(
     path.name
@@ -18,11 +18,11 @@ MODULES = sorted(
 
 
 def test_all_modules_are_in_the_script_and_none_declares_a_name_twice():
-    whole = script()
+    whole = bundle_script()
     for module in MODULES:
-        last = static(module).rstrip().splitlines()[-1].removeprefix("export ")
+        last = read_static(module).rstrip().splitlines()[-1].removeprefix("export ")
         declared = re.findall(
-            r"^export (?:const|class|function) (\w+)", static(module), re.MULTILINE
+            r"^export (?:const|class|function) (\w+)", read_static(module), re.MULTILINE
         )
         assert last in whole, module
         assert all(
@@ -36,12 +36,12 @@ def test_all_modules_are_in_the_script_and_none_declares_a_name_twice():
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_import_what_is_exported(module):
     for names, other in re.findall(
-        r'^import \{([^}]*)\} from "\./([\w-]+\.js)";$', static(module), re.M
+        r'^import \{([^}]*)\} from "\./([\w-]+\.js)";$', read_static(module), re.M
     ):
         for name in filter(None, (part.strip() for part in names.split(","))):
             declared = rf"^export (?:async )?(?:const|let|class|function) {name}\b"
-            assert re.search(declared, static(other), re.M), f"{name} of {other}"
-            uses = re.findall(rf"\b{name}\b", static(module))
+            assert re.search(declared, read_static(other), re.M), f"{name} of {other}"
+            uses = re.findall(rf"\b{name}\b", read_static(module))
             assert len(uses) > 1, f"{module} imports {name} and does not use it"
 
 
@@ -56,12 +56,12 @@ def test_the_page_is_whole_and_fetches_nothing(classifier):
 def test_nothing_pastes_markup():
     for module in MODULES:
         assert not re.search(
-            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", static(module)
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", read_static(module)
         )
 
 
 def test_a_frame_keeps_to_itself():
-    frame = framed('<p title="&">')
+    frame = to_iframe('<p title="&">')
     assert 'sandbox="allow-scripts allow-downloads"' in frame
     assert 'srcdoc="&lt;p title=&quot;&amp;&quot;&gt;"' in frame
 

@@ -83,7 +83,7 @@ def test_every_kind_of_model_answers(ask):
         ("explain", {"text": 3}, (422, "invalid")),
         ("explain", {"text": "x", "device": "cuda"}, (422, "invalid")),
         ("explain", {"text": "x", "image": "x"}, (422, "invalid")),
-        ("explain", {"text": "x", "target": "y"}, (422, "invalid")),
+        ("explain", {"text": "x", "answer": "y"}, (422, "invalid")),
         ("explain", {"model": "tiny/vit", "image": "bm90IGFuIGltYWdl"}, (422, "invalid")),
         ("explain", {"text": "the " * 20_000}, (413, "too-large")),
         ("explain", {"text": "the " * 550, "model": "tiny/long"}, (413, "too-large")),
@@ -149,7 +149,7 @@ def test_a_failing_model_is_no_broken_answer(monkeypatch, classifier):
         msg = "secret"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr(routes, "view_of", broken)
+    monkeypatch.setattr(routes, "make_view", broken)
     with running(make_app({"tiny/verbs": classifier})) as url:
         answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
         assert error(answer) == (500, "failed")
@@ -174,7 +174,7 @@ def test_health_and_description(address):
 def slow(monkeypatch, classifier):
     """A server on which one text takes for ever, and says when it starts and when it is stopped."""
     started, ended = threading.Event(), threading.Event()
-    usual = routes.view_of
+    usual = routes.make_view
 
     def patient(made, extent, check, image=None):
         if made.tokens.text == "slow":
@@ -188,7 +188,7 @@ def slow(monkeypatch, classifier):
                 raise
         return usual(made, extent, check, image)
 
-    monkeypatch.setattr(routes, "view_of", patient)
+    monkeypatch.setattr(routes, "make_view", patient)
 
     def app(**limits):
         return make_app({"tiny/verbs": classifier}, Limits(**limits))
@@ -304,7 +304,7 @@ def test_a_crowd_gets_answers_or_is_told_to_wait(classifier):
 
 
 def test_what_was_read_last_is_cached_within_the_limit(classifier):
-    app = make_app({"tiny/verbs": classifier}, Limits(kept=40_000))
+    app = make_app({"tiny/verbs": classifier}, Limits(cached_bytes=40_000))
     sessions = app.state.sessions
     from attnflow.views.explorer.server.requests import InputRequest
 
@@ -315,7 +315,7 @@ def test_what_was_read_last_is_cached_within_the_limit(classifier):
         sessions.open(InputRequest(text=f"the {word} is on the mat"), job)
     assert sum(session.nbytes for session, _ in sessions._cached.values()) <= 40_000
     assert sessions.open(InputRequest(text=TEXT), job) is not first
-    few = make_app({"tiny/verbs": classifier}, Limits(inputs=2)).state.sessions
+    few = make_app({"tiny/verbs": classifier}, Limits(cached_inputs=2)).state.sessions
     for word in ("key", "cat", "mat"):
         few.open(InputRequest(text=word), job)
     assert len(few._cached) == 2

@@ -67,7 +67,7 @@ def test_svg_keeps_emoji_and_other_formats_name_those_no_font_has(tmp_path, monk
     monkeypatch.setattr(fonts, "_candidates", lambda text: [])
     made = figure("heatmap", attribution(TOKENS))
     assert "👩\u200d🚀" in save(made, tmp_path / "map.svg").read_text()
-    with fonts.emoji_named(made):
+    with fonts.replace_missing_emoji(made):
         names = [label.get_text() for label in made.axes[0].get_yticklabels()]
     assert names[2] == "⟨woman⟩⟨rocket⟩"
     assert made.axes[0].get_yticklabels()[2].get_text() == "👩\u200d🚀"

@@ -11,7 +11,7 @@ from PIL import Image
 from attnflow.errors import InputError
 from attnflow.records import Edge, FlowTrace, PatchGrid, Route
 from attnflow.views.figures import KINDS, draw, figure
-from attnflow.views.figures.axes import relative
+from attnflow.views.figures.axes import scale_columns
 from drawn import attribution, svg_texts
 
 SHORT = ["[CLS]", "the", "keys", "to", "cabinets"]
@@ -58,8 +58,8 @@ def test_relative_heat_map_stretches_each_layer():
 
 
 def test_relative_without_differences_is_zero():
-    assert relative(np.full((3, 2), 0.2), [0]).tolist() == [[0, 0]] * 3
-    assert relative(np.full((1, 2), 0.2), [0]).tolist() == [[0, 0]]
+    assert scale_columns(np.full((3, 2), 0.2), [0]).tolist() == [[0, 0]] * 3
+    assert scale_columns(np.full((1, 2), 0.2), [0]).tolist() == [[0, 0]]
 
 
 def test_colours_are_scaled_without_the_own_row_and_special_tokens():
@@ -241,9 +241,11 @@ def test_unknown_names_list_the_known_ones():
     ],
 )
 def test_unknown_options_name_those_of_the_kind(kind, option, allowed):
-    with pytest.raises(InputError, match=f"{option}= is no option of kind '{kind}'; .*{allowed}"):
+    with pytest.raises(
+        InputError, match=f"{option}= is not an option of kind '{kind}'; .*{allowed}"
+    ):
         attribution(SHORT).figure(kind, **{option: 1})
-    with pytest.raises(InputError, match=f"valeus= is no option of kind '{kind}'; allowed"):
+    with pytest.raises(InputError, match=f"valeus= is not an option of kind '{kind}'; allowed"):
         figure(kind, attribution(SHORT), valeus=True)
     with pytest.raises(InputError, match="allowed: threshold, focus, trace, theme"):
         figure("graph", attribution(SHORT), probabilities={})

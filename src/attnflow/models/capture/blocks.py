@@ -43,16 +43,19 @@ class BlockTracker:
         self._outputs: dict[int, Tensor] = {}
         self._blocks: dict[int, Tensor] = {}
         self._sums: dict[int, Tensor] = {}
-        self._linear: Tensor | None = None  # what a matrix gave last
+        self._made: set[int] = set()  # ids of what was computed since, such as an MLP's output
+        self._before: tuple[Site, dict[int, Tensor]] | None = None  # the last site and its sums
 
     def start(self, site: Site, output: Tensor) -> None:
         """Follow another site."""
+        before = None if self._site is None else (self._site, dict(self._sums))
         self.clear()
-        self._site, self._outputs = site, {id(output): output}
+        self._site, self._outputs, self._before = site, {id(output): output}, before
 
     def clear(self) -> None:
         """Forget what was followed."""
-        self._site = None
+        self._site = self._before = None
+        self._made.clear()
         for held in (self._outputs, self._blocks, self._sums):
             held.clear()
 
@@ -69,22 +72,18 @@ class BlockTracker:
             self._outputs.clear()
             self._blocks = {id(block): block}
 
-    def follow(self, func: Any, args: Any, result: Any) -> None:
+    def follow(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """See one call of torch."""
         if not isinstance(result, Tensor):
             return
+        if not (func in UNCHANGED and args and id(args[0]) not in self._made):
+            self._made.add(id(result))
         if self._outputs:
             self._follow_output(func, args, result)
         elif self._blocks:
             self._follow_block(func, args, result)
         elif self._sums:
-            self._follow_sum(func, args, result)
-        if (
-            func is F.linear
-            or func is torch.addmm
-            or (func in UNCHANGED and args and args[0] is self._linear)
-        ):
-            self._linear = result
+            self._follow_sum(func, args, kwargs, result)
 
     def _follow_output(self, func: Any, args: Any, result: Tensor) -> None:
         if not any(id(each) in self._outputs for each in args):
@@ -108,10 +107,12 @@ class BlockTracker:
             self._scale(site, other, result)
         elif func in ADDITIONS and isinstance(other, Tensor):
             self._blocks.clear()
-            # What a matrix just gave is no residual stream: the MLP runs beside the attention.
-            if other is not self._linear and other.shape == result.shape:
+            # What was computed since is no residual stream: the MLP runs beside the attention.
+            if id(other) not in self._made and other.shape == result.shape:
                 site.residual, site.sum = other, result
                 self._sums = {id(result): result}
+                if self._before is not None and id(other) in self._before[1]:
+                    _goes_on(self._before[0])  # no MLP in between
 
     def _scale(self, site: Site, factor: Tensor, result: Tensor) -> None:
         """A factor per dimension (a layer scale, a norm's weight), or per position (a norm's)."""
@@ -125,19 +126,26 @@ class BlockTracker:
             self._blocks.clear()
             return
         site.block = result
-        self._blocks[id(result)] = result
+        self._blocks = {id(result): result}
 
-    def _follow_sum(self, func: Any, args: Any, result: Tensor) -> None:
+    def _follow_sum(self, func: Any, args: Any, kwargs: Any, result: Tensor) -> None:
         site = self._site
         if site is None or not any(id(each) in self._sums for each in args):
             return
         if func is F.layer_norm:
-            weight = args[2] if len(args) > 2 else None
-            site.norm = Norm(weight, float(args[4]) if len(args) > 4 else 1e-5)
+            named = dict(zip(("input", "shape", "weight", "bias", "eps"), args, strict=False))
+            named |= kwargs
+            site.norm = Norm(named.get("weight"), float(named.get("eps", 1e-5)))
         elif func in ADDITIONS:
-            # A sum that is added to again is the residual stream of a pre-norm block: the norm
-            # that read it belongs to what comes next.
-            site.norm = None
+            _goes_on(site)
             self._sums.clear()
         elif func in UNCHANGED:
             self._sums[id(result)] = result
+
+
+def _goes_on(site: Site) -> None:
+    """A sum that is added to again is the residual stream of a pre-norm block.
+
+    A norm that read it belongs to what comes next.
+    """
+    site.norm, site.goes_on = None, True

@@ -86,7 +86,7 @@ class Capture(TorchFunctionMode):
         elif self._softmaxes:
             self._follow(func, args, result)
         if self._block.active:
-            self._block.follow(func, args, result)
+            self._block.follow(func, args, kwargs, result)
         return result
 
     # -- softmax, then a product
@@ -227,11 +227,16 @@ class Capture(TorchFunctionMode):
         return attention.reshape(self.batch, -1, *attention.shape[1:])
 
     def _finish(self, attention: Tensor, *, sink: bool) -> tuple[Tensor, Tensor]:
-        """Rows in float32 that sum to 1, heads fused; and what the rows summed to before."""
+        """Rows in float32 that sum to 1, heads fused; and what the rows summed to before.
+
+        Where more than attention is kept, what a sink has stays out of the rows: nobody reads it.
+        """
         rounded = attention.dtype in (torch.float16, torch.bfloat16)
         attention = attention.detach().to(torch.promote_types(attention.dtype, torch.float32))
         sums = attention.sum(-1)
-        if sink:
+        if sink and (self.spec.blocks or self.spec.gradients):
+            pass
+        elif sink:
             attention = give_sink_to_self(attention, sums)
         elif rounded:  # probabilities of half precision sum to 1 only roughly
             attention = attention / sums.clamp_min(torch.finfo(sums.dtype).tiny).unsqueeze(-1)

@@ -31,9 +31,12 @@ def probabilities_of(
     mask = mask[..., chosen, :] if mask.size(-2) > 1 else mask
     if mask.dtype == torch.bool:
         mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)
-    probabilities = scores.add_(mask).softmax(-1)
+    scores = scores.add_(mask)
     blind = (mask == -math.inf).all(-1, keepdim=True)  # padding that sees nothing
-    return probabilities.masked_fill(blind, 0.0) if bool(blind.any()) else probabilities
+    if not bool(blind.any()):
+        return scores.softmax(-1)
+    # Before the softmax, too: it would have no gradient there but NaN.
+    return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
 
 
 def _as_index(rows: Sequence[int]) -> slice | list[int]:

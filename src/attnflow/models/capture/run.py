@@ -134,6 +134,7 @@ def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Blo
     if output is None:
         return None
     norm = site.norm
+    known = norm is not None or site.goes_on  # else the sum is read by something unknown
     width = output.shape[-1]
     weight = None
     if norm is not None:
@@ -145,7 +146,7 @@ def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Blo
         bias=None if site.bias is None else _off(site.bias),
         scale=None if site.scale is None else _off(site.scale),
         row_scale=rows(site.row_scale),
-        residual=rows(site.residual),
+        residual=rows(site.residual) if known else None,
         norm_weight=weight,
         norm_epsilon=0.0 if norm is None else norm.epsilon,
     )

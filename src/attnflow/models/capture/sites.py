@@ -34,7 +34,8 @@ class Site:
         block: What the attention block gives to the residual stream, as the model computed it.
         residual: What the block's output is added to: the residual stream.
         sum: The two added.
-        norm: The layer norm that reads nothing but the sum (post-norm models).
+        norm: The layer norm that alone reads the sum (post-norm models).
+        goes_on: Whether the sum is added to again (pre-norm models).
         leaf: The tensor to differentiate by, where gradients were requested.
     """
 
@@ -52,4 +53,5 @@ class Site:
     residual: Tensor | None = None
     sum: Tensor | None = None
     norm: Norm | None = None
+    goes_on: bool = False
     leaf: Tensor | None = None

@@ -14,7 +14,7 @@ from numba import njit
 from attnflow.records import FloatArray
 from attnflow.solvers.cpu.network import IntArray, Network
 
-MOST_BYTES = 64 * 1024 * 1024  # of bounds that are kept; those of larger graphs are computed anew
+MOST_BYTES = 64 * 1024 * 1024  # of cached bounds; those of larger graphs are computed every time
 
 # Sums may be taken in any order, in vector lanes; a bound need not be the same to the last bit.
 REORDER = {"reassoc", "nsz", "nnan", "ninf", "contract"}
@@ -23,6 +23,8 @@ REORDER = {"reassoc", "nsz", "nnan", "ninf", "contract"}
 @njit(cache=True, nogil=True, fastmath=REORDER)
 def capped_sum(row: FloatArray, cap: FloatArray) -> float:
     """Σ_j min(row[j], cap[j])."""
+    # The cost of the bounds is here. LLVM turns this loop over contiguous rows into vector
+    # instructions, and it needs no temporary array, as np.minimum would.
     total = 0.0
     for place in range(row.shape[0]):
         total += row[place] if row[place] < cap[place] else cap[place]
@@ -30,7 +32,7 @@ def capped_sum(row: FloatArray, cap: FloatArray) -> float:
 
 
 class Bounds(NamedTuple):
-    """The bounds of every sink that was solved before; arrays are empty where none are kept."""
+    """The bounds of every sink that was solved before; arrays are empty where none are cached."""
 
     known: IntArray  # [sink], up to which layer the bounds are known
     reach: FloatArray  # [sink, layer, position]
@@ -38,20 +40,26 @@ class Bounds(NamedTuple):
 
 
 def make_bounds(depth: int, size: int) -> Bounds:
-    """Room for the bounds of all sinks, unless that would be much."""
-    kept = size if 16 * size * (depth + 1) * size <= MOST_BYTES else 0
-    shape = (kept, depth + 1, size)
-    return Bounds(np.zeros(kept, np.int32), np.zeros(shape), np.zeros(shape))
+    """Arrays for the bounds of all sinks; empty ones if they would exceed `MOST_BYTES`."""
+    # 16 bytes: reach and share are float64 each.
+    sinks = size if 16 * size * (depth + 1) * size <= MOST_BYTES else 0
+    shape = (sinks, depth + 1, size)
+    return Bounds(np.zeros(sinks, np.int32), np.zeros(shape), np.zeros(shape))
 
 
 @njit(cache=True, nogil=True)
 def recall_reach(network: Network, bounds: Bounds, top: int, sink: int, low: int) -> None:
     """Fill ``reach`` and ``share`` for layers 1 … top, from what is known of the sink."""
+    # Threads share `bounds` without a lock: they take different sinks, and two that were given the
+    # same one would write the same numbers. `known` is set last, when its rows are complete.
     if bounds.known.shape[0] == 0:
         bound_reach(network, 1, top, sink, low)
         return
     known = bounds.known[sink]
+    # The copies cost layers × positions, against layers × positions² for computing the bounds anew.
     if known < top:
+        # The bounds of a layer follow from the layer below, so that a later call for higher
+        # layers continues where an earlier one stopped.
         network.reach[: known + 1] = bounds.reach[sink, : known + 1]
         network.share[: known + 1] = bounds.share[sink, : known + 1]
         bound_reach(network, known + 1, top, sink, low)
@@ -71,6 +79,8 @@ def bound_reach(network: Network, first: int, top: int, sink: int, low: int) -> 
     its own column and from there into the sink's: a modest guess that all nodes can keep at once.
     """
     reach, share = network.reach, network.share
+    # Layer 1 is filled even when `first` is higher: its sum, all that the sink can take, caps the
+    # reach of every node. Positions below `low` can't reach the sink and are never read.
     whole = 0.0
     for position in range(low, reach.shape[1]):
         reach[1, position] = share[1, position] = network.capacity[0, position, sink]
@@ -79,6 +89,8 @@ def bound_reach(network: Network, first: int, top: int, sink: int, low: int) -> 
         for position in range(low, reach.shape[1]):
             row = network.capacity[layer - 1, position, low:]
             reach[layer, position] = min(whole, capped_sum(row, reach[layer - 1, low:]))
+            # `share` is a guess and proves nothing: if it is too high, pouring leaves more to be
+            # repaired by a search. At the sink's position, the own column is the sink's already.
             side = network.capacity[layer - 1, position, sink] if position != sink else 0.0
             share[layer, position] = min(reach[layer, position], share[layer - 1, position] + side)
 
@@ -89,6 +101,8 @@ def cut_capacity(network: Network, supplied: FloatArray, sink: int, top: int, lo
 
     ``supplied`` begins at position ``low``.
     """
+    # Every edge from the unreached side to the reached one: from the source, between layers, and to
+    # the sink. Capacities are summed, never flows, so that this checks the flow independently.
     capacity = network.capacity
     total = 0.0
     for place in range(network.found[top]):

@@ -27,16 +27,20 @@ def solve_pair(weights: FloatArray, edges: FloatArray, source: int, sink: int) -
     if depth == 1:
         flow[0, source, sink] = edges[sink]
     elif depth == 2:
+        # One path per position, and each takes what its narrower edge allows; the cut takes that
+        # edge, which is the upper one where the position is on the sink's side.
         flow[1, source] = flow[0, :, sink] = np.minimum(edges, weights[0, :, sink])
         reaches[1] = edges < weights[0, :, sink]
     else:
         network, top = make_network(capacity), depth - 1
         _maximize(network, edges, top, sink)
+        # The network holds the top and the bottom layer of edges as excess and demand.
         flow[1:top] = (capacity - network.residual)[1:top]
         flow[0, :, sink] = capacity[0, :, sink] - network.demand
         flow[top, source] = edges - _take_back(flow, network.excess, top)
         reaches[1:depth] = network.level[1:depth] != 0
     cut = (capacity > 0) & ~reaches[1:, :, None] & reaches[:-1, None, :]
+    # Rounding may leave differences slightly below zero.
     flow = np.maximum(flow, 0.0)
     routes = tuple(zip(*decompose(flow, source, sink), strict=True))
     return PairFlow(float(flow[0, :, sink].sum()), flow, capacity, cut, routes)
@@ -49,18 +53,23 @@ def _maximize(network: Network, edges: FloatArray, top: int, sink: int) -> None:
     bound_reach(network, 1, top, sink, 0)
     load(network, edges, top, sink, 0, size)
     maximize(network, top, sink, order, 0, size)
+    # A flow that met its bound was never measured: the cut needs levels, and a remainder within the
+    # bound's tolerance is sent, so that cut and flow agree to the last digits.
     while measure(network, top, 0, size):
         send_along(network, top, 0, size)
 
 
 def _take_back(flow: FloatArray, excess: FloatArray, top: int) -> FloatArray:
-    """Return what got stuck on the way to where it came from; gives what the source keeps."""
+    """Send stuck excess back to where it came from; returns what the source does not send."""
+    # From below: what one layer gives back gets stuck in the layer above. The excess of layer 1 has
+    # arrived at the sink.
     stuck = excess.copy()
     for layer in range(2, top):
         for position in np.flatnonzero(stuck[layer] > 0):
-            came = flow[layer, :, position]
-            back = np.diff(np.minimum(np.cumsum(came), stuck[layer, position]), prepend=0.0)
+            # Which of the incoming edges give back is free, as none of it arrived: the first ones.
+            inflow = flow[layer, :, position]
+            back = np.diff(np.minimum(np.cumsum(inflow), stuck[layer, position]), prepend=0.0)
             flow[layer, :, position] -= back
             stuck[layer + 1] += back
-    kept: FloatArray = stuck[top]
-    return kept
+    unsent: FloatArray = stuck[top]
+    return unsent

@@ -10,7 +10,9 @@ from attnflow.solvers.cpu.network import ByteArray, IntArray, LongArray, Network
 from attnflow.solvers.cpu.pouring import pour
 from attnflow.solvers.cpu.search import measure, send_along
 
-MET = 1e-12  # a flow this close to a bound is the maximum
+# A flow this close to a bound is the maximum. Flow and bound are sums in different orders, which
+# rounding keeps apart: a comparison for equality would start a search for flows that are complete.
+MET = 1e-12
 
 CLOSED_FORM, BOUND_MET, CUT_FOUND = 0, 1, 2  # how a value was proven
 
@@ -35,8 +37,10 @@ def solve_sinks(
     for place in range(sinks.shape[0]):
         sink = sinks[place]
         low = sink if causal else 0  # in a causal network nothing before the sink can reach it
+        # Sinks are the outer loop because bounds depend on the sink, and all sources share them.
         recall_reach(network, bounds, deepest, sink, low)
         for source in range(edges.shape[0]):
+            # Between pairs, where the network is restored: the next call can use it as it is.
             if stop[0]:
                 return
             value, gap, proof = _solve(
@@ -56,6 +60,7 @@ def _solve(
         return edges[sink], 0.0, CLOSED_FORM
     if layer == 2:
         return capped_sum(edges[low:], network.reach[1, low:]), 0.0, CLOSED_FORM
+    # In a causal network flow only moves to earlier positions: none passes the source's last edge.
     while causal and high > low + 1 and edges[high - 1] == 0.0:
         high -= 1
     top = layer - 1
@@ -68,6 +73,7 @@ def _solve(
 @njit(cache=True, nogil=True)
 def load(network: Network, supply: FloatArray, top: int, sink: int, low: int, high: int) -> None:
     """Set the supply and demand of a pair."""
+    # The excess of lower layers is left over from the pair before; `pour` clears it on its way.
     for position in range(low, high):
         network.excess[top, position] = supply[position]
         network.demand[position] = network.capacity[0, position, sink]
@@ -81,9 +87,11 @@ def maximize(
 
     The flow itself stays in the network's residuals.
     """
+    # A copy, because pouring changes the excess, and the cut is computed from what was supplied.
     supplied = network.excess[top, low:high].copy()
     bound = min(capped_sum(supplied, network.reach[top, low:high]), network.demand[low:high].sum())
     value = pour(network, top, sink, order, low, high)
+    # As in Dinic's algorithm, every round makes the way of what is left longer: the loop ends.
     while value < bound - MET:
         if not measure(network, top, low, high):
             cut = cut_capacity(network, supplied, sink, top, low)

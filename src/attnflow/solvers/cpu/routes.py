@@ -1,4 +1,4 @@
-"""A flow taken apart into routes, the widest first."""
+"""A flow decomposed into routes, the widest first."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ def decompose(flow: FloatArray, source: int, sink: int) -> tuple[IntArray, Float
     ``flow`` is the flow on every edge, ``[layer, query, key]``, in balance at every inner node.
     """
     layers, queries, keys = (part.astype(np.int32) for part in np.nonzero(flow > NEGLIGIBLE))
+    # From the top layer down, so that one pass over the edges finds the widest path to every node.
     falling = np.argsort(-layers, kind="stable")
     edges = np.stack([layers, queries, keys], axis=1)[falling]
+    # Indexing by arrays copies: the amounts may be used up, and the caller's flow stays as it is.
     amounts = flow[edges[:, 0], edges[:, 1], edges[:, 2]]
     return _peel(edges, amounts, flow.shape[0], flow.shape[1], source, sink)
 
@@ -25,13 +27,14 @@ def decompose(flow: FloatArray, source: int, sink: int) -> tuple[IntArray, Float
 def _peel(
     edges: IntArray, amounts: FloatArray, depth: int, size: int, source: int, sink: int
 ) -> tuple[IntArray, FloatArray]:
-    """Take the widest route off again and again; each empties an edge, so there are few."""
+    """Remove the widest route again and again; each empties an edge, so there are few."""
     routes = np.zeros((edges.shape[0], depth + 1), np.int32)
     widths = np.zeros(edges.shape[0])
     count = 0
     width = np.zeros((depth + 1, size))
     best = np.zeros((depth + 1, size), np.int32)
     while count < edges.shape[0]:
+        # The width of the widest path from the source to every node, and the edge it comes by.
         width[:] = 0.0
         width[depth, source] = np.inf
         for edge in range(edges.shape[0]):
@@ -40,8 +43,10 @@ def _peel(
             if through > width[layer, key]:
                 width[layer, key] = through
                 best[layer, key] = edge
+        # What remains is rounding: nodes are in balance only up to that.
         if width[0, sink] <= NEGLIGIBLE:
             break
+        # From the sink back up. The narrowest edge becomes exactly 0, as its amount is the width.
         position = sink
         for layer in range(depth):
             routes[count, depth - layer] = position

@@ -1,6 +1,6 @@
 """Later phases: distances to the sink in the residual network, and blocking flows along them.
 
-The network is dense, so a search that asks only the nodes it has *not* reached ends after a few
+The network is dense, so a search that visits only the nodes it has *not* reached ends after a few
 rows: `measure` costs little more than a look at every node.
 """
 
@@ -22,9 +22,13 @@ def measure(network: Network, top: int, low: int, high: int) -> bool:
     """
     _start(network, top, low, high)
     excess, found, segment = network.excess, network.found, network.segment
+    # It does not stop at the first excess: `send_along` needs the levels of all nodes, and the cut
+    # needs to know everything that can be reached.
     hopeful = False
     distance = 1
     while True:
+        # The ends of this distance are fixed for all layers before any layer is expanded: what is
+        # found meanwhile, above or below, belongs to the next distance.
         grown = False
         for layer in range(1, top + 1):
             segment[layer, distance + 1] = found[layer]
@@ -35,6 +39,7 @@ def measure(network: Network, top: int, low: int, high: int) -> bool:
             begin, end = segment[layer, distance], segment[layer, distance + 1]
             for place in range(begin, end):
                 position = network.reached[layer, place]
+                # The excess of layer 1 has arrived at the sink (see `pour`).
                 hopeful = hopeful or (layer > 1 and excess[layer, position] > NEGLIGIBLE)
             if begin < end and layer < top:
                 _reach_above(network, layer, distance)
@@ -68,9 +73,11 @@ def _reach_above(network: Network, layer: int, distance: int) -> None:
     above = layer + 1
     missing, reached, residual = network.missing, network.reached, network.residual
     begin, end = network.segment[layer, distance], network.segment[layer, distance + 1]
+    # Those that stay unreached move to the front of the same list: `lacking` never passes `entry`.
     lacking, found = 0, network.found[above]
     for entry in range(network.lacking[above]):
         query = missing[above, entry]
+        # Most nodes have room on one of their first edges, so that this loop ends early.
         place = begin
         while place < end and residual[layer, query, reached[layer, place]] <= NEGLIGIBLE:
             place += 1
@@ -93,6 +100,8 @@ def _reach_below(network: Network, layer: int, distance: int) -> None:
     lacking, found = 0, network.found[below]
     for entry in range(network.lacking[below]):
         key = missing[below, entry]
+        # The few edges that brought flow are looked through, instead of all nodes at this distance.
+        # Some of them have handed their flow back since, hence the difference.
         sends_back = False
         for place in range(network.senders[below, key]):
             query = parents[below, key, place]
@@ -115,6 +124,7 @@ def _reach_below(network: Network, layer: int, distance: int) -> None:
 @njit(cache=True, nogil=True)
 def send_along(network: Network, top: int, low: int, high: int) -> float:
     """Send excess on along shortest residual paths until they are blocked; returns what arrived."""
+    # Only nodes with a level are ever visited, so only their arcs are reset.
     for layer in range(1, top + 1):
         for place in range(network.found[layer]):
             network.arc[layer, network.reached[layer, place]] = 0
@@ -131,41 +141,47 @@ def send_along(network: Network, top: int, low: int, high: int) -> float:
 @njit(cache=True, nogil=True)
 def _send_from(network: Network, top: int, start_layer: int, start: int) -> float:
     """Depth first, each step one closer to the sink, down or back up; returns what arrived."""
-    stack, wanted, got = network.stack, network.wanted, network.got
+    # An explicit stack, as a path may be as long as there are nodes. `offered` is what a node may
+    # pass on, `sent` what arrived through it so far. Residuals change on the way back, by what
+    # really arrived: nothing is ever undone.
+    stack, offered, sent = network.stack, network.offered, network.sent
     level, arc, demand = network.level, network.arc, network.demand
     depth = 0
     stack[0, 0], stack[0, 1] = start_layer, start
-    wanted[0], got[0] = network.excess[start_layer, start], 0.0
+    offered[0], sent[0] = network.excess[start_layer, start], 0.0
     while True:
         layer, position = stack[depth, 0], stack[depth, 1]
-        want = wanted[depth] - got[depth]
+        remaining = offered[depth] - sent[depth]
+        # Level 1 has demand left. Other nodes of layer 1 can only hand flow back upwards.
         if layer == 1 and level[1, position] == 1:
-            got[depth] = min(want, demand[position])
-            demand[position] -= got[depth]
+            sent[depth] = min(remaining, demand[position])
+            demand[position] -= sent[depth]
             if demand[position] <= NEGLIGIBLE:
                 level[1, position] = USED_UP
-        elif want > NEGLIGIBLE:
+        elif remaining > NEGLIGIBLE:
             next_layer, next_position, room = _next_edge(network, top, layer, position)
             if room > 0.0:
                 depth += 1
                 stack[depth, 0], stack[depth, 1] = next_layer, next_position
-                wanted[depth], got[depth] = min(want, room), 0.0
+                offered[depth], sent[depth] = min(remaining, room), 0.0
                 continue
+            # Its edges are exhausted: no later path of this phase needs to try it again.
             level[layer, position] = USED_UP
         if depth == 0:
-            return float(got[0])
-        amount, complete = got[depth], wanted[depth] - got[depth] <= NEGLIGIBLE
+            return float(sent[0])
+        amount, complete = sent[depth], offered[depth] - sent[depth] <= NEGLIGIBLE
         depth -= 1
-        above, parent = stack[depth, 0], stack[depth, 1]
+        parent_layer, parent = stack[depth, 0], stack[depth, 1]
         if amount > 0.0:
-            got[depth] += amount
-            if layer < above:
+            sent[depth] += amount
+            if layer < parent_layer:
                 network.residual[layer, parent, position] -= amount
                 note_edge(network, layer, parent, position)
             else:
-                network.residual[above, position, parent] += amount
+                network.residual[parent_layer, position, parent] += amount
+        # An edge that passed on all it was offered may pass on more, so the arc stays at it.
         if not complete:
-            arc[above, parent] += 1
+            arc[parent_layer, parent] += 1
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -174,6 +190,8 @@ def _next_edge(network: Network, top: int, layer: int, position: int) -> tuple[i
 
     Edges down come first, then flow that can be handed back to those who sent it.
     """
+    # The arc counts the nodes of the layer below at the closer distance, then the parents. Parents
+    # that are added during the phase are farther from the sink, so none is skipped by mistake.
     closer = network.level[layer, position] - 1
     tried = network.arc[layer, position]
     down, room = 0, 0.0
@@ -184,6 +202,7 @@ def _next_edge(network: Network, top: int, layer: int, position: int) -> tuple[i
         while tried < down:
             other = network.reached[layer - 1, begin + tried]
             left = network.residual[layer - 1, position, other]
+            # The level is compared again, because the node may have been used up meanwhile.
             if left > NEGLIGIBLE and network.level[layer - 1, other] == closer:
                 next_layer, room = layer - 1, left
                 break

@@ -35,11 +35,12 @@ class CpuSolver:
 class PreparedCpuGraph:
     """Capacities with what earlier pieces leave for later ones: bounds, and a network per thread.
 
-    Pieces are solved one at a time, so that threads which ask the same graph share its buffers.
+    Pieces are solved one at a time, so that threads which use the same graph share its buffers.
     """
 
     def __init__(self, weights: FloatArray) -> None:
         self._weights = weights
+        # Derived from the weights, so that it also holds for attention that a caller brings.
         self._causal = not np.triu(weights, 1).any()
         self._bounds: Bounds = make_bounds(*weights.shape[:2])
         self._networks: list[Network] = []
@@ -48,6 +49,7 @@ class PreparedCpuGraph:
     @property
     def nbytes(self) -> int:
         """The memory of bounds and networks."""
+        # Every network refers to the weights themselves, which belong to the graph.
         arrays = [*self._bounds, *(array for network in self._networks for array in network)]
         return sum(array.nbytes for array in arrays if array is not self._weights)
 
@@ -64,20 +66,26 @@ class PreparedCpuGraph:
     def _solve(
         self, sources: Sources, sinks: LongArray, execution: Execution
     ) -> tuple[FloatArray, dict[str, Any]]:
+        # Threads take sinks and not pairs: the bounds of a sink serve all sources.
         workers = min(execution.threads or cores(), len(sinks))
         values = np.zeros((len(sinks), len(sources.edges)))
         gaps = np.zeros_like(values)
+        # A row per thread, so that counting needs no lock; the sum is the progress.
         proofs = np.zeros((workers, 3), np.int64)
-        stop = np.zeros(1, np.uint8)
+        stop = np.zeros(1, np.uint8)  # kernels don't see exceptions: they read this flag
+        # Sorted once for all sinks: the order depends on the source alone.
         orders = np.argsort(-sources.edges, axis=1, kind="stable").astype(np.int32)
-        asked = (sources.edges, orders, sources.layers)
-        parts = _Shared(_parts(len(sinks), workers))
+        source_arrays = (sources.edges, orders, sources.layers)
+        parts = _SharedParts(_split(len(sinks), workers))
         networks = self._networks_for(workers)
 
         def work(network: Network, proofs: Any) -> None:
             for part in parts:
+                # Slices are views: threads write into different rows of the same arrays.
                 results = (values[part], gaps[part], proofs, stop)
-                solve_sinks(network, self._bounds, sinks[part], asked, self._causal, results)
+                solve_sinks(
+                    network, self._bounds, sinks[part], source_arrays, self._causal, results
+                )
 
         with (
             progress_bar("flow", values.size, shown=execution.progress) as show,
@@ -85,12 +93,15 @@ class PreparedCpuGraph:
         ):
             pairs = zip(networks, proofs, strict=True)
             running = [pool.submit(work, network, own) for network, own in pairs]
+            # Waiting in short turns lets this thread receive Ctrl-C and move the bar.
             try:
                 while wait(running, timeout=POLL_SECONDS).not_done:
                     show(int(proofs.sum()))
             finally:
+                # After an interrupt the pool waits for its threads, which this ends soon.
                 stop[0] = 1
             show(values.size)
+            # Raises what went wrong in a thread, if anything did.
             for future in running:
                 future.result()
         return values.T, _statistics(gaps, proofs.sum(axis=0), workers)
@@ -105,7 +116,7 @@ class PreparedCpuGraph:
         return solve_pair(self._weights[: layer - 1], edges, source, sink)
 
 
-class _Shared(Iterator[slice]):
+class _SharedParts(Iterator[slice]):
     """Parts that several threads take, each part by one of them."""
 
     def __init__(self, parts: list[slice]) -> None:
@@ -117,7 +128,7 @@ class _Shared(Iterator[slice]):
             return next(self._parts)
 
 
-def _parts(count: int, workers: int) -> list[slice]:
+def _split(count: int, workers: int) -> list[slice]:
     """Shares of the sinks, small enough that no thread waits long for the last."""
     step = max(1, count // (8 * workers))
     return [slice(start, start + step) for start in range(0, count, step)]

@@ -1,17 +1,17 @@
 """The explorer: one interactive page, fed by one JSON document, in three hosts.
 
-    study      one input through one model, asked again and again      models, methods → numbers
-    document   a study (or an attribution alone) as one JSON document  numbers → JSON
-    render     the document in one self-contained HTML file            JSON → file, notebook
-    server     the same page over HTTP, with limits                    JSON → browser
+    document     a session as one JSON document                        session → JSON
+    attribution  the same for an attribution that has no session       attribution → JSON
+    render       the document in one self-contained HTML file          JSON → file, notebook
+    server       the same page over HTTP, with limits                  JSON → browser
 
-The page itself is in ``static``: plain ES modules, no build step. The document says all that Python
-knows (which methods there are, how they are named and coloured, what can be blanked, what sets the
-scale of colours), so the page draws and derives nothing:
+The page itself is in ``static``: plain ES modules, no build step. The document has all that the
+page needs (which methods there are, how they are named and coloured, what can be blanked, what sets
+the colour scale), so that the page only draws:
 
     app        opens a file or a server; form, toolbar                 the page around the view
     state      what is shown, and links to it; panes, view             state + document → panes
-    explorer   brings these together; controls, layout, loading,       panes → elements
+    explorer   connects these; controls, layout, loading,              panes → elements
                description, actions
     strip      one drawing each; prediction, table, graph, heatmap     a pane → a drawing
 

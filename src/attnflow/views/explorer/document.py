@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS
+from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.errors import ModelError
 from attnflow.pipeline.session import Check, Session
 from attnflow.records import FloatArray
@@ -20,8 +20,8 @@ from attnflow.views.explorer.parts import (
     describe_method,
     describe_rule,
     first_key,
+    label_tokens,
     model_name,
-    name_tokens,
     predictions,
     to_grid,
 )
@@ -36,10 +36,10 @@ from attnflow.views.explorer.schema import (
     pack,
 )
 from attnflow.views.explorer.traces import trace_path
-from attnflow.views.scaling import not_special
+from attnflow.views.scaling import input_positions
 
-DRAWN_EDGES = 40_000  # edges in a document, shared by all positions
-FEWEST_EDGES = 4  # of a position, however many there are
+MOST_EDGES = 40_000  # in a document, shared by all positions
+FEWEST_EDGES = 4  # of each position, however many positions there are
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ class Extent:
         solved: Up to this many tokens, methods that solve every score apart are included; up to an
             eighth of them, those that solve a system as large as the graph.
         pairs: At most this many (layer, token) pairs are traced.
-        heads: At most this many scores of single heads are solved apart.
+        heads: At most this many scores of single heads are solved separately.
         blanks: Up to this many tokens, each is blanked out.
+        all_methods: Whether methods are offered whose scores are not in the document.
     """
 
     all_queries: int
@@ -60,17 +61,18 @@ class Extent:
     pairs: int
     heads: int
     blanks: int
+    all_methods: bool = False
 
     def most(self, cost: str) -> float:
         """Up to how many tokens a method of that cost is included."""
         return {"matrix": math.inf, "pair": self.solved, "query": self.solved // 8}[cost]
 
 
-SERVED = Extent(all_queries=32, solved=64, pairs=1, heads=0, blanks=0)
-ALONE = Extent(all_queries=40, solved=1024, pairs=400, heads=20_000, blanks=128)
+SERVED = Extent(all_queries=32, solved=64, pairs=1, heads=0, blanks=0, all_methods=True)
+STANDALONE = Extent(all_queries=40, solved=1024, pairs=400, heads=20_000, blanks=128)
 
 
-def document(views: Sequence[View], method: str, *, words: bool = False) -> Document:
+def make_document(views: Sequence[View], method: str, *, words: bool = False) -> Document:
     """One view, or two to compare, and how they are shown at first."""
     return {
         "format": FORMAT,
@@ -90,18 +92,25 @@ def to_json(content: Any) -> str:
         raise ModelError(msg) from error
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates are no UTF-8
+    return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates are not UTF-8
 
 
-def view_of(
+def make_view(
     session: Session, extent: Extent, check: Check | None = None, image: str | None = None
 ) -> View:
-    """One input with what the page needs at once."""
+    """One input with what the page needs at first."""
     tokens, query = session.tokens, session.query
     layers = list(range(1, session.depth + 1))
     queries = list(range(session.size)) if session.size <= extent.all_queries else [query]
+    offered = [
+        member
+        for member in AGGREGATORS.members()
+        if extent.all_methods or _is_shown(member, session)
+    ]
     methods = [
-        member.name for member in AGGREGATORS.members() if session.size <= extent.most(member.cost)
+        member.name
+        for member in offered
+        if _is_shown(member, session) and session.size <= extent.most(member.cost)
     ]
     top = _ranking(session, query)
     key = first_key(top, tokens.names, tokens, query)
@@ -110,13 +119,13 @@ def view_of(
         "answer": tokens.answer,
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
-        "methods": [describe_method(name) for name in AGGREGATORS],
+        "methods": [describe_method(member.name) for member in offered],
         "rule": describe_rule(session.config.edges),
         "causal": session.causal,
         "ratio": session.correction == "uniform",
-        "ordinary": not_special(tokens, session.size),
+        "ordinary": input_positions(tokens, session.size),
         "blankable": [] if session.filler is None else list(session.blankable),
-        **name_tokens(tokens.names, tokens),
+        **label_tokens(tokens.names, tokens),
         "grid": to_grid(tokens.grid),
         "image": image,
         "columns": _columns(session),
@@ -143,7 +152,7 @@ def view_of(
                 or session.depth * session.heads * session.size <= extent.heads
             )
         ],
-        "edges": _strongest(session),
+        "edges": _strongest_edges(session),
         "traces": [],
         "blanked": [],
     }
@@ -153,12 +162,16 @@ def view_of(
             check()
         view["traces"] += [trace_path(session, name, layer, query, token) for name in traced]
     if session.filler is not None and session.size <= extent.blanks:
-        view["blanked"] = blank(session, [[at] for at in session.blankable], check)
+        view["blanked"] = predict_blanked(session, [[at] for at in session.blankable], check)
     return view
 
 
+def _is_shown(member: Aggregator, session: Session) -> bool:
+    return member.shown_by_default or member.name == session.config.method
+
+
 def _ranking(session: Session, query: int) -> FloatArray:
-    """The scores that choose which tokens are traced first: of a method that costs little."""
+    """The scores that choose which tokens are traced first, by a fast method."""
     methods = AGGREGATORS.members()
     cheap = [each.name for each in methods if each.reaches_input and each.cost == "matrix"]
     method = cheap[0] if cheap else session.config.method
@@ -167,7 +180,7 @@ def _ranking(session: Session, query: int) -> FloatArray:
 
 
 def _has_routes(method: str) -> bool:
-    """Whether a trace shows more than one edge, which is drawn as it is."""
+    """Whether a trace has more than one edge."""
     member = AGGREGATORS[method]
     return member.trace is not None and member.reaches_input
 
@@ -181,7 +194,7 @@ def scores_of(
 ) -> Scores:
     """Scores of chosen layers and positions, packed."""
     values = pack(session.scores(method, layers, queries, check=check).values)
-    found: Scores = {
+    packed: Scores = {
         "method": method,
         "layers": list(layers),
         "queries": list(queries),
@@ -189,10 +202,10 @@ def scores_of(
     }
     if len(session.groups) < session.size:
         words = session.scores(method, layers, queries, words=True, check=check)
-        found["words"] = pack(words.values)
+        packed["words"] = pack(words.values)
     elif session.tokens.word_ids is not None:
-        found["words"] = values  # every word is one token
-    return found
+        packed["words"] = values  # every word is one token
+    return packed
 
 
 def heads_of(
@@ -205,22 +218,27 @@ def heads_of(
         return pack(each.values[:, :, 0])
 
     values = scores(words=False)
-    found: HeadScores = {"method": method, "layers": list(layers), "query": query, "values": values}
+    packed: HeadScores = {
+        "method": method,
+        "layers": list(layers),
+        "query": query,
+        "values": values,
+    }
     if len(session.groups) < session.size:
-        found["words"] = scores(words=True)
+        packed["words"] = scores(words=True)
     elif session.tokens.word_ids is not None:
-        found["words"] = values
-    return found
+        packed["words"] = values
+    return packed
 
 
-def blank(
+def predict_blanked(
     session: Session, sets: Sequence[Sequence[int]], check: Check | None = None
 ) -> list[Blanked]:
     """The model's predictions without each of these sets of tokens."""
-    found = zip(sets, session.blank(sets, check), strict=True)
+    pairs = zip(sets, session.blank(sets, check), strict=True)
     return [
         {"positions": sorted(positions), "said": predictions(prediction)}
-        for positions, prediction in found
+        for positions, prediction in pairs
     ]
 
 
@@ -240,22 +258,22 @@ def _columns(session: Session) -> list[str]:
     return ["input", *(names[step] for step in sorted(names))]
 
 
-def _strongest(session: Session) -> Edges:
+def _strongest_edges(session: Session) -> Edges:
     """The strongest edges of every position: all of them where there are few tokens."""
     weights = np.stack([to_numpy(each) for each in session.maps])
     steps, size = weights.shape[:2]
-    kept = min(size, max(FEWEST_EDGES, DRAWN_EDGES // (steps * size)))
-    keys = np.argpartition(-weights, kept - 1, axis=-1)[..., :kept]
-    found = np.take_along_axis(weights, keys, -1)
+    count = min(size, max(FEWEST_EDGES, MOST_EDGES // (steps * size)))
+    keys = np.argpartition(-weights, count - 1, axis=-1)[..., :count]
+    strongest = np.take_along_axis(weights, keys, -1)
     step, query = np.indices(keys.shape)[:2]
-    there = found > 0
-    order = np.argsort(-found[there], kind="stable")
+    nonzero = strongest > 0
+    order = np.argsort(-strongest[nonzero], kind="stable")
     return {
-        "step": pack(step[there][order] + 1, "u2"),
-        "query": pack(query[there][order], "u2"),
-        "key": pack(keys[there][order], "u2"),
-        "weight": pack(found[there][order]),
-        "kept": int(kept),
+        "step": pack(step[nonzero][order] + 1, "u2"),
+        "query": pack(query[nonzero][order], "u2"),
+        "key": pack(keys[nonzero][order], "u2"),
+        "weight": pack(strongest[nonzero][order]),
+        "kept": int(count),
     }
 
 

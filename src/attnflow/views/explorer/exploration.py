@@ -8,9 +8,9 @@ from pathlib import Path
 
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution
-from attnflow.views.explorer.alone import attribution_view
-from attnflow.views.explorer.document import ALONE, document, view_of
-from attnflow.views.explorer.render import framed, render, save
+from attnflow.views.explorer.attribution import attribution_view
+from attnflow.views.explorer.document import STANDALONE, make_document, make_view
+from attnflow.views.explorer.render import render, save, to_iframe
 from attnflow.views.explorer.schema import Document
 
 
@@ -39,18 +39,18 @@ class Exploration:
         return save(self.document, path, self._title, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        return framed(self.html)
+        return to_iframe(self.html)
 
 
 def explore_sessions(sessions: Sequence[Session], images: Sequence[str | None] = ()) -> Exploration:
-    """The view of one session, or of two side by side; ``images`` are data URLs, for images."""
+    """The view of one session, or of two side by side; ``images`` are data URLs of their images."""
     config = sessions[0].config
-    pictures = images or [None] * len(sessions)
-    pairs = zip(sessions, pictures, strict=True)
-    views = [view_of(session, ALONE, image=image) for session, image in pairs]
-    return Exploration(document(views, config.method, words=config.words))
+    urls = images or [None] * len(sessions)
+    pairs = zip(sessions, urls, strict=True)
+    views = [make_view(session, STANDALONE, image=image) for session, image in pairs]
+    return Exploration(make_document(views, config.method, words=config.words))
 
 
 def exploration_of(attribution: Attribution) -> Exploration:
-    """What an attribution alone can show: its own method at its layers and positions."""
-    return Exploration(document([attribution_view(attribution)], attribution.method))
+    """The view of an attribution: its own method at its layers and positions."""
+    return Exploration(make_document([attribution_view(attribution)], attribution.method))

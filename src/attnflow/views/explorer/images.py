@@ -9,11 +9,11 @@ from typing import Any
 from attnflow.errors import InputError
 
 LONGEST_SIDE = 640  # pixels of an image inside a document
-MOST_PIXELS = 40_000_000  # of an image that someone sends
+MOST_PIXELS = 40_000_000  # of an image in a request
 
 
-def picture(item: Any) -> str:
-    """An image as a data URL, small enough to travel in a document."""
+def to_data_url(item: Any) -> str:
+    """An image as a data URL, small enough for a document."""
     from PIL import Image
 
     if isinstance(item, Image.Image):
@@ -29,8 +29,8 @@ def picture(item: Any) -> str:
     return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode("ascii")
 
 
-def received(encoded: str) -> Any:
-    """The image that someone sent, base64 with or without the head of a data URL."""
+def decode_image(encoded: str) -> Any:
+    """The image of a request: base64, with or without the prefix of a data URL."""
     from PIL import Image, UnidentifiedImageError
 
     try:

@@ -1,4 +1,4 @@
-"""Parts of a view that sessions and attributions alone have in common."""
+"""Parts of a view that sessions and attributions have in common."""
 
 from __future__ import annotations
 
@@ -9,23 +9,30 @@ from typing import TYPE_CHECKING
 from attnflow.edges import EDGE_RULES
 from attnflow.records import Attribution, FloatArray, PatchGrid, Prediction
 from attnflow.records.words import word_groups
-from attnflow.views.explorer.schema import Grid, MethodDescription, Named, Rule, Said, Words
+from attnflow.views.explorer.schema import (
+    Grid,
+    LabelledTokens,
+    MethodDescription,
+    PredictedLabel,
+    Rule,
+    Words,
+)
 from attnflow.views.labels import printable
 from attnflow.views.methods import method_info
-from attnflow.views.scaling import not_special
+from attnflow.views.scaling import input_positions
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
 
 def model_name(name: str) -> str:
-    """A model's name without the place on the disk that it was loaded from."""
+    """A model's name without the folders that it was loaded from."""
     path = Path(name)
     return "/".join(path.parts[-2:]) if path.is_absolute() else name
 
 
 def describe_method(name: str) -> MethodDescription:
-    """What the page must know about a method that it shows."""
+    """What the page needs to know about a method."""
     info = method_info(name)
     return {
         "name": name,
@@ -45,15 +52,15 @@ def describe_rule(name: str) -> Rule:
 def first_key(
     values: FloatArray, tokens: Sequence[str], of: Tokens | Attribution, query: int
 ) -> int:
-    """The token that is traced at first: the highest-scored one that is a word of the input."""
-    others = [at for at in not_special(of, len(tokens)) if at != query]
+    """The token that is traced at first: the highest-scored word of the input."""
+    others = [at for at in input_positions(of, len(tokens)) if at != query]
     source = [at for at in others if of.segments is None or of.segments[at] != "target"]
     words = [at for at in source if any(letter.isalnum() for letter in tokens[at])]
     choice = words or source or others or list(range(len(values)))
     return max(choice, key=lambda at: float(values[at]))
 
 
-def predictions(prediction: Prediction | None) -> list[Said]:
+def predictions(prediction: Prediction | None) -> list[PredictedLabel]:
     """A prediction as plain data, the most likely first."""
     if prediction is None:
         return []
@@ -61,8 +68,8 @@ def predictions(prediction: Prediction | None) -> list[Said]:
     return [{"label": label, "probability": float(share)} for label, share in pairs]
 
 
-def name_tokens(names: Sequence[str], of: Tokens | Attribution) -> Named:
-    """Tokens and words by their names."""
+def label_tokens(names: Sequence[str], of: Tokens | Attribution) -> LabelledTokens:
+    """Tokens and words with their labels."""
     return {
         "tokens": list(names),
         "labels": [printable(name) for name in names],
@@ -84,7 +91,7 @@ def _words(names: Sequence[str], ids: Sequence[int | None], texts: Sequence[str]
 
 
 def to_grid(grid: PatchGrid | None) -> Grid | None:
-    """How patches lie on an image, in shares of it."""
+    """How patches lie on an image, as fractions of its size."""
     if grid is None:
         return None
     height, width = grid.image

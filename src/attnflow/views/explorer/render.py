@@ -1,4 +1,4 @@
-"""The page as one file: markup, style, script and data inside, nothing fetched."""
+"""The page as one file: markup, style, script and data in it, nothing fetched."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ _LINK = '<link rel="stylesheet" href="static/style.css" />'
 _SCRIPT = '<script type="module" src="static/app.js"></script>'
 
 
-def static(name: str) -> str:
+def read_static(name: str) -> str:
     """A file of the page."""
     return (files("attnflow.views.explorer") / "static" / name).read_text(encoding="utf-8")
 
 
 @cache
-def script() -> str:
+def bundle_script() -> str:
     """All modules of the page as one, each after those that it imports.
 
-    The rule that makes this possible: modules import each other by name with one statement a line
-    (or braces over several), export only declarations, and no two declare the same name.
+    This relies on rules: modules import each other by name, one statement per line (or braces over
+    several), export only declarations, and no two declare the same name.
     """
     order: list[str] = []
 
     def visit(name: str) -> None:
         if name in order:
             return
-        for needed in _IMPORT.findall(static(name)):
+        for needed in _IMPORT.findall(read_static(name)):
             visit(needed)
         order.append(name)
 
     visit("app.js")
-    whole = "\n".join(_EXPORT.sub("", _IMPORT.sub("", static(name))) for name in order)
+    whole = "\n".join(_EXPORT.sub("", _IMPORT.sub("", read_static(name))) for name in order)
     if "</script" in whole or "<!--" in whole:
-        msg = "the page's modules hold what ends a script element"
+        msg = "the page's modules contain text that ends a script element"
         raise AssertionError(msg)
     return whole
 
@@ -55,12 +55,12 @@ def render(document: Document, title: str = "attnflow") -> str:
     Its content security policy allows the page's own script and style by their hashes, and nothing
     else: no other script runs and nothing is fetched, whatever the tokens are.
     """
-    style, code = static("style.css"), script()
+    style, code = read_static("style.css"), bundle_script()
     policy = (
         f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    page = static("index.html")
+    page = read_static("index.html")
     for old, new in (
         (_POLICY, f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         (_LINK, f"<style>{style}</style>"),
@@ -69,10 +69,10 @@ def render(document: Document, title: str = "attnflow") -> str:
             f'<script type="application/json" id="document">{to_json(document)}</script>\n'
             f'<script type="module">{code}</script>',
         ),
-        ("<title>attnflow</title>", f"<title>{_escaped(title)}</title>"),
+        ("<title>attnflow</title>", f"<title>{_escape_html(title)}</title>"),
     ):
         if page.count(old) != 1:
-            msg = f"index.html must hold {old!r} once"
+            msg = f"index.html must contain {old!r} once"
             raise AssertionError(msg)
         page = page.replace(old, new)
     return page
@@ -86,10 +86,10 @@ def save(document: Document, path: str | Path, title: str, *, overwrite: bool = 
     return path
 
 
-def framed(page: str, height: int = 760) -> str:
-    """The page in a frame of its own, for notebooks: several never meet, and reach nothing."""
+def to_iframe(page: str, height: int = 760) -> str:
+    """The page in a sandboxed frame, for notebooks: isolated from the notebook and from others."""
     return (
-        f'<iframe srcdoc="{_escaped(page)}" sandbox="allow-scripts allow-downloads" '
+        f'<iframe srcdoc="{_escape_html(page)}" sandbox="allow-scripts allow-downloads" '
         'title="attnflow explorer" loading="lazy" '
         f'style="width:100%;height:{height}px;border:0;border-radius:8px"></iframe>'
     )
@@ -100,7 +100,7 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
-def _escaped(text: str) -> str:
+def _escape_html(text: str) -> str:
     for character, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ('"', "quot")):
         text = text.replace(character, f"&{name};")
     return text.encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
-"""The JSON document that feeds the page, as types: the OpenAPI description is made of these.
+"""The JSON document that feeds the page, as types; the OpenAPI description is generated from them.
 
-Layers are numbered 1 … L as everywhere; *steps* are the columns of the graph. They are the same but
-for encoder–decoders, whose decoder layers have two steps (self-attention, then cross-attention).
+Layers are numbered 1 … L as everywhere; *steps* are the columns of the graph. They are the same
+except for encoder–decoders, whose decoder layers have two steps (self- and cross-attention).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class Array(TypedDict):
     data: str
 
 
-class Said(TypedDict):
-    """A label or token, and how likely the model found it."""
+class PredictedLabel(TypedDict):
+    """A label or token, and its probability."""
 
     label: str
     probability: float
 
 
 class Route(TypedDict):
-    """A path: positions from the asked layer down to the input, and how much it carries."""
+    """A path: positions from the source's layer down to the input, and how much it carries."""
 
     positions: list[int]
     amount: float
@@ -81,10 +81,10 @@ class HeadScores(TypedDict):
 
 
 class Blanked(TypedDict):
-    """What the model says without these tokens, the most likely first."""
+    """The prediction without these tokens, the most likely first."""
 
     positions: list[int]
-    said: list[Said]
+    said: list[PredictedLabel]
 
 
 class Words(TypedDict):
@@ -95,7 +95,7 @@ class Words(TypedDict):
 
 
 class Grid(TypedDict):
-    """How patches lie on an image; ``box`` is left, top, right, bottom as shares of the image."""
+    """How patches lie on an image; ``box``: left, top, right, bottom, as fractions of it."""
 
     rows: int
     columns: int
@@ -135,7 +135,7 @@ class Rule(TypedDict):
     title: str
 
 
-class Named(TypedDict):
+class LabelledTokens(TypedDict):
     """Tokens; ``labels`` are the tokens without characters that break a layout."""
 
     tokens: list[str]
@@ -144,14 +144,15 @@ class Named(TypedDict):
     segments: list[str] | None
 
 
-class View(Named):
-    """One input and what the methods say of it.
+class View(LabelledTokens):
+    """One input and its scores.
 
     ``columns`` name the steps, the input first; ``ends`` is the step at which each layer ends;
     ``key`` is the token that is traced at first. ``methods`` are those that can be shown, in order;
     a long input may leave out scores of some. ``blankable`` are the positions that can be blanked.
-    ``ordinary`` are the positions of tokens that are not special: of these, all but the one asked
-    about set the top of the colour scale. ``ratio`` says whether scores are ratios to chance.
+    ``ordinary`` are the positions of tokens that are not special: of these, all but the
+    explained one set the top of the colour scale. ``ratio`` says whether scores are ratios to
+    chance. ``said`` is the prediction, made at position ``said_at``.
     """
 
     text: str
@@ -173,7 +174,7 @@ class View(Named):
     query: int
     key: int
     options: dict[str, Any]
-    said: list[Said]
+    said: list[PredictedLabel]
     said_at: int | None
     replacement: str | None
     scores: list[Scores]
@@ -204,5 +205,5 @@ def pack(values: Any, dtype: str = "f4") -> Array:
 
 
 def tidy(value: float) -> float:
-    """A number with the digits that float32 has: shorter, and more than a page shows."""
+    """A number rounded to the digits of float32: shorter in JSON, and more than a page shows."""
     return float(f"{value:.7g}")

@@ -1,7 +1,7 @@
-"""Figures fit for print, of Attributions.
+"""Figures of Attributions, for print.
 
     figure("heatmap", raw, rollout, flow)     one panel each, as a matplotlib Figure
-    draw("heatmap", attribution, ax=ax)       on axes of your own
+    draw("heatmap", attribution, ax=ax)       on existing axes
     save(figure, "attention.svg")             text stays text
 
 A new kind of figure is a file with ``draw`` and ``size``, and a line in `KINDS`.
@@ -19,7 +19,7 @@ from attnflow.records import Attribution
 from attnflow.records.checks import check_flag, check_real
 from attnflow.views.figures import graph, heads, heatmap, image, pronouns
 from attnflow.views.figures.files import save
-from attnflow.views.figures.style import THEMES, theme_named
+from attnflow.views.figures.style import THEMES, find_theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a kind of figure is drawn, and how large one panel of it is, in inches."""
+    """How a kind of figure is drawn, and the size of one panel, in inches."""
 
     draw: Callable[..., None]
     size: Callable[..., tuple[float, float]]
@@ -48,7 +48,7 @@ PANELS = {"pronouns": ("probabilities",), "graph": ("trace",)}  # options that a
 __all__ = ["KINDS", "THEMES", "Kind", "draw", "figure", "save"]
 
 
-def kind_named(name: str, options: Iterable[str] = (), more: Sequence[str] = ()) -> Kind:
+def find_kind(name: str, options: Iterable[str] = (), more: Sequence[str] = ()) -> Kind:
     """The kind of figure of that name, if it has these options; ``more`` are others it may have."""
     if not isinstance(name, str) or name not in KINDS:
         msg = f"kind={shown(name)} is unknown; choose one of: {', '.join(KINDS)}"
@@ -58,7 +58,7 @@ def kind_named(name: str, options: Iterable[str] = (), more: Sequence[str] = ())
     known += [*more, "theme"]
     for option in options:
         if option not in known:
-            msg = f"{option}= is no option of kind {name!r}; allowed: {', '.join(known)}"
+            msg = f"{option}= is not an option of kind {name!r}; allowed: {', '.join(known)}"
             raise InputError(msg)
     return KINDS[name]
 
@@ -96,11 +96,11 @@ def draw(
     Args:
         kind: ``"graph"``, ``"heatmap"``, ``"pronouns"``, ``"heads"`` or ``"image"``.
         attribution: What to draw.
-        ax: Where; None makes a figure with pyplot.
+        ax: Where; None creates a figure with pyplot.
         theme: ``"light"`` or ``"dark"``.
         options: Those of the kind, e.g. ``values=True`` for a heat map.
     """
-    chosen, colours = kind_named(kind, options), theme_named(theme)
+    chosen, colours = find_kind(kind, options), find_theme(theme)
     check_options(options)
     if ax is not None and not hasattr(ax, "add_collection"):
         msg = f"ax={shown(ax)} must be axes of matplotlib, or None for a new figure"
@@ -130,6 +130,6 @@ def figure(
     """
     from attnflow.views.figures.panels import compose
 
-    chosen = kind_named(kind, options, PANELS.get(kind, ()) if isinstance(kind, str) else ())
+    chosen = find_kind(kind, options, PANELS.get(kind, ()) if isinstance(kind, str) else ())
     check_options(options)
-    return compose(chosen, attributions, theme_named(theme), options)
+    return compose(chosen, attributions, find_theme(theme), options)

@@ -1,4 +1,4 @@
-"""What the kinds of figures share: tokens down an axis, titles, a scale of colours."""
+"""What the kinds of figures share: tokens along an axis, titles, a colour scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
 from attnflow.views.labels import clip
 from attnflow.views.methods import method_info
-from attnflow.views.scaling import ordinary
+from attnflow.views.scaling import ordinary_positions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ def title_of(attribution: Attribution) -> str:
 
 
 def label(token: str) -> str:
-    """A token as it stands beside an axis."""
+    """A token as a label of an axis."""
     return clip(token, LABEL_WIDTH)
 
 
@@ -55,12 +55,12 @@ def columns(
 def name_ticks(
     axis: Axis, names: Sequence[str], colour: str, size: float, places: Sequence[int] | None = None
 ) -> None:
-    """Names at 0, 1, 2 … of an axis, exactly as they are: a dollar sign starts no formula."""
+    """Names at 0, 1, 2 … of an axis, exactly as they are: a dollar sign is not a formula."""
     from matplotlib.ticker import FixedFormatter, FixedLocator
 
-    shown = range(len(names)) if places is None else places
-    axis.set_major_locator(FixedLocator(list(shown)))
-    axis.set_major_formatter(FixedFormatter([names[at] for at in shown]))
+    ticks = range(len(names)) if places is None else places
+    axis.set_major_locator(FixedLocator(list(ticks)))
+    axis.set_major_formatter(FixedFormatter([names[at] for at in ticks]))
     families = families_for(names)
     for tick in axis.get_ticklabels():
         tick.set(color=colour, fontsize=size, fontfamily=families, parse_math=False)
@@ -79,14 +79,14 @@ def heading(ax: Axes, text: str, theme: Theme, method: str = "") -> None:
 
 
 def note(ax: Axes, text: str, theme: Theme) -> None:
-    """A line below a panel that says what is drawn."""
+    """A line below a panel that describes it."""
     ax.set_xlabel(
         text, fontsize=7.5, color=theme.muted, fontfamily=families_for([text]), parse_math=False
     )
 
 
 def source(attribution: Attribution, more: str = "") -> str:
-    """The position asked about, and how its scores were corrected."""
+    """The position that is explained, and how its scores were corrected."""
     correction = attribution.options.get("correction")
     return (
         f"from {label(attribution.tokens[attribution.query])}{more}"
@@ -94,20 +94,20 @@ def source(attribution: Attribution, more: str = "") -> str:
     )
 
 
-def bare(ax: Axes, theme: Theme) -> None:
-    """No frame, no tick marks."""
+def remove_frame(ax: Axes, theme: Theme) -> None:
+    """Without frame and tick marks."""
     ax.set_facecolor(theme.paper)
     ax.tick_params(length=0, pad=3)
     for spine in ax.spines.values():
         spine.set_visible(False)
 
 
-def cells(ax: Axes, values: FloatArray, theme: Theme, *, outshine: Sequence[int] = ()) -> QuadMesh:
+def cells(ax: Axes, values: FloatArray, theme: Theme, *, excluded: Sequence[int] = ()) -> QuadMesh:
     """A map of values ``[row, column]`` in colours from zero to the largest.
 
-    Colours are scaled without the rows that ``outshine`` all others.
+    The rows ``excluded`` don't set the scale.
     """
-    others = np.delete(values, outshine, axis=0)
+    others = np.delete(values, excluded, axis=0)
     largest = float(others.max(initial=0.0)) or float(values.max(initial=0.0)) or 1.0
     rows, across = values.shape
     mesh = ax.pcolormesh(  # vector cells: viewers of PDF blur small images
@@ -130,9 +130,9 @@ def map_size(columns: int, rows: int, *, values: bool) -> tuple[float, float]:
     return max(wide, 0.29 * columns + 0.5) if values else wide, Scale(rows).height
 
 
-def relative(values: FloatArray, outshine: Sequence[int]) -> FloatArray:
-    """Each column from 0, its smallest value, to 1, its largest one, ``outshine`` rows apart."""
-    others = np.delete(values, outshine, axis=0)
+def scale_columns(values: FloatArray, excluded: Sequence[int]) -> FloatArray:
+    """Each column from 0, its smallest value, to 1, its largest, without the ``excluded`` rows."""
+    others = np.delete(values, excluded, axis=0)
     low = others.min(axis=0, initial=np.inf)
     span = others.max(axis=0, initial=-np.inf) - low
     known = np.isfinite(span) & (span > 0)
@@ -140,23 +140,23 @@ def relative(values: FloatArray, outshine: Sequence[int]) -> FloatArray:
     return np.clip(np.where(known, scaled, 0), 0, None)
 
 
-def outshining(attribution: Attribution) -> list[int]:
-    """The positions that set no scale: the one asked about, and special tokens."""
-    others = set(ordinary(attribution))
-    return [at for at in range(len(attribution.tokens)) if at not in others]
+def positions_off_scale(attribution: Attribution) -> list[int]:
+    """The positions that don't set the scale: the explained one, and special tokens."""
+    ordinary = set(ordinary_positions(attribution))
+    return [at for at in range(len(attribution.tokens)) if at not in ordinary]
 
 
 def values_of(mesh: AxesImage | QuadMesh) -> FloatArray:
-    """The values a map was drawn from."""
+    """The values of a map."""
     return np.asarray(mesh.get_array(), dtype=np.float64)
 
 
 def colour_scale(
-    ax: Axes, mesh: AxesImage | QuadMesh, theme: Theme, picture: float | None = None
+    ax: Axes, mesh: AxesImage | QuadMesh, theme: Theme, image_width: float | None = None
 ) -> None:
     """What the colours of a map mean; an arrow where values lie beyond the largest colour.
 
-    Beside a ``picture``, that many inches wide, the scale is as high as the picture is.
+    Beside an image, ``image_width`` inches wide, the scale is as high as the image.
     """
     beyond = bool((values_of(mesh) > mesh.get_clim()[1]).any())
     place: dict[str, Any] = {
@@ -167,8 +167,9 @@ def colour_scale(
         "anchor": (0.0, 1.0),
         "shrink": _shrink(mesh),
     }
-    if picture is not None:
-        place = {"cax": ax.inset_axes((1 + 0.06 / picture, 0.0, 0.08 / picture, 1.0))}
+    if image_width is not None:
+        box = (1 + 0.06 / image_width, 0.0, 0.08 / image_width, 1.0)
+        place = {"cax": ax.inset_axes(box)}
     extend = "max" if beyond else "neither"
     bar = ax.figure.colorbar(mesh, extend=extend, extendfrac=0.04, **place)
     bar.outline.set_visible(False)

@@ -1,4 +1,4 @@
-"""Figures into files."""
+"""Saving figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
 from attnflow.io.files import as_path, check_target, writing
-from attnflow.views.figures.fonts import emoji_named
+from attnflow.views.figures.fonts import replace_missing_emoji
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,6 +48,6 @@ def save(figure: Figure, file: str | Path, *, overwrite: bool = False, dpi: int 
         if kind == "svg":
             figure.savefig(path, metadata=_WITHOUT_DATE[kind], bbox_inches="tight")
         else:
-            with emoji_named(figure):
+            with replace_missing_emoji(figure):
                 figure.savefig(path, dpi=dpi, metadata=_WITHOUT_DATE[kind], bbox_inches="tight")
     return path

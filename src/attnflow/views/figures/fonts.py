@@ -1,9 +1,9 @@
 """Which installed fonts can draw a text.
 
 Matplotlib (3.11 and later) shapes text and orders right-to-left scripts itself, and takes each
-character from the first font of a list that has it. Here that list is made: the user's own fonts
-first, then one more for every script they lack. Colour emoji fonts hold pictures instead of
-outlines, which matplotlib can't draw: where no font with outlines is installed, an emoji is named.
+character from the first font of a list that has it. This is where that list is made: the user's own
+fonts first, then one more for every script they lack. Colour emoji fonts hold pictures instead of
+outlines, which matplotlib can't draw: without a font with outlines, an emoji is named instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def families_for(texts: Iterable[str]) -> list[str]:
     """The user's font families, and after them as many installed ones as the texts need."""
     families = list(rcParams["font.family"])
     text = "".join(texts)
-    missing = uncovered(text, families)
+    missing = missing_characters(text, families)
     for name in _candidates(text) if missing else ():
         found = {char for char in missing if ord(char) in _characters(name)}
         if found:
@@ -43,7 +43,7 @@ def families_for(texts: Iterable[str]) -> list[str]:
     return families
 
 
-def uncovered(text: str, families: Iterable[str]) -> set[str]:
+def missing_characters(text: str, families: Iterable[str]) -> set[str]:
     """The characters of the text that none of the families has."""
     names = [name for family in families for name in _resolve(family)]
     seen = {char for char in text if unicodedata.category(char) not in _UNDRAWN}
@@ -75,7 +75,7 @@ def _resolve(family: str) -> list[str]:
 @cache
 def _characters(family: str) -> frozenset[int]:
     """The code points a family has glyphs for; none where it isn't installed."""
-    with _quiet():
+    with _silenced_font_log():
         try:
             path = font_manager.findfont(family, fallback_to_default=False)
         except ValueError:
@@ -84,8 +84,8 @@ def _characters(family: str) -> frozenset[int]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without matplotlib's log lines about fonts that were only asked for."""
+def _silenced_font_log() -> Iterator[None]:
+    """Without matplotlib's log lines about fonts that are not installed."""
     logger = logging.getLogger("matplotlib.font_manager")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -96,8 +96,8 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def emoji_named(figure: Figure) -> Iterator[None]:
-    """While it lasts, emoji that no font can draw are replaced by their names."""
+def replace_missing_emoji(figure: Figure) -> Iterator[None]:
+    """A context in which emoji that no font can draw are replaced by their names."""
     texts = [(text, text.get_text()) for text in figure.findobj(Text) if isinstance(text, Text)]
     ticks = [
         (axis, formatter, list(formatter.seq))
@@ -105,33 +105,33 @@ def emoji_named(figure: Figure) -> Iterator[None]:
         for axis in (ax.xaxis, ax.yaxis)
         if isinstance(formatter := axis.get_major_formatter(), FixedFormatter)
     ]
-    for text, shown in texts:
-        text.set_text(name_emoji(shown, uncovered(shown, text.get_fontfamily())))
+    for text, content in texts:
+        text.set_text(name_emoji(content, missing_characters(content, text.get_fontfamily())))
     for axis, formatter, labels in ticks:
         families = [name for tick in axis.get_ticklabels()[:1] for name in tick.get_fontfamily()]
-        formatter.seq = [name_emoji(shown, uncovered(shown, families)) for shown in labels]
+        formatter.seq = [name_emoji(each, missing_characters(each, families)) for each in labels]
     try:
         yield
     finally:
         for axis, formatter, labels in ticks:
             formatter.seq = labels
             axis.get_ticklabels()  # writes the labels back
-        for text, shown in texts:
-            text.set_text(shown)
+        for text, content in texts:
+            text.set_text(content)
 
 
-def name_emoji(text: str, lacking: set[str]) -> str:
-    """The text with every lacking emoji as its Unicode name.
+def name_emoji(text: str, missing: set[str]) -> str:
+    """The text with every missing emoji as its Unicode name.
 
     >>> name_emoji("hi 👩", {"👩"})
     'hi ⟨woman⟩'
     """
-    if not lacking & set(text):
+    if not missing & set(text):
         return text
     parts = []
     for char in text:
-        if char in lacking and unicodedata.category(char) == "So":
+        if char in missing and unicodedata.category(char) == "So":
             parts.append(f"⟨{unicodedata.name(char, f'{ord(char):04X}').lower()}⟩")
-        elif char not in _JOINING and not (char in lacking and char in _SKIN_TONES):
+        elif char not in _JOINING and not (char in missing and char in _SKIN_TONES):
             parts.append(char)
     return "".join(parts)

@@ -35,23 +35,23 @@ def draw(
 
     As in the paper, an edge from a position of layer l ends at the column to its left; for rollout
     and flow its weight is what that position takes from the *input* token of that row. Edges below
-    ``threshold`` are left out; by default each position keeps its strongest ones. ``focus`` gives
-    the method's colour only to the edges of the position asked about.
+    ``threshold`` are left out; by default the strongest of each position are drawn. ``focus`` gives
+    the method's colour only to the edges of the position that is explained.
     """
     if attribution.scores.ndim == 4:
         msg = "a graph shows merged heads, and this attribution has single heads; use kind 'heads'"
         raise InputError(msg)
-    asked = attribution.queries.index(attribution.query)
-    others = [at for at in range(len(attribution.queries)) if at != asked]
+    explained = attribution.queries.index(attribution.query)
+    others = [at for at in range(len(attribution.queries)) if at != explained]
     alone = not (focus and others)
     own = theme.method(attribution.method)
     nodes(ax, len(attribution.layers) + 1, len(attribution.tokens), theme)
     for rows, colour, most, order in (
         (others, own if alone else theme.muted, STRONGEST, 2),
-        ([asked], own, STRONGEST if others and not focus else STRONGEST_IN_FOCUS, 3),
+        ([explained], own, STRONGEST if others and not focus else STRONGEST_IN_FOCUS, 3),
     ):
         weights = np.zeros_like(attribution.scores)
-        weights[:, rows] = kept(attribution.scores[:, rows], threshold, most)
+        weights[:, rows] = drop_weak(attribution.scores[:, rows], threshold, most)
         lines = Lines(colour, order, float(attribution.scores.max()), faint=colour == theme.muted)
         edges(ax, weights, attribution.queries, lines)
     _label(ax, attribution, theme, threshold)
@@ -66,15 +66,15 @@ def _label(ax: Axes, attribution: Attribution, theme: Theme, threshold: float | 
     axes.columns(ax, names, theme.muted, [first, *attribution.layers])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     to = "to input tokens" if reaches_input else "to the layer below"
-    shown = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
-    axes.note(ax, f"{shown} {to}", theme)
-    axes.bare(ax, theme)
+    which = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
+    axes.note(ax, f"{which} {to}", theme)
+    axes.remove_frame(ax, theme)
 
 
-def kept(weights: FloatArray, threshold: float | None, most: int) -> FloatArray:
-    """The weights ``[layer, query, key]`` with zeros for those that are not drawn.
+def drop_weak(weights: FloatArray, threshold: float | None, most: int) -> FloatArray:
+    """The weights ``[layer, query, key]`` with zeros for edges that are not drawn.
 
-    >>> kept(np.array([[[0.5, 0.3, 0.2]]]), None, most=2)
+    >>> drop_weak(np.array([[[0.5, 0.3, 0.2]]]), None, most=2)
     array([[[0.5, 0.3, 0. ]]])
     """
     if threshold is not None:
@@ -85,7 +85,7 @@ def kept(weights: FloatArray, threshold: float | None, most: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Lines:
-    """How edges look: the largest weight is as wide as can be, and nearly opaque unless faint."""
+    """How edges look: the largest weight is the widest line, nearly opaque unless faint."""
 
     colour: str
     order: float

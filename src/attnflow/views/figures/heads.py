@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = False) -> None:
-    """Tokens × heads, for the layer and the position asked about.
+    """Tokens × heads, for the layer and the position that are explained.
 
     ``values`` writes the numbers into the cells.
     """
@@ -22,7 +22,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = Fal
         msg = "this attribution has its heads merged; explain with heads='each' to see single heads"
         raise InputError(msg)
     rows = attribution.row()
-    mesh = axes.cells(ax, rows.T, theme, outshine=axes.outshining(attribution))
+    mesh = axes.cells(ax, rows.T, theme, excluded=axes.positions_off_scale(attribution))
     if values:
         axes.write_values(ax, rows.T, mesh, theme)
     axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
@@ -31,7 +31,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = Fal
     axes.colour_scale(ax, mesh, theme)
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}"), theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:

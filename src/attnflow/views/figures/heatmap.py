@@ -21,7 +21,7 @@ def draw(
     values: bool = False,
     relative: bool = False,
 ) -> None:
-    """Tokens × layers, for the position asked about.
+    """Tokens × layers, for the position that is explained.
 
     ``values`` writes the numbers into the cells. ``relative`` stretches the colours of each layer
     from its lowest to its highest score, so that small differences show.
@@ -31,9 +31,9 @@ def draw(
         raise InputError(msg)
     at = attribution.queries.index(attribution.query)
     scores = attribution.scores[:, at, :].T
-    apart = axes.outshining(attribution)
-    shown = axes.relative(scores, apart) if relative else scores
-    mesh = axes.cells(ax, shown, theme, outshine=apart)
+    excluded = axes.positions_off_scale(attribution)
+    levels = axes.scale_columns(scores, excluded) if relative else scores
+    mesh = axes.cells(ax, levels, theme, excluded=excluded)
     if values:
         axes.write_values(ax, scores, mesh, theme)
     axes.token_rows(ax, attribution.tokens, theme, bold=attribution.query)
@@ -42,7 +42,7 @@ def draw(
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     scale = ", colours per layer" if relative else ""
     axes.note(ax, axes.source(attribution, scale), theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:

@@ -55,10 +55,10 @@ def draw(
     )
     ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal", xticks=[], yticks=[])
     ax.set_anchor("NW")
-    axes.colour_scale(ax, mesh, theme, picture=size(attribution)[0])
+    axes.colour_scale(ax, mesh, theme, image_width=size(attribution)[0])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}"), theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def pixels(picture: Any, size: tuple[int, int]) -> FloatArray:

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from attnflow.views.figures import Kind
 
-TITLE_HEIGHT = 0.75  # inches for what stands above and below a drawing
+TITLE_HEIGHT = 0.75  # inches for title and note
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Something that draws itself on axes of a size."""
+    """A drawing and the size of its axes, in inches."""
 
     draw: Callable[[Axes], None]
     width: float
     height: float
-    labels: tuple[str, ...] = ()  # what stands to its left: shared by neighbours that have the same
+    labels: tuple[str, ...] = ()  # to its left; neighbours with the same labels share them
 
 
 def compose(
@@ -70,14 +70,14 @@ def _side_by_side(panels: Sequence[Panel], theme: Theme) -> Figure:
     )
     width = sum(panel.width for panel in panels) + beside + 0.3 * len(panels)
     height = max(panel.height for panel in panels) + TITLE_HEIGHT
-    made = Figure(figsize=(width, height), layout="constrained", facecolor=theme.paper)
-    grid = made.add_gridspec(1, len(panels), width_ratios=[panel.width for panel in panels])
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor=theme.paper)
+    grid = figure.add_gridspec(1, len(panels), width_ratios=[panel.width for panel in panels])
     for at, panel in enumerate(panels):
-        ax = made.add_subplot(grid[0, at])
+        ax = figure.add_subplot(grid[0, at])
         panel.draw(ax)
         if shared[at]:
             ax.tick_params(labelleft=False)
-    return made
+    return figure
 
 
 def _label_inches(labels: Sequence[str]) -> float:

@@ -28,7 +28,7 @@ def draw(
     candidates: Sequence[str | int] = (),
     values: bool = True,
 ) -> None:
-    """Layers × candidates, the top layer above, for the position asked about.
+    """Layers × candidates, the top layer first, for the position that is explained.
 
     ``candidates`` are tokens of the text or their positions; ``values`` writes the numbers.
     """
@@ -40,10 +40,10 @@ def draw(
         raise InputError(msg)
     places = [attribution.position(token, "candidate") for token in candidates]
     at = attribution.queries.index(attribution.query)
-    shown = attribution.scores[::-1, at, :][:, places]
-    mesh = axes.cells(ax, shown, theme)
+    scores = attribution.scores[::-1, at, :][:, places]
+    mesh = axes.cells(ax, scores, theme)
     if values:
-        axes.write_values(ax, shown, mesh, theme)
+        axes.write_values(ax, scores, mesh, theme)
     names = axes.layer_names(attribution)[::-1]
     axes.name_ticks(ax.yaxis, names, theme.muted, 8)
     labels = [axes.label(attribution.tokens[place]) for place in places]
@@ -54,11 +54,11 @@ def draw(
             tick.set(ha="right", rotation_mode="anchor")
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     axes.note(ax, axes.source(attribution), theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme, height: float) -> None:
-    """How likely the model found each of a few words, relative to one another.
+    """The probabilities of a few words, relative to one another.
 
     ``height``, in inches, is that of the panels beside it, which may be too tall for bars.
     """
@@ -88,7 +88,7 @@ def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme, height: flo
     ax.set_xlim(-0.6, len(names) - 0.4)
     axes.heading(ax, "Prediction", theme)
     axes.note(ax, "relative probability", theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def size(attribution: Attribution, **_: Any) -> tuple[float, float]:

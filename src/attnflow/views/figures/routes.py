@@ -1,4 +1,4 @@
-"""Through which tokens the flow came, and where it was narrow: one maximum flow drawn."""
+"""One maximum flow: the tokens it passes, its largest routes and its bottleneck."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, mos
     names = [f"L{layer}" if layer else "input" for layer in layers]
     axes.columns(ax, names, theme.muted, layers)
     axes.heading(ax, f"Routes to {axes.label(tokens[trace.key])}", theme, trace.method)
-    shown = sum(route.amount for route in trace.routes[:most])
-    share = shown / trace.value if trace.value else 0
+    coloured = sum(route.amount for route in trace.routes[:most])
+    share = coloured / trace.value if trace.value else 0
     source = f"flow {trace.value:.2g} from {axes.label(tokens[trace.query])}"
     axes.note(ax, f"{source}; coloured: {share:.0%}; dots: bottleneck", theme)
-    axes.bare(ax, theme)
+    axes.remove_frame(ax, theme)
 
 
 def _steps(positions: Sequence[int]) -> list[tuple[int, int]]:

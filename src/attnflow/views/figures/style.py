@@ -1,4 +1,4 @@
-"""Colours, and how large things are: one look for all kinds of figures.
+"""Colours and sizes: one look for all kinds of figures.
 
 The colours of methods are those of `attnflow.views.palette`, and the ramp changes evenly in
 lightness: both can be told apart with any kind of colour vision, and in grey print.
@@ -15,7 +15,7 @@ from attnflow.views.palette import colour_of
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
 
-LABEL_WIDTH = 22  # cells: longer tokens are shortened in their middle
+LABEL_WIDTH = 22  # cells: longer tokens are shortened in the middle
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Theme:
         paper: The background.
         ink: Texts and whatever must be seen.
         muted: What matters less: ticks, notes.
-        rule: Lines and nodes that only give order.
+        rule: Grid lines and nodes.
         cut: The bottleneck.
         ramp: From nothing (the background) to the largest value.
         dark: Whether the paper is dark, on which methods have other colours.
@@ -41,7 +41,7 @@ class Theme:
     dark: bool = False
 
     def method(self, name: str) -> str:
-        """The colour of a method; ink for what is of none."""
+        """The colour of a method; ink without a method."""
         return colour_of(name, dark=self.dark) if name else self.ink
 
     @property
@@ -73,7 +73,7 @@ THEMES = {
 }
 
 
-def theme_named(name: str) -> Theme:
+def find_theme(name: str) -> Theme:
     """The theme of that name."""
     if not isinstance(name, str) or name not in THEMES:
         msg = f"theme={shown(name)} is unknown; choose one of: {', '.join(THEMES)}"

@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from attnflow.views.labels import clip, isolated
+from attnflow.views.labels import clip, isolate
 
 
 def label(token: str, width: int) -> str:
-    """A token in at most ``width`` cells that leaves its neighbours where they are."""
-    return isolated(clip(token, width))
+    """A token in at most ``width`` cells that does not move its neighbours."""
+    return isolate(clip(token, width))
 
 
-def distinct(tokens: Sequence[str], width: int) -> list[str]:
+def distinct_labels(tokens: Sequence[str], width: int) -> list[str]:
     """Labels of tokens; those that occur more than once with their positions: ``the:4``."""
     count = Counter(tokens)
     return [

@@ -1,4 +1,4 @@
-"""The patches of an image where they lie, each as strong as its score."""
+"""The patches of an image in their places, each as strong as its score."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ CELL = 2  # two cells of a terminal are about as wide as high
 
 
 def patch_grids(attributions: Sequence[Attribution], console: Console) -> RenderableType:
-    """One grid a method, side by side as far as they fit."""
+    """One grid per method, side by side as far as they fit."""
     width = attributions[0].patches().shape[1] * CELL + 2
     across = max(1, (console.width + 2) // width)
-    drawn: list[RenderableType] = []
+    parts: list[RenderableType] = []
     for at in range(0, len(attributions), across):
         group = attributions[at : at + across]
         table = Table.grid(padding=(0, 2, 0, 0))
         for _ in group:
             table.add_column(no_wrap=True)
         table.add_row(*(Text(item.method, paint.ink(item.method)) for item in group))
-        table.add_row(*(_grid(item, plain=paint.plain(console)) for item in group))
-        drawn += [table, Text("")]
+        table.add_row(*(_grid(item, plain=paint.is_plain(console)) for item in group))
+        parts += [table, Text("")]
     legend = "shades run from the lowest to the highest score; patches are named row,column"
-    return Group(*drawn, Text(legend, style="dim"))
+    return Group(*parts, Text(legend, style="dim"))
 
 
 def _grid(attribution: Attribution, *, plain: bool) -> Text:

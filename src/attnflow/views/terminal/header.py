@@ -1,4 +1,4 @@
-"""What is explained: text, model, prediction, the position asked about."""
+"""What is explained: text, model, prediction, position."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from rich.console import Group
 from rich.text import Text
 
 from attnflow.records import Attribution, Prediction
-from attnflow.views.labels import clip, isolated, printable
+from attnflow.views.labels import clip, isolate, printable
 from attnflow.views.terminal import label
 
 
 def header(attribution: Attribution, *, all_layers: bool = False) -> Group:
-    """Three lines that say what follows."""
-    asked = _asked(attribution, all_layers=all_layers)
-    return Group(title(attribution.text), *said(attribution.prediction), asked)
+    """Three lines above the scores."""
+    source = _source_line(attribution, all_layers=all_layers)
+    return Group(title(attribution.text), *prediction_lines(attribution.prediction), source)
 
 
 def title(text: str) -> Text:
     """The text, on one line."""
-    return _line(isolated(printable(text)), "bold")
+    return _line(isolate(printable(text)), "bold")
 
 
-def _line(shown: str, style: str) -> Text:
-    return Text(shown, style=style, overflow="ellipsis", no_wrap=True)
+def _line(text: str, style: str) -> Text:
+    return Text(text, style=style, overflow="ellipsis", no_wrap=True)
 
 
-def said(prediction: Prediction | None) -> list[Text]:
-    """What the model predicted, and what else it thought likely."""
+def prediction_lines(prediction: Prediction | None) -> list[Text]:
+    """The prediction with its alternatives: one line, or none without a prediction."""
     if prediction is None:
         return []
     line = Text("→ ", style="dim")
@@ -45,12 +45,12 @@ def said(prediction: Prediction | None) -> list[Text]:
 
 
 def model_name(model: str) -> str:
-    """A model's name; of a folder or file, its last names."""
+    """A model's name; of a folder or file, the end of its path."""
     path = Path(model)
     return clip(f"…/{'/'.join(path.parts[-2:])}" if path.is_absolute() else model, 40)
 
 
-def _asked(attribution: Attribution, *, all_layers: bool) -> Text:
+def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
     source = label(attribution.tokens[attribution.query], 24)
     depth = attribution.depth
     layer = f"layers 1 to {depth}" if all_layers else f"layer {attribution.layer} of {depth}"

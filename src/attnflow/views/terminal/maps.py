@@ -1,4 +1,4 @@
-"""Layers or heads across, tokens down: what a position attends to in each, for each method."""
+"""Tokens × layers or heads: what a position attends to in each, for each method."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.scaling import ordinary
+from attnflow.views.scaling import ordinary_positions
 from attnflow.views.terminal import label, paint
 
 LABEL = 18
@@ -24,19 +24,19 @@ def agreement_table(
     """Rank agreement of pairs of methods; in a narrow terminal layers go down instead of across."""
     wide = console.width >= 22 + 7 * len(layers)
     pairs = [(" · " if wide else " ·\n").join(pair) for pair in table]
-    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
-    made.title = Text("rank agreement (Spearman)", style="dim")
-    made.add_column("", no_wrap=True)
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
+    grid.title = Text("rank agreement (Spearman)", style="dim")
+    grid.add_column("", no_wrap=True)
     for name in [f"L{layer}" for layer in layers] if wide else pairs:
-        made.add_column(name, justify="right", no_wrap=True)
+        grid.add_column(name, justify="right", no_wrap=True)
     numbers = np.array(list(table.values()))
     if wide:
         for pair, row in zip(pairs, numbers, strict=True):
-            made.add_row(pair, *map(_number, row))
+            grid.add_row(pair, *map(_number, row))
     else:
         for layer, row in zip(layers, numbers.T, strict=True):
-            made.add_row(f"L{layer}", *map(_number, row))
-    return made
+            grid.add_row(f"L{layer}", *map(_number, row))
+    return grid
 
 
 def _number(value: float) -> Text:
@@ -47,14 +47,14 @@ def _number(value: float) -> Text:
 
 
 def layer_maps(attributions: Sequence[Attribution], console: Console) -> RenderableType:
-    """Tokens × layers, one map a method."""
+    """Tokens × layers, one map per method."""
     names = [f"L{layer}" for layer in attributions[0].layers]
     values = [np.stack([item.row(layer) for layer in item.layers]) for item in attributions]
     return _maps(attributions, values, names, console)
 
 
 def head_maps(attributions: Sequence[Attribution], console: Console) -> RenderableType:
-    """Tokens × heads of the layer asked about, one map a method."""
+    """Tokens × heads of the layer that is explained, one map per method."""
     names = [f"H{head}" for head in range(len(attributions[0].values))]
     return _maps(attributions, [item.values for item in attributions], names, console)
 
@@ -72,17 +72,17 @@ def _maps(
     cell = wide if len(names) * wide < console.width - labels - 2 else 1
     axis = _axis(names, cell)
     across = max(1, (console.width - labels - 2) // (len(axis) + 2))
-    drawn: list[RenderableType] = []
+    parts: list[RenderableType] = []
     for at in range(0, len(attributions), across):
         group = slice(at, at + across)
-        drawn += [_map(attributions[group], values[group], axis, cell, console), Text("")]
+        parts += [_map(attributions[group], values[group], axis, cell, console), Text("")]
     what = "head" if names[0].startswith("H") else "layer"
     legend = f"shades run from the lowest to the highest score of each {what}"
-    return Group(*drawn, Text(legend, style="dim"))
+    return Group(*parts, Text(legend, style="dim"))
 
 
 def _axis(names: Sequence[str], cell: int) -> str:
-    """The names above their columns; where those are narrow, of every 5th or 10th one."""
+    """The names above their columns; where those are narrow, only every 5th or 10th."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100) if step * cell > len(names[-1]))
     line = ""
     for at, name in enumerate(names):
@@ -104,14 +104,15 @@ def _map(
         table.add_column(no_wrap=True)
     table.add_row("", *(Text(item.method, paint.ink(item.method)) for item in attributions))
     table.add_row("", *(Text(axis, style="dim") for _ in attributions))
-    drawn = [
-        paint.levels(each, ordinary(item)) for item, each in zip(attributions, values, strict=True)
+    levels = [
+        paint.levels(each, ordinary_positions(item))
+        for item, each in zip(attributions, values, strict=True)
     ]
     for at, token in enumerate(attributions[0].tokens):
         name = Text(label(token, LABEL), Style(bold=at == attributions[0].query))
         rows = [
-            _row(levels[:, at], item.method, cell, plain=paint.plain(console))
-            for item, levels in zip(attributions, drawn, strict=True)
+            _row(each[:, at], item.method, cell, plain=paint.is_plain(console))
+            for item, each in zip(attributions, levels, strict=True)
         ]
         table.add_row(name, *rows)
     return table

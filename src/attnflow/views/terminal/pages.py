@@ -1,4 +1,4 @@
-"""Pages of Markdown: as they are into files and pipes, laid out for people in a terminal."""
+"""Pages of Markdown: unchanged in files and pipes, formatted in a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+)\)\n?")
 
 
 def show_page(page: str) -> None:
-    """Print a page; in a terminal, pictures are named by where they lie."""
+    """Print a page; in a terminal, pictures are shown as their paths."""
     if not sys.stdout.isatty():
         typer.echo(page)
         return
@@ -23,8 +23,8 @@ def show_page(page: str) -> None:
         {"markdown.code": "none", "markdown.table.header": "bold", "markdown.table.border": "dim"}
     )
     parts: list[RenderableType] = []
-    shown = _PICTURE.sub(r"- `\1`\n", page)
-    for block in filter(str.strip, re.split(r"(?m)^(?=#)", shown)):
+    text = _PICTURE.sub(r"- `\1`\n", page)
+    for block in filter(str.strip, re.split(r"(?m)^(?=#)", text)):
         title, _, rest = block.partition("\n") if block.startswith("#") else ("", "", block)
         if title:
             parts.append(f"[bold]{title.lstrip('# ')}[/]")

@@ -1,4 +1,4 @@
-"""Scores as colours, and as block characters where there are none."""
+"""Scores as colours, and as block characters where there are no colours."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LOWEST = {  # where the colours start, near the terminal's background
 }
 BLOCKS = "▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
-UNSEEN = 0.2  # lower than this, a token keeps the terminal's own background
+UNSEEN = 0.2  # below this level, a token has the terminal's own background
 
 
-def plain(console: Console) -> bool:
+def is_plain(console: Console) -> bool:
     """Whether there are no colours: NO_COLOR, a pipe, a dumb terminal."""
     return console.no_color or console.color_system is None
 
 
 def levels(values: FloatArray, places: list[int]) -> FloatArray:
-    """Values ``[…, key]`` from 0, the lowest of those places, to 1, the highest of them."""
+    """Values ``[…, key]`` scaled to 0 … 1, the range of those at ``places``."""
     low = values[..., places].min(-1, keepdims=True)
     span = values[..., places].max(-1, keepdims=True) - low
     scaled = np.divide(values - low, span, out=np.zeros_like(values), where=span > 1e-12)
@@ -39,7 +39,7 @@ def levels(values: FloatArray, places: list[int]) -> FloatArray:
 
 
 def style(level: float, method: str) -> Style:
-    """The background of a level, with letters that can be read on it."""
+    """The background of a level, with legible letters."""
     from rich.color import Color
     from rich.style import Style
 

@@ -11,21 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Edge, FlowTrace, Route
-from attnflow.views.terminal import distinct, paint
-from attnflow.views.terminal.header import model_name, said, title
-from attnflow.views.terminal.wrapping import wrapped
+from attnflow.views.terminal import distinct_labels, paint
+from attnflow.views.terminal.header import model_name, prediction_lines, title
+from attnflow.views.terminal.wrapping import wrap_parts
 
 WIDTH = 16
 BAR = 12
 NUMBER = 6  # 0.1234
 EDGES_SHOWN = 4  # of each layer of the cut
-ROUNDING = 1e-12  # a gap that says nothing but that numbers have 16 digits
+ROUNDING = 1e-12  # a smaller gap is a rounding error
 
 
 def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     """What flows, the largest routes, and the cut."""
-    tokens = distinct(trace.tokens, WIDTH)
-    console.print(Group(title(trace.text), *said(trace.prediction)))
+    tokens = distinct_labels(trace.tokens, WIDTH)
+    console.print(Group(title(trace.text), *prediction_lines(trace.prediction)))
     ink = paint.ink(trace.method)
     line = Text(f"{trace.method} ")
     line.append(f"{trace.value:.4f}", ink)
@@ -69,14 +69,14 @@ def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Ta
     room = width - NUMBER - BAR - 3
     largest = trace.routes[0].amount
     for route in trace.routes[:top]:
-        drawn = Text(paint.bar(route.amount / largest, BAR), paint.ink(trace.method))
-        path = wrapped(_path(route, tokens, trace.to_layer), room)
-        table.add_row(f"{route.amount:.4f}", drawn, path)
+        bar = Text(paint.bar(route.amount / largest, BAR), paint.ink(trace.method))
+        path = wrap_parts(_path(route, tokens, trace.to_layer), room)
+        table.add_row(f"{route.amount:.4f}", bar, path)
     return table
 
 
 def _strongest(trace: FlowTrace, tokens: Sequence[str], top: int) -> Table:
-    """The edges that carry most, for methods whose scores take no single routes."""
+    """The edges that carry most, for methods without routes."""
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(width=BAR, no_wrap=True)
@@ -87,14 +87,14 @@ def _strongest(trace: FlowTrace, tokens: Sequence[str], top: int) -> Table:
     for layer, query, key in zip(*np.unravel_index(order, trace.edges.shape), strict=True):
         amount = float(trace.edges[layer, query, key])
         if amount > 0:
-            drawn = Text(paint.bar(amount / largest, BAR), paint.ink(trace.method))
+            bar = Text(paint.bar(amount / largest, BAR), paint.ink(trace.method))
             ends = f"{tokens[key]} → {tokens[query]}"
-            table.add_row(f"{amount:.4f}", drawn, _step(int(layer) + trace.to_layer + 1), ends)
+            table.add_row(f"{amount:.4f}", bar, _step(int(layer) + trace.to_layer + 1), ends)
     return table
 
 
 def _path(route: Route, tokens: Sequence[str], base: int) -> list[Text]:
-    """From the input up; a token that a route stays on for several layers is named once."""
+    """From the input up; a token is named once for all layers that a route stays on it."""
     upward = list(enumerate(reversed(route.positions), start=base))
     parts = []
     for position, stay in groupby(upward, key=lambda step: step[1]):
@@ -124,7 +124,7 @@ def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None
     for layer, group in groupby(by_layer, key=lambda edge: edge.layer):
         edges = list(group)
         total = sum(edge.capacity for edge in edges)
-        table.add_row(_step(layer), f"{total:.4f}", wrapped(_edges(edges, tokens), room))
+        table.add_row(_step(layer), f"{total:.4f}", wrap_parts(_edges(edges, tokens), room))
     console.print(table)
 
 

@@ -9,19 +9,19 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution
-from attnflow.views.scaling import ordinary
+from attnflow.views.scaling import ordinary_positions
 from attnflow.views.terminal import label, paint
-from attnflow.views.terminal.wrapping import wrapped
+from attnflow.views.terminal.wrapping import wrap_parts
 
 LONGEST = 24
 
 
 def strips(attributions: Sequence[Attribution], console: Console) -> Group:
-    """One strip a method below its neighbour, apart where they take several lines."""
+    """One strip per method, one below the other, spaced where they have several lines."""
     names = max(len(item.method) for item in attributions) + 1
-    drawn = [strip(item, console, console.width - names - 2) for item in attributions]
+    rows = [strip(item, console, console.width - names - 2) for item in attributions]
     tables: list[RenderableType] = []
-    for item, tokens in zip(attributions, drawn, strict=True):
+    for item, tokens in zip(attributions, rows, strict=True):
         table = Table.grid(padding=(0, 1, 0, 0))
         table.add_column(width=names, no_wrap=True)
         table.add_column(no_wrap=True)
@@ -33,12 +33,12 @@ def strips(attributions: Sequence[Attribution], console: Console) -> Group:
 
 def strip(attribution: Attribution, console: Console, width: int) -> Text:
     """All tokens with their levels, wrapped to the width between tokens."""
-    levels = paint.levels(attribution.values, ordinary(attribution))
+    levels = paint.levels(attribution.values, ordinary_positions(attribution))
     chips = [
-        _chip(token, float(level), attribution.method, colours=not paint.plain(console))
+        _chip(token, float(level), attribution.method, colours=not paint.is_plain(console))
         for token, level in zip(attribution.tokens, levels, strict=True)
     ]
-    return wrapped(chips, width)
+    return wrap_parts(chips, width)
 
 
 def _chip(token: str, level: float, method: str, *, colours: bool) -> Text:

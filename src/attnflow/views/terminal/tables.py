@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution
-from attnflow.views.terminal import distinct, paint
+from attnflow.views.terminal import distinct_labels, paint
 
-TIE = 1e-9  # flow is often full: what differs by less is the same
+TIE = 1e-9  # scores that differ by less are equal: flow is often exactly 1
 NARROWEST = 26  # a column with token, bar and number
 
 
@@ -33,7 +33,7 @@ def top_tables(attributions: Sequence[Attribution], console: Console, k: int) ->
 
 def _top(attribution: Attribution, width: int, k: int) -> Table:
     """Token, bar, number."""
-    ranked = _ranked(attribution, max(6, width // 3))
+    ranked = _rank_tokens(attribution, max(6, width // 3))
     rows = ranked[:k]
     names = [name for name, _ in rows]
     room = width - max(map(cell_len, names), default=0) - 8
@@ -44,18 +44,18 @@ def _top(attribution: Attribution, width: int, k: int) -> Table:
     table.add_column(justify="right", no_wrap=True)
     table.add_row("", Text(attribution.method, paint.ink(attribution.method)), "")
     for name, (_, score) in zip(names, rows, strict=True):
-        drawn = paint.bar(score / largest, max(room, 4))
-        table.add_row(name, Text(drawn, paint.ink(attribution.method)), f"{score:.3f}")
+        bar = paint.bar(score / largest, max(room, 4))
+        table.add_row(name, Text(bar, paint.ink(attribution.method)), f"{score:.3f}")
     equal = sum(isclose(score, rows[-1][1], abs_tol=TIE) for _, score in ranked[k:])
     if equal:
         table.add_row("", Text(f"{equal} more", "dim"), Text(f"{rows[-1][1]:.3f}", "dim"))
     return table
 
 
-def _ranked(attribution: Attribution, width: int) -> list[tuple[str, float]]:
+def _rank_tokens(attribution: Attribution, width: int) -> list[tuple[str, float]]:
     """Tokens by score, highest first and equal ones as in the text; single heads by their mean."""
     values = attribution.values
     merged = values.mean(0) if values.ndim == 2 else values
     order = sorted(range(len(merged)), key=lambda at: (-round(float(merged[at]) / TIE), at))
-    names = distinct(attribution.tokens, width)
+    names = distinct_labels(attribution.tokens, width)
     return [(names[at], float(merged[at])) for at in order]

@@ -1,4 +1,4 @@
-"""Lines that break between things and never inside one."""
+"""Lines that break between parts and never inside one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 
-def wrapped(parts: Sequence[Text], width: int) -> Text:
+def wrap_parts(parts: Sequence[Text], width: int) -> Text:
     """The parts one after the other, in as many lines of that many cells as they need."""
     return Text("\n").join(Text.assemble(*line) for line in _lines(parts, width))
 

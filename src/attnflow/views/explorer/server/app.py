@@ -1,4 +1,4 @@
-"""The explorer over HTTP: the page, and a JSON API that answers what it asks."""
+"""The explorer over HTTP: the page, and its JSON API."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.solvers.threads import cores
 from attnflow.version import VERSION
-from attnflow.views.explorer.document import SERVED, view_of
+from attnflow.views.explorer.document import SERVED, make_view
 from attnflow.views.explorer.parts import describe_rule, model_name
-from attnflow.views.explorer.render import static
+from attnflow.views.explorer.render import read_static
 from attnflow.views.explorer.server import requests
-from attnflow.views.explorer.server.guard import Guard, problem
+from attnflow.views.explorer.server.guard import Guard, error_response
 from attnflow.views.explorer.server.limits import ApiError, Cancelled, Limits
 from attnflow.views.explorer.server.routes import router
 from attnflow.views.explorer.server.sessions import EXAMPLE, SessionCache
@@ -44,7 +44,7 @@ def make_app(
 ) -> FastAPI:
     """The server for these models, and no others: a request can name only what is listed here.
 
-    ``hosts`` are the names that it answers to; ``None`` is any.
+    ``hosts`` are the host names that it accepts; ``None`` is any.
     """
     limits = limits or Limits()
     sessions = SessionCache(models, limits, _threads(limits))
@@ -60,13 +60,13 @@ def make_app(
         version=VERSION,
         description="Where a Transformer's output came from: raw attention, rollout and flow.",
         openapi_url="/api/openapi.json",
-        docs_url=None,  # its page is fetched from a CDN
+        docs_url=None,  # that page would be fetched from a CDN
         redoc_url=None,
         lifespan=lifespan,
     )
     app.state.sessions, app.state.workers = sessions, workers
     app.add_middleware(Guard, hosts=hosts, body=limits.body)
-    _answer_errors(app)
+    _add_error_handlers(app)
     _add_pages(app, sessions, workers)
     app.include_router(router)
     return app
@@ -75,58 +75,60 @@ def make_app(
 def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
-        return HTMLResponse(static("index.html").replace('<meta name="policy" />\n', ""))
+        return HTMLResponse(read_static("index.html").replace('<meta name="policy" />\n', ""))
 
     @app.get("/health")
     async def health() -> requests.Health:
-        """Whether the server is up, and how much it has to do."""
+        """Whether the server is up, and how many requests are pending."""
         return requests.Health(status="ok", version=VERSION, pending=workers.pending)
 
     @app.get("/api/models")
     async def models() -> requests.Models:
-        """The models that can be requests."""
-        listed = [requests.Model(**each) for each in sessions.describe_models()]
+        """The models that requests can name."""
+        descriptions = [requests.Model(**each) for each in sessions.describe_models()]
         rules = [describe_rule(name) for name in EDGE_RULES]
-        return requests.Models(models=listed, rules=rules, example=EXAMPLE)
+        return requests.Models(models=descriptions, rules=rules, example=EXAMPLE)
 
     folder = str(files("attnflow.views.explorer") / "static")
     app.mount("/static", StaticFiles(directory=folder), name="static")
 
 
-def _answer_errors(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def on_invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         status = 400 if first["type"] == "json_invalid" else 422
-        return problem(status, "invalid", f"{place or 'body'}: {first['msg']}")
+        return error_response(status, "invalid", f"{place or 'body'}: {first['msg']}")
 
     @app.exception_handler(ApiError)
-    async def refused(_: Request, error: ApiError) -> JSONResponse:
-        return problem(error.status, error.code, str(error))
+    async def on_api_error(_: Request, error: ApiError) -> JSONResponse:
+        return error_response(error.status, error.code, str(error))
 
     @app.exception_handler(InputError)
-    async def wrong(_: Request, error: InputError) -> JSONResponse:
-        return problem(422, "invalid", str(error))
+    async def on_input_error(_: Request, error: InputError) -> JSONResponse:
+        return error_response(422, "invalid", str(error))
 
     @app.exception_handler(Cancelled)
-    async def left(_: Request, error: Cancelled) -> JSONResponse:
-        return problem(499, "failed", "the client left")  # nobody reads it but the log
+    async def on_cancelled(_: Request, error: Cancelled) -> JSONResponse:
+        return error_response(499, "failed", "the client disconnected")  # for the log
 
     @app.exception_handler(HTTPException)
-    async def missing(_: Request, error: HTTPException) -> JSONResponse:
+    async def on_http_error(_: Request, error: HTTPException) -> JSONResponse:
         code = {404: "not-found", 413: "too-large"}.get(error.status_code, "invalid")
-        answer = problem(error.status_code, code, str(error.detail))
-        answer.headers.update(error.headers or {})
-        return answer
+        response = error_response(error.status_code, code, str(error.detail))
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(AttnflowError)
-    async def failed(_: Request, error: AttnflowError) -> JSONResponse:
-        return problem(500, "failed", str(error))
+    async def on_attnflow_error(_: Request, error: AttnflowError) -> JSONResponse:
+        return error_response(500, "failed", str(error))
 
     @app.exception_handler(Exception)
-    async def unexpected(_: Request, error: Exception) -> JSONResponse:
-        return problem(500, "failed", "the model failed on this input; the server's log says how")
+    async def on_other_error(_: Request, error: Exception) -> JSONResponse:
+        return error_response(
+            500, "failed", "the model failed on this input; the server's log has details"
+        )
 
 
 def serve(
@@ -136,7 +138,7 @@ def serve(
     limits: Limits | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Load the models and answer until interrupted; requests that run may finish, for a while.
+    """Load the models and serve until interrupted; running requests get some time to finish.
 
     ``ready`` is called when the models are loaded, just before the server listens.
     """
@@ -146,7 +148,7 @@ def serve(
     from attnflow.models.loading import load_model
 
     limits = limits or Limits()
-    torch.set_num_threads(_threads(limits))  # more would wait for each other at every layer
+    torch.set_num_threads(_threads(limits))  # more threads would wait for each other at every layer
     adapters = [load_model(source) for source in sources or [None]]
     local = host in ("127.0.0.1", "localhost", "::1")
     named = {model_name(each.name): each for each in adapters}
@@ -164,7 +166,7 @@ def serve(
 
 
 def _threads(limits: Limits) -> int:
-    """How many threads one request may use: as many as leave each worker its share of the cores."""
+    """How many threads one request may use: each worker has its share of the cores."""
     return max(1, cores() // limits.workers)
 
 
@@ -172,4 +174,4 @@ def warm_up(adapters: Sequence[ModelAdapter]) -> None:
     """Compile and load everything now, so that the first visitor does not wait."""
     for adapter in adapters:
         if adapter.kind != "image":
-            view_of(open_session(EXAMPLE, adapter, ExplainConfig(), all_heads=True), SERVED)
+            make_view(open_session(EXAMPLE, adapter, ExplainConfig(), all_heads=True), SERVED)

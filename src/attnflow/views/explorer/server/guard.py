@@ -1,4 +1,4 @@
-"""What every request passes before and every answer after: hosts, sizes, security headers."""
+"""Checks of every request (host, origin, size), and security headers of every response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADERS = {
 }
 
 
-def problem(status: int, code: str, message: str) -> JSONResponse:
+def error_response(status: int, code: str, message: str) -> JSONResponse:
     """An error in the shape of `ErrorResponse`."""
     later = {"Retry-After": "1"} if status == 503 else {}
     content = {"error": {"code": code, "message": message}}
@@ -33,20 +33,20 @@ def problem(status: int, code: str, message: str) -> JSONResponse:
 
 
 class Guard:
-    """Refuses foreign hosts, foreign pages and bodies that are too large."""
+    """Middleware that refuses foreign hosts, foreign origins and bodies that are too large."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str] | None, body: int) -> None:
         self.app = app
-        self.hosts = hosts  # None: any, for servers that were told to listen to the network
+        self.hosts = hosts  # None: any, for servers that listen to the network
         self.body = body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it here."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -55,29 +55,29 @@ class Guard:
 
         refusal = self._refusal(Headers(scope=scope))
         if refusal is not None:
-            await refusal(scope, receive, guarded)
+            await refusal(scope, receive, send_with_headers)
             return
-        await self.app(scope, _counted(receive, self.body), guarded)
+        await self.app(scope, _limit_body(receive, self.body), send_with_headers)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         host = headers.get("host", "")
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
         if self.hosts is not None and name not in self.hosts:
-            # A foreign name that leads here is how a web site would reach a local server.
-            return problem(403, "forbidden", "this server answers to local names only")
+            # DNS rebinding: a web site whose name leads here could otherwise use a local server.
+            return error_response(403, "forbidden", "this server answers to local names only")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
-            return problem(403, "forbidden", "pages of other sites may not ask this server")
+            return error_response(403, "forbidden", "pages of other sites may not use this server")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self.body:
-            return problem(413, "too-large", _too_large(self.body))
+            return error_response(413, "too-large", _too_large(self.body))
         return None
 
 
-def _counted(receive: Receive, most: int) -> Receive:
+def _limit_body(receive: Receive, most: int) -> Receive:
     total = 0
 
-    async def counted() -> Message:
+    async def receive_counted() -> Message:
         nonlocal total
         message: Any = await receive()
         total += len(message.get("body", b""))
@@ -85,7 +85,7 @@ def _counted(receive: Receive, most: int) -> Receive:
             raise HTTPException(413, _too_large(most))
         return message  # type: ignore[no-any-return]
 
-    return counted
+    return receive_counted
 
 
 def _too_large(most: int) -> str:

@@ -1,4 +1,4 @@
-"""What a server lends to those who ask it, and what it answers when that is used up."""
+"""How much a server does for its clients, and the errors where that is exceeded."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from attnflow.errors import AttnflowError
 
 @dataclass(frozen=True)
 class Limits:
-    """The most of everything that one server gives.
+    """The limits of one server.
 
     Attributes:
         characters: Of a text.
         tokens: Of an input, special ones included.
         body: Bytes of a request (images are the large ones).
         sets: Sets of tokens blanked in one request.
-        workers: Requests that are worked on at the same time.
-        waiting: Requests that wait for a worker; one more is told that the server is busy.
+        workers: Requests that are processed at the same time.
+        waiting: Requests that wait for a worker; one more gets the error "busy".
         seconds: That a request may take, waiting included.
-        inputs: Inputs kept for the next question about them.
-        kept: Bytes of attention of all those inputs together.
+        cached_inputs: Inputs cached for further requests.
+        cached_bytes: Bytes of attention of all cached inputs together.
     """
 
     characters: int = 20_000
@@ -32,12 +32,12 @@ class Limits:
     workers: int = 2
     waiting: int = 16
     seconds: float = 60.0
-    inputs: int = 64
-    kept: int = 256 * 1024 * 1024
+    cached_inputs: int = 64
+    cached_bytes: int = 256 * 1024 * 1024
 
 
 class ApiError(AttnflowError):
-    """A request that gets no result: a code for programs, a message for people."""
+    """A request without a result: a code for programs, a message for people."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -46,12 +46,12 @@ class ApiError(AttnflowError):
 
 
 class Cancelled(AttnflowError):  # noqa: N818 - nothing went wrong
-    """Work that nobody waits for any more."""
+    """Work that was cancelled: its client left, or its time is up."""
 
 
 @dataclass
 class Job:
-    """One piece of work: `check` is called between its steps, and ends it when asked to."""
+    """One piece of work: `check` is called between its steps, and ends it when it is stopped."""
 
     deadline: float = field(default_factory=lambda: time.monotonic() + 60.0)
     stopped: threading.Event = field(default_factory=threading.Event)

@@ -1,4 +1,4 @@
-"""What a client may ask, and the answers that are no documents: for the OpenAPI description."""
+"""Requests, and the responses that are not documents: for the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Position = Annotated[int, Field(ge=0, le=100_000)]
 Layer = Annotated[int, Field(ge=1, le=10_000)]
 
 
-def _member(family: Registry[Any]) -> tuple[AfterValidator, Any]:
-    """A name of a family: checked when a request comes, listed where it is described."""
+def _name_in(family: Registry[Any]) -> tuple[AfterValidator, Any]:
+    """A name in a registry: checked in requests, listed in the description."""
 
     def check(name: str) -> str:
         family[name]  # an error lists the names
@@ -28,12 +28,12 @@ def _member(family: Registry[Any]) -> tuple[AfterValidator, Any]:
     return AfterValidator(check), Field(json_schema_extra=describe)
 
 
-Method = Annotated[str, *_member(AGGREGATORS)]
-Edges = Annotated[str, *_member(EDGE_RULES)]
+Method = Annotated[str, *_name_in(AGGREGATORS)]
+Edges = Annotated[str, *_name_in(EDGE_RULES)]
 
 
 class InputRequest(BaseModel):
-    """An input: a text, or an image for models that read images."""
+    """An input: a text, or an image for vision models."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -63,7 +63,7 @@ class TraceRequest(InputRequest):
 
 
 class BlankRequest(InputRequest):
-    """Sets of positions to blank out, each in a run of its own."""
+    """Sets of positions to blank out, each in a separate run."""
 
     sets: list[Annotated[list[Position], Field(min_length=1, max_length=1024)]] = Field(
         min_length=1
@@ -71,7 +71,7 @@ class BlankRequest(InputRequest):
 
 
 class Model(BaseModel):
-    """A model that this server explains with."""
+    """A model of this server."""
 
     name: str
     kind: Literal["text", "pair", "image"]
@@ -80,7 +80,7 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
-    """The models, fixed when the server started, the edge rules, and a text to begin with."""
+    """The models, fixed when the server started, the edge rules, and an example text."""
 
     models: list[Model]
     rules: list[Rule]
@@ -92,11 +92,11 @@ class Health(BaseModel):
 
     status: Literal["ok"]
     version: str
-    pending: int = Field(description="Requests that wait or are worked on.")
+    pending: int = Field(description="Requests that wait or are processed.")
 
 
 class BlankResponse(BaseModel):
-    """What the model says without each set of tokens."""
+    """The predictions without each set of tokens."""
 
     blanked: list[Blanked]
 
@@ -118,18 +118,18 @@ class ErrorDetail(BaseModel):
 
 
 class ErrorResponse(BaseModel):
-    """Every answer that is no success has this shape."""
+    """Every error response has this shape."""
 
     error: ErrorDetail
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorResponse, "description": "The body is no JSON."},
-    403: {"model": ErrorResponse, "description": "Another site's page asked."},
+    400: {"model": ErrorResponse, "description": "The body is not JSON."},
+    403: {"model": ErrorResponse, "description": "The request comes from a page of another site."},
     404: {"model": ErrorResponse, "description": "The model is not served here."},
-    413: {"model": ErrorResponse, "description": "The input is larger than the server takes."},
-    422: {"model": ErrorResponse, "description": "The request is not what it must be."},
+    413: {"model": ErrorResponse, "description": "The input is larger than the server allows."},
+    422: {"model": ErrorResponse, "description": "The request is invalid."},
     500: {"model": ErrorResponse, "description": "The model failed on this input."},
-    503: {"model": ErrorResponse, "description": "Busy: ask again in a second."},
+    503: {"model": ErrorResponse, "description": "Busy: try again in a second."},
     504: {"model": ErrorResponse, "description": "The work took too long and was stopped."},
 }

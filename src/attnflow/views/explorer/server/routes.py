@@ -1,4 +1,4 @@
-"""The requests that the page makes, one path each."""
+"""The endpoints of the JSON API."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from starlette.responses import Response
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
     SERVED,
-    blank,
-    document,
     heads_of,
+    make_document,
+    make_view,
+    predict_blanked,
     scores_of,
     to_json,
-    view_of,
 )
 from attnflow.views.explorer.schema import Document, HeadScores, Scores, Trace
 from attnflow.views.explorer.server import requests
@@ -28,8 +28,8 @@ router = APIRouter(prefix="/api", responses=requests.ERRORS)
 Work = Callable[[Session, str | None, Job], Any]
 
 
-async def answer(request: Request, body: requests.InputRequest, work: Work) -> Response:
-    """Do the work on the session of a request, away from the event loop."""
+async def respond(request: Request, body: requests.InputRequest, work: Work) -> Response:
+    """The result of work on the session of a request, done off the event loop."""
     cache: SessionCache = request.app.state.sessions
 
     def run(job: Job) -> str:
@@ -41,12 +41,12 @@ async def answer(request: Request, body: requests.InputRequest, work: Work) -> R
 
 @router.post("/explain", response_model=Document)
 async def explain(body: requests.InputRequest, request: Request) -> Response:
-    """The document of one input; methods that take long are left out of long ones."""
-    return await answer(
+    """The document of one input; for long inputs, without the scores of slow methods."""
+    return await respond(
         request,
         body,
-        lambda session, image, job: document(
-            [view_of(session, SERVED, job.check, image)], session.config.method
+        lambda session, image, job: make_document(
+            [make_view(session, SERVED, job.check, image)], session.config.method
         ),
     )
 
@@ -54,7 +54,7 @@ async def explain(body: requests.InputRequest, request: Request) -> Response:
 @router.post("/scores", response_model=Scores)
 async def scores(body: requests.ScoresRequest, request: Request) -> Response:
     """Scores of a position that the document left out."""
-    return await answer(
+    return await respond(
         request,
         body,
         lambda session, _, job: scores_of(
@@ -66,7 +66,7 @@ async def scores(body: requests.ScoresRequest, request: Request) -> Response:
 @router.post("/heads", response_model=HeadScores)
 async def heads(body: requests.ScoresRequest, request: Request) -> Response:
     """Scores of single heads on top of the merged layers below."""
-    return await answer(
+    return await respond(
         request,
         body,
         lambda session, _, job: heads_of(session, body.method, body.layers, body.query, job.check),
@@ -76,7 +76,7 @@ async def heads(body: requests.ScoresRequest, request: Request) -> Response:
 @router.post("/trace", response_model=Trace)
 async def trace(body: requests.TraceRequest, request: Request) -> Response:
     """How one score came about: edges, and for flow its routes and its bottleneck."""
-    return await answer(
+    return await respond(
         request,
         body,
         lambda session, _, __: trace_path(session, body.method, body.layer, body.query, body.key),
@@ -84,12 +84,14 @@ async def trace(body: requests.TraceRequest, request: Request) -> Response:
 
 
 @router.post("/blank", response_model=requests.BlankResponse)
-async def blanked(body: requests.BlankRequest, request: Request) -> Response:
-    """What the model says without tokens."""
+async def blank(body: requests.BlankRequest, request: Request) -> Response:
+    """The predictions without sets of tokens."""
     most = request.app.state.sessions.limits.sets
     if len(body.sets) > most:
         msg = f"{len(body.sets)} sets of tokens; at most {most} in one request"
         raise ApiError(413, "too-large", msg)
-    return await answer(
-        request, body, lambda session, _, job: {"blanked": blank(session, body.sets, job.check)}
+    return await respond(
+        request,
+        body,
+        lambda session, _, job: {"blanked": predict_blanked(session, body.sets, job.check)},
     )

@@ -1,4 +1,4 @@
-"""What the server knows: a fixed list of models, and the inputs it was asked about last."""
+"""The models of the server, and a cache of the inputs requested last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
 from attnflow.solvers.execution import Execution
-from attnflow.views.explorer.images import picture, received
+from attnflow.views.explorer.images import decode_image, to_data_url
 from attnflow.views.explorer.server.limits import ApiError, Job, Limits
 from attnflow.views.explorer.server.requests import InputRequest
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
 
 EXAMPLE = "the keys to the cabinet"
-Opened = tuple[Session, str | None]  # with the picture, for images
+Opened = tuple[Session, str | None]  # with the data URL of an image
 
 
 class SessionCache:
-    """Sessions of inputs, opened when they are requested and kept for the next request."""
+    """Sessions of inputs, opened by the first request and cached for the next."""
 
     def __init__(self, models: Mapping[str, ModelAdapter], limits: Limits, threads: int) -> None:
         self.models = dict(models)
@@ -33,7 +33,7 @@ class SessionCache:
         self._lock = threading.Lock()
 
     def describe_models(self) -> list[dict[str, Any]]:
-        """The models, for people to choose from."""
+        """The models to choose from."""
         return [
             {
                 "name": name,
@@ -45,7 +45,7 @@ class SessionCache:
         ]
 
     def open(self, request: InputRequest, job: Job) -> Opened:
-        """The session of an input and, for images, the picture of it."""
+        """The session of an input and, for images, its data URL."""
         name = self._check(request)
         parts = (name, request.text, request.image, request.answer, request.edges)
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
@@ -55,13 +55,13 @@ class SessionCache:
                 return self._cached[key]
         job.check()
         adapter = self.models[name]
-        image = None if request.image is None else received(request.image)
+        image = None if request.image is None else decode_image(request.image)
         config = ExplainConfig(edges=request.edges, execution=self.execution)
         tokens = adapter.tokenize(request.text if image is None else image, answer=request.answer)
         self._check_size(tokens)
         (forward,) = adapter.run([tokens], None, config.capture(all_heads=True))
-        opened = (Session(adapter, forward, config), None if image is None else picture(image))
-        self._keep(key, opened)
+        opened = (Session(adapter, forward, config), None if image is None else to_data_url(image))
+        self._store(key, opened)
         return opened
 
     def _check(self, request: InputRequest) -> str:
@@ -71,8 +71,8 @@ class SessionCache:
             raise ApiError(404, "unknown-model", msg)
         kind = self.models[name].kind
         if (request.image is None) == (kind == "image"):
-            wanted = "image" if kind == "image" else "text"
-            msg = f"{name} reads {'an image' if kind == 'image' else 'text'}; send {wanted!r}"
+            expected = "image" if kind == "image" else "text"
+            msg = f"{name} takes {'an image' if kind == 'image' else 'text'}; send {expected!r}"
             raise ApiError(422, "invalid", msg)
         if request.answer is not None and kind != "pair":
             msg = f"{name} writes no answer; send none"
@@ -90,12 +90,12 @@ class SessionCache:
             msg = f"the input has {len(tokens)} tokens; at most {most} are explained here"
             raise ApiError(413, "too-large", msg)
 
-    def _keep(self, key: str, opened: Opened) -> None:
+    def _store(self, key: str, opened: Opened) -> None:
         with self._lock:
             self._cached[key] = opened
             total = sum(session.nbytes for session, _ in self._cached.values())
             while self._cached and (
-                total > self.limits.kept or len(self._cached) > self.limits.inputs
+                total > self.limits.cached_bytes or len(self._cached) > self.limits.cached_inputs
             ):
                 _, (oldest, _) = self._cached.popitem(last=False)
                 total -= oldest.nbytes

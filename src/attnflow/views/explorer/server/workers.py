@@ -1,4 +1,4 @@
-"""Work off the event loop: bounded, fair, and stopped when its client leaves."""
+"""Work off the event loop: bounded, in turn, and stopped when its client disconnects."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from typing import TypeVar
 from attnflow.views.explorer.server.limits import ApiError, Cancelled, Job, Limits
 
 T = TypeVar("T")
-POLL_SECONDS = 0.05  # how soon a client that left is noticed
+POLL_SECONDS = 0.05  # how soon a disconnected client is noticed
 
 
 class Workers:
-    """A few threads that requests take turns on."""
+    """A few threads that process requests in turn."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.pending = 0  # waiting or being worked on
+        self.pending = 0  # waiting or being processed
         self._counting = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
 
-    async def run(self, work: Callable[[Job], T], left: Callable[[], Awaitable[bool]]) -> T:
-        """The result of ``work(job)``; ``left`` says whether the client has gone."""
+    async def run(self, work: Callable[[Job], T], disconnected: Callable[[], Awaitable[bool]]) -> T:
+        """The result of ``work(job)``, unless the client is ``disconnected`` before."""
         limits = self.limits
         job = Job(time.monotonic() + limits.seconds)
-        started = self._enter().submit(_unless_stopped(work, job))
+        started = self._enter().submit(_check_first(work, job))
         started.add_done_callback(self._leave)
         future = asyncio.wrap_future(started)
-        future.add_done_callback(_looked_at)
+        future.add_done_callback(_retrieve_exception)
         try:
             while not (await asyncio.wait({future}, timeout=POLL_SECONDS))[0]:
                 if time.monotonic() > job.deadline:
-                    raise _too_slow(limits)
-                if await left():
+                    raise _timeout_error(limits)
+                if await disconnected():
                     raise Cancelled
             return future.result()
         except Cancelled:
             if time.monotonic() > job.deadline:
-                raise _too_slow(limits) from None
+                raise _timeout_error(limits) from None
             raise
         finally:
             job.stopped.set()
@@ -57,24 +57,24 @@ class Workers:
             return self._pool
 
     def _leave(self, _: Future[T]) -> None:
-        # Only now: work that was given up still takes a worker until it notices.
+        # Only now: abandoned work still occupies a worker until it notices.
         with self._counting:
             self.pending -= 1
 
     def close(self) -> None:
-        """Give the threads back; what runs is stopped by its clients' leaving."""
+        """Release the threads; running work stops when its clients disconnect."""
         with self._counting:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _looked_at(future: asyncio.Future[T]) -> None:
+def _retrieve_exception(future: asyncio.Future[T]) -> None:
     if not future.cancelled():
-        future.exception()  # its client may have gone: nobody else looks
+        future.exception()  # asyncio warns of exceptions that nobody retrieves
 
 
-def _unless_stopped(work: Callable[[Job], T], job: Job) -> Callable[[], T]:
+def _check_first(work: Callable[[Job], T], job: Job) -> Callable[[], T]:
     def start() -> T:
         job.check()  # it may have waited too long
         return work(job)
@@ -82,6 +82,6 @@ def _unless_stopped(work: Callable[[Job], T], job: Job) -> Callable[[], T]:
     return start
 
 
-def _too_slow(limits: Limits) -> ApiError:
+def _timeout_error(limits: Limits) -> ApiError:
     msg = f"this took longer than {limits.seconds:g} seconds; try a shorter text"
     return ApiError(504, "timeout", msg)

@@ -1,5 +1,5 @@
-// Which token of one sentence is which of another: the longest common subsequence; between what is
-// common, as many tokens on both sides are taken to stand for each other ("keys" for "key").
+// Which token of one text matches which of another: the longest common subsequence. Between common
+// tokens, gaps of equal length are matched token by token ("keys" and "key").
 
 export function align(left, right) {
   const n = left.length;

@@ -4,18 +4,18 @@ import { Explorer } from "./explorer.js";
 import { Form } from "./form.js";
 import { Server } from "./source.js";
 import { fromHash, Store, toHash } from "./state.js";
-import { bindToolbar, remember } from "./toolbar.js";
+import { bindToolbar, saveToAddress } from "./toolbar.js";
 import { View } from "./view.js";
 
 const embedded = byId("document");
 const store = new Store();
 const server = embedded ? null : new Server("api");
-const explorer = new Explorer(store, server, say);
+const explorer = new Explorer(store, server, notify);
 const comparesTexts = () => store.state.compare === "text";
 let content = null; // the document that is shown
-let form = null; // only where there is a server
+let form = null; // only with a server
 
-function say(message, bad = false) {
+function notify(message, bad = false) {
   const status = byId("status");
   status.textContent = message;
   status.classList.toggle("bad", bad);
@@ -36,20 +36,20 @@ function openEmbedded() {
   explorer.load(views, content, { ...firstShown(), ...state });
 }
 
-async function explain(wanted = {}) {
-  say("Explaining …");
+async function explain(requested = {}) {
+  notify("Explaining …");
   byId("explain").disabled = true;
   cancelAll();
   try {
     const requests = await form.requests(comparesTexts());
-    const ask = (request, i) => server.explain(request, `explain/${i}`);
-    const answers = await Promise.all(requests.map(ask));
-    const views = answers.flatMap((answer) => answer.views);
-    content = { ...answers[0].document, views: views.map(({ data }) => data) };
-    say("");
-    explorer.load(views, content, { compare: store.state.compare, ...wanted });
+    const send = (request, i) => server.explain(request, `explain/${i}`);
+    const results = await Promise.all(requests.map(send));
+    const views = results.flatMap((result) => result.views);
+    content = { ...results[0].document, views: views.map(({ data }) => data) };
+    notify("");
+    explorer.load(views, content, { compare: store.state.compare, ...requested });
   } catch (error) {
-    if (!wasCancelled(error)) say(error.message, true);
+    if (!wasCancelled(error)) notify(error.message, true);
   } finally {
     byId("explain").disabled = false;
   }
@@ -65,14 +65,14 @@ async function openServer() {
     byId(id).addEventListener("change", () => form.showFields(comparesTexts())),
   );
   form.onSubmit(() => explain());
-  if (form.kind === "image") say("Choose an image to explain.");
+  if (form.kind === "image") notify("Choose an image to explain.");
   else await explain(state);
 }
 
-const page = { explorer, say, linkHash, document: () => content };
+const page = { explorer, notify, linkHash, document: () => content };
 bindToolbar(page);
 store.subscribe(() => {
-  if (content) remember(page);
+  if (content) saveToAddress(page);
 });
 if (embedded) openEmbedded();
-else openServer().catch((error) => say(`The server does not answer: ${error.message}`, true));
+else openServer().catch((error) => notify(`The server does not answer: ${error.message}`, true));

@@ -2,7 +2,7 @@ import { palette } from "./colours.js";
 
 export const HEAD = 26; // the height of the columns' names
 
-// Names of a chart's rows and columns; a column's name is left out where there is no room for it.
+// Names of a chart's rows and columns; a column's name is left out if there is no room.
 export function drawNames(chart, surface, span, { columns, chosen, marked }) {
   drawRowNames(chart, surface, span, marked);
   const { paper } = palette();

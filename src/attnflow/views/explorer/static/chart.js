@@ -4,10 +4,10 @@ import { palette } from "./colours.js";
 import { make, showTip } from "./dom.js";
 import { SvgSurface } from "./svg.js";
 
-const SVG_ROWS = 64; // more rows than this are drawn on a canvas, and only those in sight
+const SVG_ROWS = 64; // more rows than this are drawn on a canvas, and only the visible ones
 const LARGEST_CANVAS = 16000; // pixels
 
-// Rows of tokens with columns beside them: what the graph and the heat map have in common.
+// Rows of tokens with columns beside them: the base of the graph and the heat map.
 // A chart has `labels`, `title`, `draw(surface, span)`, `hit(x, y)` and `choose(hit)`.
 export class Chart {
   constructor(host, actions) {
@@ -42,7 +42,7 @@ export class Chart {
     return this.rows <= 48 ? 20 : 17;
   }
 
-  // Once a drawing: every edge asks for it.
+  // Computed once per drawing, because every edge uses it.
   fitTo(width) {
     this.width = width;
     const longest = Math.max(...this.labels.map((label) => [...label].length), 4);
@@ -85,7 +85,7 @@ export class Chart {
     this.host.dataset.drawMs = (performance.now() - start).toFixed(2);
   }
 
-  // The whole drawing as SVG, whatever its size: for the page, and for a file.
+  // The whole drawing as SVG, whatever its size: for the page and for files.
   svg(width) {
     this.fitTo(width);
     const surface = new SvgSurface(width, this.height, palette().font);
@@ -107,7 +107,7 @@ export class Chart {
     this.draw(surface, { top, bottom: top + height, head: top });
   }
 
-  // The whole drawing as pixels, twice as fine as on the page where a canvas can be that large.
+  // The whole drawing as pixels, at twice the resolution if a canvas can be that large.
   png() {
     const canvas = make("canvas");
     const { width, height } = this;

@@ -1,4 +1,4 @@
-// Asking the server. A newer question of the same kind cancels the older one.
+// Requests to the server. A newer request of the same kind cancels the older one.
 
 const running = new Map();
 

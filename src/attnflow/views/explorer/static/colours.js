@@ -1,4 +1,4 @@
-// The colours of the style sheet, for what is drawn.
+// The colours of the style sheet, for drawings.
 
 const NAMES = ["paper", "ink", "muted", "rule", "edge", "cut", "less", "more", "font"];
 let cached = null;
@@ -13,11 +13,11 @@ export function palette() {
   return cached;
 }
 
-export const forgetColours = () => {
+export const resetColours = () => {
   cached = null;
 };
 
-// The colour of a method, for lines; and from the paper over that colour to a deep one.
+// The colour of a method, for lines; its ramp goes from the paper over that colour to a deep one.
 export const colourOf = (method) => palette().slot(method.slot);
 
 export function rampOf({ slot }) {

@@ -3,11 +3,11 @@ import { byId, make, makeSwitch } from "./dom.js";
 
 const MODES = [
   { value: "trace", label: "trace to it", title: "Show how the score of a token came about" },
-  { value: "ask", label: "ask about it", title: "Explain this position instead" },
-  { value: "blank", label: "blank it out", title: "See what the model says without it" },
+  { value: "explain", label: "explain it", title: "Explain this position instead" },
+  { value: "blank", label: "blank it out", title: "See the prediction without it" },
 ];
 
-// Everything that changes the state but the tokens and the drawings.
+// Everything that changes the state, except the tokens and the drawings.
 export class Controls {
   constructor(store, served) {
     this.store = store;
@@ -27,7 +27,7 @@ export class Controls {
     this.showMode = makeSwitch(modes, "mode", MODES, (mode) => store.set({ mode }));
   }
 
-  // The controls of other inputs: their methods, layers and heads.
+  // The controls for these inputs: their methods, layers and heads.
   build([first, second]) {
     this.depth = first.depth;
     this.methods = first.data.methods.map((method) => ({

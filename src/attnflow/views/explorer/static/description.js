@@ -14,7 +14,7 @@ export function graphTitle({ view, method, layer, query, key }, trace) {
   return `${start}: ${digits(value)}${routes}`;
 }
 
-// What must be known to read the graph.
+// Notes below the graph.
 export function graphNote(pane, trace, served) {
   const { view, method } = pane;
   const parts = [];
@@ -37,7 +37,7 @@ export function graphNote(pane, trace, served) {
 const lower = (text) => text[0].toLowerCase() + text.slice(1);
 
 function noTrace(view, served) {
-  if (!view.attention) return "Lines are scores: an attribution alone knows no routes.";
+  if (!view.attention) return "Lines are scores: a saved attribution has no routes.";
   return served ? "Finding the routes …" : "The routes to this token are not in this file.";
 }
 
@@ -70,8 +70,8 @@ function routeLine(route, labels, trace, highlight) {
 
 // The heat map's heading, and what its colours mean.
 export function mapTitle({ view, layer, query }, byHead) {
-  const asked = view.data.labels[query];
-  return byHead ? `Heads of layer ${layer}, for ${asked}` : `All layers, for ${asked}`;
+  const source = view.data.labels[query];
+  return byHead ? `Heads of layer ${layer}, for ${source}` : `All layers, for ${source}`;
 }
 
 export function mapNote(panes, served) {

@@ -16,7 +16,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-// A group of radio buttons that looks like a switch; gives a function that shows another choice.
+// A group of radio buttons that looks like a switch; returns a function that selects a choice.
 export function makeSwitch(fieldset, name, choices, choose) {
   fieldset.querySelectorAll("label").forEach((old) => old.remove());
   const inputs = choices.map(({ value, label, title, disabled }) => {

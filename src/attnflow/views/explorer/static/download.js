@@ -1,7 +1,7 @@
 import { make } from "./dom.js";
 import { palette } from "./colours.js";
 
-export function offer(blob, name) {
+export function saveFile(blob, name) {
   const url = URL.createObjectURL(blob);
   const anchor = make("a", { href: url, download: name });
   document.body.append(anchor);
@@ -20,7 +20,7 @@ export function svgFile(chart) {
   const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
   title.textContent = chart.title;
   node.prepend(title);
-  // XML knows no control characters; a token may have been one.
+  // XML allows no control characters, and a token may be one.
   const text = new XMLSerializer()
     .serializeToString(node)
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "\ufffd");

@@ -4,7 +4,7 @@ import { rowOf } from "./panes.js";
 
 const edge = (step, query, key, amount) => ({ step, query, key, amount });
 
-// Attention up to a step, strongest first, without what is below a share of the strongest.
+// Attention up to a step, strongest first, without edges below a share of the strongest.
 export function attentionEdges(view, upTo, share) {
   const { attention } = view;
   if (!attention || !attention.weight.length) return [];
@@ -17,8 +17,8 @@ export function attentionEdges(view, upTo, share) {
   return found;
 }
 
-// What carries the score: the trace of a pair, or the scores of one layer where these go no further
-// than to the layer below.
+// The edges that carry the score: the trace of a pair, or the scores of one layer if they end in
+// the layer below.
 export function carriedEdges(pane, share) {
   const { view, method, layer, query, key } = pane;
   const trace = view.trace(method.name, layer, query, key);
@@ -28,8 +28,8 @@ export function carriedEdges(pane, share) {
       share,
     );
   if (!method.reaches_input) return strongEnough(scoreEdges(pane, [layer]), share);
-  if (view.attention) return []; // the trace is not here, or not yet
-  // Where only scores are known, lines as in the paper's Figure 1.
+  if (view.attention) return []; // the trace is missing, or still loading
+  // With scores alone, lines as in Figure 1 of the paper.
   return strongEnough(scoreEdges(pane, view.layers.slice(0, layer)), share);
 }
 
@@ -58,7 +58,7 @@ export function routeEdges({ positions, amount }, step) {
 export const edgeName = ({ step, query, key }) => `${step}/${query}/${key}`;
 
 // The weight of attention on an edge, where it is among those in the document.
-export function attentionOn(view, wanted) {
+export function attentionOn(view, target) {
   if (!view.attention) return undefined;
   const place = (step, query, key) => (step * view.size + query) * view.size + key;
   if (!view.index) {
@@ -66,5 +66,5 @@ export function attentionOn(view, wanted) {
     const { step, query, key, weight } = view.attention;
     weight.forEach((value, i) => view.index.set(place(step[i], query[i], key[i]), value));
   }
-  return view.index.get(place(wanted.step, wanted.query, wanted.key));
+  return view.index.get(place(target.step, target.query, target.key));
 }

@@ -1,5 +1,5 @@
 import { Actions } from "./actions.js";
-import { forgetColours } from "./colours.js";
+import { resetColours } from "./colours.js";
 import { Controls } from "./controls.js";
 import { byId } from "./dom.js";
 import { Layout } from "./layout.js";
@@ -8,26 +8,26 @@ import { firstState, panesOf } from "./panes.js";
 import { colourTop, headColumns, layerColumns } from "./scale.js";
 import { ScoreTable } from "./table.js";
 
-// The view of one or two inputs: what is shown follows from the state, and from nothing else.
+// The view of one or two inputs: what is shown depends on the state alone.
 export class Explorer {
-  constructor(store, server, say) {
+  constructor(store, server, notify) {
     this.store = store;
     this.served = Boolean(server);
     this.views = [];
-    const actions = new Actions(store, this.served, say);
+    const actions = new Actions(store, this.served, notify);
     this.controls = new Controls(store, this.served);
     this.layout = new Layout(actions);
     this.table = new ScoreTable(byId("table"), actions);
-    this.loading = server && new Loading(server, say, () => this.update());
+    this.loading = server && new Loading(server, notify, () => this.update());
     store.subscribe(() => this.update());
   }
 
-  // Show other inputs, as a link wants them.
-  load(views, document, wanted = {}) {
+  // Show other inputs, in the state that a link requests.
+  load(views, document, requested = {}) {
     this.views = views;
     byId("view").hidden = false;
     this.controls.build(views);
-    this.store.set(firstState(views, document, this.store.state, wanted, this.served));
+    this.store.set(firstState(views, document, this.store.state, requested, this.served));
   }
 
   update() {
@@ -42,12 +42,12 @@ export class Explorer {
   }
 
   redraw() {
-    forgetColours();
+    resetColours();
     this.update();
   }
 }
 
-// The columns of the heat map, and the one scale of colours for it and the tokens.
+// The columns of the heat map, and one colour scale for it and the tokens.
 function withColours(pane, byHead) {
   const layers = layerColumns(pane);
   const columns = byHead ? headColumns(pane) : layers;

@@ -2,7 +2,7 @@ import { byId, make } from "./dom.js";
 
 const TEXTS = ["text", "answer", "other"];
 
-// The form that asks a server: which model, what it is to read, and what edges are made of.
+// The form of a server's page: model, edges and inputs.
 export class Form {
   constructor({ models, rules, example }, link) {
     this.models = models;
@@ -12,7 +12,7 @@ export class Form {
     byId("text").value = link.text ?? example;
     byId("answer").value = link.answer ?? "";
     byId("other").value = link.other ?? "";
-    byId("ask").hidden = false;
+    byId("input-form").hidden = false;
   }
 
   get values() {
@@ -32,7 +32,7 @@ export class Form {
     });
     byId("edges").addEventListener("change", () => submit());
     byId("image").addEventListener("change", () => submit());
-    byId("ask").addEventListener("submit", (event) => {
+    byId("input-form").addEventListener("submit", (event) => {
       event.preventDefault();
       submit();
     });

@@ -3,9 +3,9 @@ import { colourOf, palette } from "./colours.js";
 import { attentionEdges, carriedEdges, cutEdges, edgeName, routeEdges } from "./edges.js";
 import { pick } from "./picking.js";
 
-const BACKGROUND = 4; // attention in the background must be that much stronger to be drawn
-const MOST_DRAWN = 800; // edges of a kind drawn at a time, the strongest of those in sight
-const MOST_ELEMENTS = 1500; // paths of SVG that a browser moves with ease
+const BACKGROUND = 4; // background attention needs this many times the threshold to be drawn
+const MOST_DRAWN = 800; // edges of a kind drawn at once, the strongest visible ones
+const MOST_ELEMENTS = 1500; // SVG paths that a browser handles smoothly
 
 // The layered attention graph: input on the left, layers to the right.
 export class Graph extends Chart {
@@ -43,7 +43,7 @@ export class Graph extends Chart {
     return { x1: this.x(step), y1: this.y(query), x2: this.x(step - 1), y2: this.y(key) };
   }
 
-  // An edge that only passes by, its ends far above and below, would be a line from nowhere.
+  // An edge with both ends out of sight would be a line from nowhere.
   inSight(edges, span) {
     if (!this.crowded) return edges;
     const within = (row) => this.y(row) >= span.top - 4 && this.y(row) <= span.bottom + 4;
@@ -69,9 +69,9 @@ export class Graph extends Chart {
   drawAttention(surface, span) {
     const colour = palette().edge;
     const strongest = this.attention[0]?.amount ?? 1;
-    const shown = this.inSight(this.attention, span).slice(0, MOST_ELEMENTS);
-    const crowd = Math.min(1, Math.sqrt(300 / (shown.length + 1)) + 0.15);
-    shown.reverse().forEach((e) => {
+    const visible = this.inSight(this.attention, span).slice(0, MOST_ELEMENTS);
+    const crowd = Math.min(1, Math.sqrt(300 / (visible.length + 1)) + 0.15);
+    visible.reverse().forEach((e) => {
       const share = e.amount / strongest;
       const look = { colour, width: 0.5 + 2 * share, alpha: crowd * (0.12 + 0.6 * share) };
       surface.line({ ...this.ends(e), ...look }, { edge: edgeName(e), amount: e.amount });
@@ -114,9 +114,9 @@ export class Graph extends Chart {
   drawCut(surface, span) {
     const colour = palette().cut;
     const widest = Math.max(...this.cut.map((e) => e.amount));
-    const shown = this.inSight(this.cut, span);
-    const crowd = Math.min(1, Math.sqrt(80 / (shown.length + 1)) + 0.2);
-    shown.forEach((e) => {
+    const visible = this.inSight(this.cut, span);
+    const crowd = Math.min(1, Math.sqrt(80 / (visible.length + 1)) + 0.2);
+    visible.forEach((e) => {
       const share = e.amount / widest;
       const look = { colour, width: 0.9 + 1.2 * share, alpha: crowd * (0.3 + 0.6 * share) };
       const line = { ...this.ends(e), ...look, dash: [2, 3] };
@@ -140,6 +140,6 @@ export class Graph extends Chart {
 
   choose({ kind, at, layer }) {
     if (kind === "trace") this.actions.trace(this.pane, at);
-    if (kind === "ask" && layer) this.actions.ask(this.pane, at, layer);
+    if (kind === "explain" && layer) this.actions.explain(this.pane, at, layer);
   }
 }

@@ -2,7 +2,7 @@ import { Chart } from "./chart.js";
 import { palette, rampOf } from "./colours.js";
 import { digits } from "./numbers.js";
 
-// Tokens × layers for the position asked about, or tokens × heads of one layer (Appendix A.1).
+// Tokens × layers for the explained position, or tokens × heads of one layer (Appendix A.1).
 export class HeatMap extends Chart {
   show(pane, byHead) {
     const { view, method, layer, query, units, columns } = pane;

@@ -11,8 +11,8 @@ class Side {
     this.heading = make("h2", { class: "pane-title" });
     this.prediction = new Prediction();
     this.strip = new Strip(actions);
-    const { said } = this.prediction;
-    this.pane = make("div", { class: "pane" }, this.heading, said, ...this.strip.elements);
+    const { element } = this.prediction;
+    this.pane = make("div", { class: "pane" }, this.heading, element, ...this.strip.elements);
     this.title = make("h2");
     this.note = make("p", { class: "note" });
     this.routes = make("ol", { class: "routes", "aria-label": "Routes" });

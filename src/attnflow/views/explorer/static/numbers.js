@@ -22,8 +22,8 @@ export const percent = (share) =>
 
 // A change of a share, with its sign; what rounds to nothing is neither more nor less.
 export function signed(share) {
-  const shown = (100 * Math.abs(share)).toFixed(1);
-  return `${{ up: "+", down: "−", same: "±" }[direction(share)]}${shown} %`;
+  const size = (100 * Math.abs(share)).toFixed(1);
+  return `${{ up: "+", down: "−", same: "±" }[direction(share)]}${size} %`;
 }
 
 export function direction(share) {

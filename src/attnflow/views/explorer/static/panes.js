@@ -1,4 +1,6 @@
-// From the state to what each side of the page shows.
+import { CLICK_MODES } from "./state.js";
+
+// From the state to the panes of the page.
 
 // A pane of the page: one input by one method. `at` is its place in the state's list of panes; two
 // methods side by side share one.
@@ -26,36 +28,39 @@ function makePane(state, view, at) {
   };
 }
 
-// The scores of what a pane shows as one, words or tokens, in a row of the document.
+// The scores of a pane's units, words or tokens, in a row of the document.
 export const unitScores = (pane, row) => Array.from(pane.words ? row.words : row);
 
 export const rowOf = ({ view, method, layer, query }, at = layer) =>
   view.row(method.name, at, query);
 
-// The state that shows these inputs. `wanted` is what a link asks for; where it asks for what does
-// not exist, the document's own choice stands. `served`: a server has what the document lacks.
-export function firstState(views, document, state, wanted, served) {
+// The state that shows these inputs. `requested` is the state in a link; what does not exist is
+// replaced by the document's own choice. `served`: a server computes what the document lacks.
+export function firstState(views, document, state, requested, served) {
   const [first, second] = views;
-  const shown = first.data.methods.filter(({ name }) => served || first.hasScores(name));
-  const names = shown.map(({ name }) => name);
-  const compare = wanted.compare ?? (second ? "text" : "");
+  const methods = first.data.methods.filter(({ name }) => served || first.hasScores(name));
+  const names = methods.map(({ name }) => name);
+  const compare = requested.compare ?? (second ? "text" : "");
   const comparable = ["", ...names, ...(second || served ? ["text"] : [])];
   return {
     ...state,
-    ...wanted,
-    method: [wanted.method, state.method, document.method, names[0]].find((m) => names.includes(m)),
-    layer: first.layers.includes(wanted.layer) ? wanted.layer : first.data.layer,
-    panes: views.map((view, at) => firstPane(view, wanted.panes?.[at])),
+    ...requested,
+    method: [requested.method, state.method, document.method, names[0]].find((m) =>
+      names.includes(m),
+    ),
+    layer: first.layers.includes(requested.layer) ? requested.layer : first.data.layer,
+    panes: views.map((view, at) => firstPane(view, requested.panes?.[at])),
     compare: comparable.includes(compare) ? compare : "",
-    words: Boolean(wanted.words ?? state.words) && Boolean(first.data.words),
+    mode: CLICK_MODES.includes(requested.mode) ? requested.mode : state.mode,
+    words: Boolean(requested.words ?? state.words) && Boolean(first.data.words),
   };
 }
 
-function firstPane(view, wanted) {
+function firstPane(view, requested) {
   const within = (at) => (Number.isInteger(at) && at < view.size ? at : undefined);
   return {
-    query: within(wanted?.query) ?? view.data.query,
-    key: within(wanted?.key) ?? view.data.key,
-    blank: (wanted?.blank ?? []).filter((at) => view.canBlank(at)),
+    query: within(requested?.query) ?? view.data.query,
+    key: within(requested?.key) ?? view.data.key,
+    blank: (requested?.blank ?? []).filter((at) => view.canBlank(at)),
   };
 }

@@ -1,9 +1,9 @@
 import { attentionOn, edgeName } from "./edges.js";
 import { digits } from "./numbers.js";
 
-const NEAR = 6; // pixels from which an edge or a node is meant
+const NEAR = 6; // pixels within which an edge or a node is hit
 
-// What of a graph is at (x, y): its lines for the tip, and what a click on it does.
+// What is at (x, y) of a graph: the lines of its tooltip, and what a click on it does.
 export function pick(graph, x, y) {
   const row = graph.rowAt(y);
   if (row === null) return null;
@@ -22,12 +22,12 @@ function pickNode({ labels, pane }, step, row) {
   const { columns, ends } = pane.view.data;
   const name = labels[row];
   if (step === 0) return tracing(row, [name, "input; click to trace to it"]);
-  const layer = ends.indexOf(step) + 1; // 0: a step within a layer, which cannot be asked about
-  const lines = [`${name} at ${columns[step]}`, ...(layer ? ["click to ask about it"] : [])];
-  return { kind: "ask", at: row, layer, lines };
+  const layer = ends.indexOf(step) + 1; // 0: a step within a layer, which can't be explained
+  const lines = [`${name} at ${columns[step]}`, ...(layer ? ["click to explain it"] : [])];
+  return { kind: "explain", at: row, layer, lines };
 }
 
-// The nearest edge, of those that lie on top of others first.
+// The nearest edge; those drawn on top come first.
 function nearestEdge(graph, x, y) {
   const gap = graph.x(1) - graph.x(0);
   const step = Math.floor((x - graph.x(0)) / gap) + 1;
@@ -45,8 +45,8 @@ function nearestEdge(graph, x, y) {
   return null;
 }
 
-// How much of its way up or down a curve has gone at a share of its way across: all curves of a
-// column pass x at the same place, so one inversion serves all edges.
+// The share of its height that a curve has passed at a share of its width: all curves of a column
+// have the same x, so that one inversion serves all edges.
 function riseAt(along) {
   let [low, high] = [0, 1];
   for (let i = 0; i < 20; i += 1) {

@@ -1,19 +1,19 @@
 import { make } from "./dom.js";
 import { direction, percent, signed } from "./numbers.js";
 
-// Before and after: what the model says of the whole input, and without the blanked tokens.
+// The predictions for the whole input and without the blanked tokens.
 export class Prediction {
   constructor() {
-    this.said = make("div", { class: "said" });
+    this.element = make("div", { class: "prediction" });
   }
 
   show({ view, blank, shared }) {
     const before = view.data.said;
     const after = blank.length ? view.without(blank) : null;
-    this.said.hidden = !before.length || shared; // the same input beside it says it
-    if (this.said.hidden) return;
+    this.element.hidden = !before.length || shared; // the pane beside it shows the same
+    if (this.element.hidden) return;
     const note = blank.length ? blankNote(view.data, blank, after) : "";
-    this.said.replaceChildren(
+    this.element.replaceChildren(
       make("h3", {}, predictionTitle(view.data)),
       make("ul", {}, ...before.map((entry) => predictionRow(entry, after))),
       make("p", { class: "note", hidden: !note }, note),
@@ -31,8 +31,8 @@ function predictionRow({ label, probability }, after) {
   const bar = make("span", { class: "meter" }, meter("", probability));
   if (now !== undefined) bar.append(meter("now", now));
   const name = make("span", { class: "label", dir: "auto" }, label);
-  const shown = `${percent(probability)}${thenText(now, after)}`;
-  const row = make("li", {}, name, bar, make("span", { class: "value" }, shown));
+  const value = `${percent(probability)}${thenText(now, after)}`;
+  const row = make("li", {}, name, bar, make("span", { class: "value" }, value));
   row.dataset.label = label;
   row.dataset.probability = probability;
   if (now === undefined) return row;

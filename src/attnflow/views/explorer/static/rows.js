@@ -3,8 +3,7 @@ import { make } from "./dom.js";
 import { digits, direction, percent, signed } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
-// The rows of the table: what they are ordered by, and how they are made; null where scores are
-// not known yet.
+// The rows of the table, with the values they are sorted by; null if scores are not loaded yet.
 
 export function singleRows(pane, trace) {
   const row = rowOf(pane);
@@ -13,14 +12,14 @@ export function singleRows(pane, trace) {
   const values = unitScores(pane, row);
   const part = sharesOf(values);
   const top = Math.max(...values) || 1;
-  const [said] = view.data.said;
+  const [predicted] = view.data.said;
   const blanks = view.blanked.size > 0;
   const rows = units.map((unit, index) => ({
     order: values[index],
     make: () => {
       const onclick = () => trace(pane, unit.tokens[0]);
       const width = `${(100 * Math.max(0, values[index])) / top}%`;
-      const change = blanks ? changeWithout(view, unit.tokens, said) : undefined;
+      const change = blanks ? changeWithout(view, unit.tokens, predicted) : undefined;
       const line = make(
         "tr",
         { class: unit.tokens.includes(key) ? "traced" : "" },
@@ -36,15 +35,15 @@ export function singleRows(pane, trace) {
       return line;
     },
   }));
-  const names = ["Token", "", "Score", "Share", ...(blanks ? [`Δ P(${said?.label})`] : [])];
+  const names = ["Token", "", "Score", "Share", ...(blanks ? [`Δ P(${predicted?.label})`] : [])];
   return { rows, names };
 }
 
-// By how much the prediction is less or more likely without these tokens, where that is known.
-function changeWithout(view, tokens, said) {
+// By how much the predicted probability changes without these tokens, if that is known.
+function changeWithout(view, tokens, predicted) {
   if (!tokens.every((at) => view.canBlank(at))) return undefined;
-  const now = view.without(tokens)?.find(({ label }) => label === said.label);
-  return now && now.probability - said.probability;
+  const now = view.without(tokens)?.find(({ label }) => label === predicted.label);
+  return now && now.probability - predicted.probability;
 }
 
 // Two panes side by side, as shares: scores of different methods have different sums.

@@ -1,6 +1,6 @@
 import { rowOf, unitScores } from "./panes.js";
 
-// One scale of colours for tokens and heat map: the same score has the same colour in both.
+// One colour scale for tokens and heat map: the same score has the same colour in both.
 
 export function layerColumns(pane) {
   return pane.view.layers
@@ -28,8 +28,8 @@ export function colourTop(pane, columns) {
   return top || Math.max(1e-12, ...columns.map(({ values }) => Math.max(...values)));
 }
 
-// All but special tokens and the one asked about, whose residual connection to itself would leave
-// the others pale; all if fewer than two are left.
+// All but special tokens and the explained one, whose residual connection to itself would leave the
+// others pale; all if fewer than two remain.
 export function ordinaryUnits({ view, units, query }) {
   const ordinary = new Set(view.data.ordinary);
   const everywhere = units.map((_, index) => index);

@@ -1,6 +1,6 @@
-// What is shown. All of it goes into a link, after "#"; docs/explorer.md lists the names.
-// A pane is what is asked about one input: the position asked about, the token traced, and those
-// blanked out. In a link it is pane=QUERY.KEY.BLANKED-BLANKED, once for each input.
+// The state of the page. All of it goes into a link, after "#"; docs/explorer.md lists the names.
+// A pane is the selection in one input: the explained position, the traced token, and those blanked
+// out. In a link it is pane=QUERY.KEY.BLANKED-BLANKED, once for each input.
 
 export const INITIAL = {
   method: null,
@@ -13,6 +13,7 @@ export const INITIAL = {
   ranked: true,
   panes: [],
 };
+export const CLICK_MODES = ["trace", "explain", "blank"];
 const NUMBERS = ["layer", "threshold"];
 const FLAGS = ["words", "ranked"];
 
@@ -40,7 +41,7 @@ export class Store {
   }
 }
 
-// `first` is what a document shows at first, where that is not the usual.
+// `first` is what a document shows at first, where that differs from `INITIAL`.
 export function toHash(state, extra = {}, first = {}) {
   const usual = { ...INITIAL, ...first };
   const parts = new URLSearchParams();
@@ -55,7 +56,7 @@ export function toHash(state, extra = {}, first = {}) {
   return parts.toString();
 }
 
-// What a link says, and what else stands in it; parts that nobody knows harm nothing.
+// The state in a link, and its other parts; unknown ones are harmless.
 export function fromHash(hash) {
   const state = {};
   const extra = {};

@@ -3,9 +3,9 @@ import { make } from "./dom.js";
 import { digits } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
-const MARKS = { traced: "traced", asked: "asked about", blanked: "blanked out" };
-const MANY = 64; // hundreds of fading colours stutter
-const PATCH_ALPHA = 0.75; // of the strongest patch: the image is still seen through it
+const MARKS = { traced: "traced", explained: "explained", blanked: "blanked out" };
+const MANY = 64; // animating hundreds of colours is slow
+const PATCH_ALPHA = 0.75; // of the strongest patch: the image stays visible below it
 
 // The tokens of an input, or the patches of its image, coloured by score.
 export class Strip {
@@ -86,7 +86,7 @@ export class Strip {
       const colour = ramp((value ?? 0) / pane.top);
       button.style.setProperty("--fill", colour.fill);
       if (button.classList.contains("patch")) {
-        // A method may lift all patches alike: what differs is laid over the image.
+        // Relative to the lowest score: a method may score all patches alike.
         const share = Math.min(1, ((value ?? least) - least) / (pane.top - least || 1));
         button.style.setProperty("--alpha", (PATCH_ALPHA * share).toFixed(3));
       } else button.style.setProperty("color", colour.ink);
@@ -98,7 +98,7 @@ export class Strip {
     const { method, key, query, blank } = this.pane;
     const marks = {
       traced: tokens.includes(key),
-      asked: tokens.includes(query),
+      explained: tokens.includes(query),
       blanked: tokens.some((at) => blank.includes(at)),
     };
     Object.entries(marks).forEach(([name, on]) => button.classList.toggle(name, on));
@@ -120,7 +120,7 @@ export class Strip {
       event.preventDefault();
       this.focusable(Math.min(last, Math.max(0, moves[event.key]))).focus();
     }
-    const mode = { t: "trace", a: "ask", b: "blank" }[event.key];
+    const mode = { t: "trace", e: "explain", b: "blank" }[event.key];
     if (!mode || event.ctrlKey || event.metaKey || event.altKey) return;
     this.actions.click(this.pane, this.pane.units[at].tokens, mode);
   }

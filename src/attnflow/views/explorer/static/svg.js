@@ -1,4 +1,4 @@
-// One way to draw on two things: SVG on the page and in files, here; and canvas where SVG would be
+// One interface for two surfaces: SVG, here, on the page and in files; a canvas where SVG would be
 // slow. Shapes: line (a curve between two columns), dot, cell, text.
 
 const NS = "http://www.w3.org/2000/svg";

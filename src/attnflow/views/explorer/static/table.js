@@ -3,8 +3,8 @@ import { pairRows, singleRows } from "./rows.js";
 
 const FIRST = 12; // rows before "show all"
 
-// Scores as a table, and beside them what blanking a token does to the prediction; or, of two
-// panes, the difference of their shares.
+// Scores as a table, with the change of the prediction when a token is blanked; or, of two panes,
+// the difference of their shares.
 export class ScoreTable {
   constructor(host, actions) {
     this.host = host;
@@ -21,9 +21,9 @@ export class ScoreTable {
     }
     const { names, rows } = found;
     if (ranked) rows.sort((a, b) => b.order - a.order);
-    const shown = this.all ? rows : rows.slice(0, FIRST);
+    const visible = this.all ? rows : rows.slice(0, FIRST);
     const head = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
-    const body = make("tbody", {}, ...shown.map((row) => row.make()));
+    const body = make("tbody", {}, ...visible.map((row) => row.make()));
     const onclick = () => {
       this.all = !this.all;
       this.show(panes, ranked);

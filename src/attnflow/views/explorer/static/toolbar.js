@@ -1,29 +1,29 @@
 import { byId } from "./dom.js";
-import { offer, pngFile, svgFile } from "./download.js";
+import { saveFile, pngFile, svgFile } from "./download.js";
 
 const THEMES = ["system", "light", "dark"];
 
-// What is at the top of the page: a link to what is shown, downloads and the theme.
-// `page` has `explorer`, `say`, `document()` and `linkHash()`.
+// The top of the page: a link to the view, downloads and the theme.
+// `page` has `explorer`, `notify`, `document()` and `linkHash()`.
 export function bindToolbar(page) {
   const { explorer } = page;
   const on = (id, act) => byId(id).addEventListener("click", act);
   on("link", () => copyLink(page));
   on("theme", () => nextTheme(explorer));
-  on("save-json", () => offer(jsonFile(page.document()), "attnflow.json"));
+  on("save-json", () => saveFile(jsonFile(page.document()), "attnflow.json"));
   on("save-svg", () => {
-    offer(svgFile(explorer.layout.graph), "attnflow.svg");
+    saveFile(svgFile(explorer.layout.graph), "attnflow.svg");
     explorer.redraw();
   });
-  on("save-png", async () => offer(await pngFile(explorer.layout.graph), "attnflow.png"));
+  on("save-png", async () => saveFile(await pngFile(explorer.layout.graph), "attnflow.png"));
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => explorer.redraw());
 }
 
 const jsonFile = (content) => new Blob([JSON.stringify(content)], { type: "application/json" });
 
-// A sandboxed frame (a notebook) has no address to keep the view in.
-export function remember(page) {
+// A sandboxed frame (a notebook) has no address to save the view in.
+export function saveToAddress(page) {
   try {
     window.history.replaceState(null, "", `#${page.linkHash()}`);
   } catch {
@@ -35,10 +35,10 @@ async function copyLink(page) {
   const url = `${window.location.href.split("#")[0]}#${page.linkHash()}`;
   try {
     await navigator.clipboard.writeText(url);
-    page.say("The link is copied.");
+    page.notify("The link is copied.");
   } catch {
-    remember(page);
-    page.say("The link is in the address bar.");
+    saveToAddress(page);
+    page.notify("The link is in the address bar.");
   }
 }
 

@@ -1,6 +1,6 @@
 import { unpack } from "./numbers.js";
 
-// One input of the document, with what was fetched later; all numbers are the library's.
+// One input of the document, with what was fetched later.
 export class View {
   constructor(data) {
     this.data = data;
@@ -73,13 +73,13 @@ export class View {
     return this.traces.get(`${method}/${layer}/${query}/${key}`);
   }
 
-  // What the model says without these tokens; undefined where that is not known.
+  // The prediction without these tokens; undefined if it is not known.
   without(positions) {
     if (!positions.length) return this.data.said;
     return this.blanked.get([...positions].sort((a, b) => a - b).join(","));
   }
 
-  canAsk(query, method) {
+  canExplain(query, method) {
     return Boolean(this.row(method, this.depth, query));
   }
 
@@ -87,7 +87,7 @@ export class View {
     return this.data.blankable.includes(at);
   }
 
-  // What is shown as one: words, or every token alone.
+  // The units of the page: words, or single tokens.
   units(asWords) {
     if (!this.unitLists.has(asWords)) {
       const { words, labels } = this.data;
@@ -100,7 +100,7 @@ export class View {
   }
 }
 
-// The rows of [a, b, key], each with its words' scores where the document has words.
+// The rows of [a, b, key], each with the scores of words if the document has words.
 function rowsOf(values, words) {
   const [tokens, merged] = [values, words].map((packed) => packed && unpack(packed));
   const cut = ({ values: all, shape }, at) => all.subarray(at * shape[2], (at + 1) * shape[2]);

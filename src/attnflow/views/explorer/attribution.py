@@ -1,4 +1,4 @@
-"""An attribution alone as a view: its own method, no routes and no attention."""
+"""A view of an attribution without its session: its own method, no routes, no attention."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from attnflow.views.explorer.parts import (
     describe_method,
     describe_rule,
     first_key,
+    label_tokens,
     model_name,
-    name_tokens,
     predictions,
     to_grid,
 )
 from attnflow.views.explorer.schema import HeadScores, Scores, View, pack
-from attnflow.views.scaling import not_special
+from attnflow.views.scaling import input_positions
 
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
-MOST_SCORES = 500_000  # of a larger attribution only the position that is explained is shown
+MOST_SCORES = 500_000  # of a larger attribution, only the explained position is shown
 
 
 def attribution_view(of: Attribution) -> View:
-    """What an attribution alone can show."""
+    """The view of an attribution."""
     if of.scores.size > MOST_SCORES:
         at = of.queries.index(of.query)
         of = replace(of, scores=of.scores[..., at : at + 1, :], queries=(of.query,))
@@ -44,9 +44,9 @@ def attribution_view(of: Attribution) -> View:
         "rule": describe_rule(str(of.options.get("edges", "attention"))),
         "causal": bool(model.get("causal", False)),
         "ratio": of.options.get("correction") == "uniform",
-        "ordinary": not_special(of, len(of.tokens)),
+        "ordinary": input_positions(of, len(of.tokens)),
         "blankable": [],
-        **name_tokens(of.tokens, of),
+        **label_tokens(of.tokens, of),
         "grid": to_grid(of.grid),
         "image": None,
         "columns": ["input", *(f"L{layer}" for layer in range(1, of.depth + 1))],
@@ -68,28 +68,28 @@ def attribution_view(of: Attribution) -> View:
 
 
 def _scores(of: Attribution, fused: FloatArray) -> Scores:
-    found: Scores = {
+    packed: Scores = {
         "method": of.method,
         "layers": list(of.layers),
         "queries": list(of.queries),
         "values": pack(fused),
     }
     if of.word_ids is not None:
-        found["words"] = pack(_word_scores(of, fused))
-    return found
+        packed["words"] = pack(_word_scores(of, fused))
+    return packed
 
 
 def _head_scores(of: Attribution, at: int) -> HeadScores:
     values = of.scores[:, :, at]
-    found: HeadScores = {
+    packed: HeadScores = {
         "method": of.method,
         "layers": list(of.layers),
         "query": of.queries[at],
         "values": pack(values),
     }
     if of.word_ids is not None:
-        found["words"] = pack(_word_scores(of, values))
-    return found
+        packed["words"] = pack(_word_scores(of, values))
+    return packed
 
 
 def _word_scores(of: Attribution, values: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""A sign of life while something takes long, on standard error and only for people."""
+"""A status line while something takes long: on standard error, and only in a terminal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def busy(what: str) -> Iterator[None]:
-    """Say what is being done until it is done."""
+def show_status(what: str) -> Iterator[None]:
+    """Show what is being done until it is done."""
     if not sys.stderr.isatty():
         yield
         return
