@@ -26,16 +26,16 @@ def place(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["explain", f"the {BYTE} keys"], "is no Unicode text: character 4"),
-        (["compare", BYTE], "is no Unicode text"),
-        (["routes", BYTE, "--to", "x"], "is no Unicode text"),
-        (["explain", "x", "--answer", BYTE], "is no Unicode text"),
-        (["explain", "x", "--query", BYTE], "is none of the tokens"),
-        (["explain", "x", "--query", "9" * 5000], "is none of the tokens"),
-        (["routes", "x", "--to", "x:" + "9" * 5000], "is none of the tokens"),
+        (["explain", f"the {BYTE} keys"], "is not Unicode text: character 4"),
+        (["compare", BYTE], "is not Unicode text"),
+        (["routes", BYTE, "--to", "x"], "is not Unicode text"),
+        (["explain", "x", "--answer", BYTE], "is not Unicode text"),
+        (["explain", "x", "--query", BYTE], "is not one of the tokens"),
+        (["explain", "x", "--query", "9" * 5000], "is not one of the tokens"),
+        (["routes", "x", "--to", "x:" + "9" * 5000], "is not one of the tokens"),
         (["explain", "x", "--layers", "9" * 5000], "--layers"),
         (["explain", "x", "--method", BYTE], "is unknown"),
-        (["explain", "x", "-m", "a\0b"], "is no folder here"),
+        (["explain", "x", "-m", "a\0b"], "is not a folder here"),
         (["explain", "--file", "surrogates.txt"], "is not UTF-8 text (byte 0)"),
         (["explain", "--file", BYTE], "can't read"),
         (["explain", "--file", "loop"], "can't read loop"),
@@ -71,7 +71,7 @@ def test_bytes_that_are_no_text_cause_no_traceback():
     command = [sys.executable, "-m", "attnflow", "explain", b"the \xff keys"]
     done = subprocess.run(command, capture_output=True, check=False, env=dict(os.environ))
     assert done.returncode == 2
-    assert done.stderr.startswith(b"attnflow: text='the \\udcff keys' is no Unicode text")
+    assert done.stderr.startswith(b"attnflow: text='the \\udcff keys' is not Unicode text")
     assert done.stderr.count(b"\n") == 1
 
 
