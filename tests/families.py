@@ -1,4 +1,4 @@
-"""More small models than `tiny` has, with uneven attention, biases and norm weights of their own."""
+"""More small models than `tiny` has; attention is uneven, biases and norm weights are random."""
 
 import copy
 

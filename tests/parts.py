@@ -60,7 +60,7 @@ class Layer:
 
 
 def take_apart(model, inputs, heads=4, norm_of_sum=NORM_OF_SUM, norm_of_block=None):
-    """The layers of one input; the model must have eager attention. ``heads`` are those of values."""
+    """The layers of one input, from a model with eager attention; ``heads`` are those of values."""
     seen = {role: [] for role in ("values", "projection", "norm", "factor", "layer")}
     roles = {"values": f"{VALUE}|{PACKED}", "projection": PROJECTION, "layer": LAYER}
     roles |= {"norm": norm_of_sum} if norm_of_sum else {}
@@ -221,7 +221,7 @@ def in_double():
 
 def _moved(model, inputs, objective, layer, places, step):
     """How much larger the objective is where each probability is larger by 2·step."""
-    plain, calls = torch.softmax, []
+    plain = torch.softmax
 
     def softmax(scores, dim=-1, dtype=None):
         found = plain(scores, dim).clone()
@@ -229,13 +229,13 @@ def _moved(model, inputs, objective, layer, places, step):
             return found
         if len(calls) == layer:
             for item, (h, i, j) in enumerate(places):
-                found[item, h, i, j] += sign * step
+                found[item, h, i, j] += move
         calls.append(None)
         return found
 
-    values = []
+    values = {}
     for sign in (1, -1):
-        calls.clear()
+        move, calls = sign * step, []
         with torch.no_grad(), mock.patch.object(torch.nn.functional, "softmax", softmax):
-            values.append(objective(model(**inputs).logits))
-    return (values[0] - values[1]).double().numpy()
+            values[sign] = objective(model(**inputs).logits)
+    return (values[1] - values[-1]).double().numpy()

@@ -214,7 +214,7 @@ def test_top_leaves_ties_as_they_stand_in_the_text():
     found = made(scores=np.broadcast_to(row, (2, 5, 5)))
     assert [token for token, _ in found.top(4)] == ["un", "##known", "cat", "[CLS]"]
     assert found.top(0) == []
-    with pytest.raises(InputError, match=r"k=-1 must be at least 0"):
+    with pytest.raises(InputError, match=r"k=-1 must be an integer of at least 0"):
         found.top(-1)
 
 

@@ -58,8 +58,7 @@ def family():
 def expected_weights(attention, residual=0.2):
     """What both make of attention [layer, head, query, key], written out."""
     raw = (np.asarray(attention, np.float64) ** 2).mean(1)
-    mixed = (1 - residual) * raw + residual * np.eye(raw.shape[-1])
-    return mixed / mixed.sum(-1, keepdims=True)
+    return (1 - residual) * raw / raw.sum(-1, keepdims=True) + residual * np.eye(raw.shape[-1])
 
 
 @pytest.fixture
@@ -189,9 +188,10 @@ def test_a_method_without_a_trace_has_no_routes(family):
             attnflow.routes(TEXT, to="keys", method="untraced")
         view = attnflow.explore(TEXT, method="untraced").document["views"][0]
         assert not [trace for trace in view["traces"] if trace["method"] == "untraced"]
-        assert [each["traced"] for each in view["methods"]] == [True] * (len(AGGREGATORS) - 1) + [
-            False
-        ]
+        traced = {each["name"]: each["traced"] for each in view["methods"]}
+        assert traced.pop("untraced") is False
+        assert set(traced) == {"raw", "rollout", "flow", "dummy"}
+        assert all(traced.values())
     finally:
         AGGREGATORS.unregister("untraced")
 
@@ -249,6 +249,7 @@ def test_the_page_about_extending_is_true(tmp_path, monkeypatch, capsys):
     assert len([line for line in plugin.splitlines() if line.strip()]) <= 20
     (tmp_path / "my_methods.py").write_text(plugin)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     commands = re.findall(r"^\$ attnflow (explain|compare) (.*)$", page, flags=re.MULTILINE)
     assert len(commands) == 2
     try:
@@ -256,16 +257,99 @@ def test_the_page_about_extending_is_true(tmp_path, monkeypatch, capsys):
             words = re.findall(r'"([^"]*)"|(\S+)', rest)
             assert run([command, *(quoted or word for quoted, word in words)]) == 0
         assert "layer-mean" in capsys.readouterr().out
+        forget()  # the rest is another program
         exec(compile(use, "extending.md", "exec"), {})
         attention = attnflow.explain(TEXT, edges="squared", method="layer-mean", layers="all")
         raw = attnflow.explain(TEXT, edges="squared", method="raw", residual=0.5, layers="all")
         np.testing.assert_allclose(attention.row(3), raw.scores[:3, 0].mean(0), rtol=0, atol=1e-12)
     finally:
         sys.modules.pop("my_methods", None)
-        AGGREGATORS.unregister("layer-mean")
-        EDGE_RULES.unregister("squared")
+        forget()
+
+
+def forget():
+    AGGREGATORS.unregister("layer-mean")
+    EDGE_RULES.unregister("squared")
 
 
 def test_a_plugin_that_is_not_there_is_named(capsys):
     assert run(["explain", TEXT, "--plugin", "no_such_module"]) == 2
-    assert "plugin 'no_such_module' can't be found" in capsys.readouterr().err
+    assert (
+        "plugin 'no_such_module' failed: it can't be found; name a file" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "import no_such_thing_at_all",
+            "ModuleNotFoundError: No module named 'no_such_thing_at_all'",
+        ),
+        ("def broken(:", "SyntaxError"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("from attnflow import *; AGGREGATORS.register(AGGREGATORS['flow'])", "registered already"),
+    ],
+)
+def test_a_plugin_that_fails_is_named_with_the_reason(content, message, tmp_path, capsys):
+    plugin = tmp_path / "my.rules.py"
+    plugin.write_text(content)
+    assert run(["explain", TEXT, "--plugin", str(plugin)]) == 2
+    error = capsys.readouterr().err
+    assert "my.rules.py' failed: " in error
+    assert message in error
+
+
+def test_plugins_of_the_same_name_are_both_loaded(tmp_path):
+    from attnflow.registry import load_plugin
+
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        rule = f"EdgeRule('{name}', '{name}', lambda a: a.attention)"
+        text = f"from attnflow import EDGE_RULES, EdgeRule; EDGE_RULES.register({rule})"
+        (folder / "rules.py").write_text(text)
+        load_plugin(str(folder / "rules.py"))
+        load_plugin(str(folder / "rules.py"))  # which is the same, and loaded once
+    EDGE_RULES.unregister("one")
+    EDGE_RULES.unregister("two")
+
+
+@pytest.mark.parametrize(
+    ("maps", "message"),
+    [
+        (lambda a: a.attention[:-1], "5 maps for 6 steps of attention"),
+        (
+            lambda a: [each[..., :-2, :-2] for each in a.attention],
+            r"maps\[0\] has shape \(8, 4, 4\)",
+        ),
+        (lambda a: [each - 1 for each in a.attention], r"maps\[0\] must hold finite numbers"),
+        (lambda a: [each * float("nan") for each in a.attention], "must hold finite numbers"),
+        (lambda a: [each / 0 for each in a.attention], "must hold finite numbers"),
+        (lambda a: None, "NoneType is not a sequence of arrays"),
+        (lambda a: [1.0] * 6, r"maps\[0\] has shape \(\)"),
+    ],
+)
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+def test_what_a_rule_makes_is_checked(maps, message, method):
+    EDGE_RULES.register(EdgeRule("wrong", "Wrong", maps))
+    try:
+        with pytest.raises(
+            InputError, match=f"edges='wrong' made no maps that can be used: .*{message}"
+        ):
+            attnflow.explain(TEXT, edges="wrong", method=method)
+    finally:
+        EDGE_RULES.unregister("wrong")
+
+
+def test_a_rule_never_sees_a_batch():
+    attention = np.stack([some.make("dense", 3, 5, seed=seed, heads=2) for seed in (1, 2)], axis=1)
+    maps = lambda a: [each / each.max(axis=(1, 2), keepdims=True) for each in a.attention]  # noqa: E731
+    EDGE_RULES.register(EdgeRule("whole-map", "Whole map", maps))
+    try:
+        together = attnflow.flow(attention, edges="whole-map", lengths=[5, 5])
+        for item in range(2):
+            alone = attnflow.flow(attention[:, item], edges="whole-map")
+            np.testing.assert_array_equal(together[:, item], alone)
+    finally:
+        EDGE_RULES.unregister("whole-map")

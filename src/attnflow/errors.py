@@ -28,3 +28,15 @@ class ModelError(AttnflowError):
 
 class MissingExtra(AttnflowError, ImportError):  # noqa: N818 - it names what is missing
     """An optional package is needed for this."""
+
+
+LONGEST_SHOWN = 200
+
+
+def shown(value: object) -> str:
+    """A value as errors show it: on one line, not too long, and whatever its type."""
+    try:
+        text = " ".join(repr(value).split())
+    except (ValueError, TypeError, RuntimeError):  # Python writes no integer of 4,300 digits
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"

@@ -6,14 +6,18 @@ registered member works everywhere by its name.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.util
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -63,7 +67,7 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: object) -> T:
         if not isinstance(name, str) or name not in self._members:
-            msg = f"{self.option}={name!r} is unknown; allowed: one of {', '.join(self)}"
+            msg = f"{self.option}={shown(name)} is unknown; allowed: one of {', '.join(self)}"
             raise InputError(msg)
         member = self._members[name]
         if isinstance(member, str):
@@ -92,15 +96,55 @@ def load_plugin(module: str) -> None:
 
     Modules are found in the current folder, too.
     """
-    path = Path(module)
-    folder, name = (path.parent, path.stem) if path.suffix == ".py" else (Path(), module)
-    sys.path.insert(0, str(folder.absolute()))
     try:
-        importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not name.startswith(error.name):
-            raise  # the module exists, and something that it needs does not
-        msg = f"plugin {module!r} can't be found; name a module or a file, such as my_rules.py"
+        if Path(module).is_file():
+            _import_file(Path(module))
+        else:
+            _import_module(module)
+    except InputError as error:
+        msg = f"plugin {module!r} failed: {error}"
         raise InputError(msg) from error
+    except Exception as error:
+        msg = f"plugin {module!r} failed: {type(error).__name__}: {error}"
+        raise InputError(msg) from error
+
+
+def _import_file(path: Path) -> None:
+    """Run a file as a module of its own, once: files of the same name differ by their folder."""
+    name = f"attnflow_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}"
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_loader(name, SourceFileLoader(name, str(path)))
+    if spec is None or spec.loader is None:  # it never is, with a loader given
+        raise AssertionError
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        with _found_here(path.resolve().parent):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _import_module(name: str) -> None:
+    if not name or not all(part.isidentifier() for part in name.split(".")):
+        msg = "it is neither a file nor the name of a module, such as my_rules.py or my_rules"
+        raise InputError(msg)
+    with _found_here(Path()):
+        if importlib.util.find_spec(name.partition(".")[0]) is None:
+            msg = (
+                "it can't be found; name a file, such as my_rules.py, or a module on Python's path"
+            )
+            raise InputError(msg)
+        importlib.import_module(name)
+
+
+@contextmanager
+def _found_here(folder: Path) -> Iterator[None]:
+    """While it lasts, modules are found in a folder first."""
+    place = str(folder.absolute())
+    sys.path.insert(0, place)
+    try:
+        yield
     finally:
-        sys.path.remove(str(folder.absolute()))
+        sys.path.remove(place)

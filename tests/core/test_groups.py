@@ -17,7 +17,8 @@ EVERYTHING = tuple(range(7))
 
 
 def score(method, attention, *, to_layer=0, heads="mean", keys=(0, 1, 2, 3)):
-    graph = build_graph(Activations(tuple(attention)), EdgeOptions(heads=heads))
+    maps = AGGREGATORS[method].uses_maps
+    graph = build_graph(Activations(tuple(attention)), EdgeOptions(heads=heads), keep_maps=maps)
     layers = tuple(range(to_layer + 1, len(attention) + 1))
     selection = Selection(layers, EVERYTHING, keys, to_layer, GROUPS)
     return AGGREGATORS[method].score(graph, selection, Execution()).values

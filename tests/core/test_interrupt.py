@@ -7,6 +7,8 @@ import sys
 import textwrap
 import time
 
+import pytest
+
 PROGRAM = textwrap.dedent(
     """
     import threading
@@ -34,3 +36,33 @@ def test_an_interrupt_is_heard_within_seconds():
     out, _ = child.communicate(timeout=30)
     assert out == "interrupted 1\n"
     assert time.monotonic() - began < 10
+
+
+def test_a_solve_that_was_interrupted_leaves_nothing_behind(monkeypatch):
+    """Even where a thread was started and nobody knows of it yet."""
+    import threading
+
+    import numpy as np
+
+    import attention as some
+    from attnflow.solvers.cpu.solver import CpuSolver
+    from attnflow.solvers.execution import Execution
+    from attnflow.solvers.interface import Sources
+
+    weights = some.make("dense", 6, 40, seed=3)
+    sources = Sources(weights[-1], np.full(40, 6))
+    sinks = np.arange(40)
+    expected, _ = CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))
+    prepared = CpuSolver().prepare(weights)
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepared.solve(sources, sinks, Execution(2))
+    monkeypatch.undo()
+    found, _ = prepared.solve(sources, sinks, Execution(2))
+    np.testing.assert_array_equal(found, expected)

@@ -107,7 +107,7 @@ WINDOWS = {
 }
 OVERRIDES = {
     "yolos": {"image_size": [32, 32], "num_detection_tokens": 5},
-    **{kind: {"head_dim": 8, "num_key_value_heads": 4} for kind in LATENT},
+    **{name: {"head_dim": 8, "num_key_value_heads": 4} for name in LATENT},
     "mistral4": {"head_dim": 16, "num_key_value_heads": 4},
     "gptj": {"rotary_dim": 8},
     "codegen": {"rotary_dim": 8},

@@ -21,15 +21,22 @@ from attnflow.solvers.interface import BoolArray
 MOST_STEPS = 200
 DECREMENT = 1e-10  # Newton's decrement at which a flow is taken for the optimum
 TINY = 1e-150  # capacities and flows below this carry nothing
-ROUNDING = 1e-12  # a sum of 1 is no closer
+EPSILON = float(np.finfo(np.float64).eps)
+NOISE = 1e-6  # a decrement below this that does not halve any more is rounding
+NEARLY = 0.1
 INSIDE = 0.99  # of the way to the nearest limit
 
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """The flow from every selected position to all tokens of ``to_layer``."""
     if graph.weights.ndim == 4:
+        heads = graph.heads
         items = [
-            score(LayeredGraph(graph.weights[:, item]), selection, _)
+            score(
+                LayeredGraph(graph.weights[:, item], None if heads is None else heads[:, item]),
+                selection,
+                _,
+            )
             for item in range(graph.weights.shape[1])
         ]
         worst = max(float(item.statistics["largest_decrement"]) for item in items)
@@ -65,14 +72,25 @@ def solve(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, float]:
     for _ in range(MOST_STEPS):
         if not free.any():
             break
+        before = decrement
         step, decrement = _newton_step(flow, left, free)
-        if decrement <= DECREMENT:
+        if decrement <= DECREMENT or NOISE > decrement > before / 2 > 0:
             break
-        length = min(1.0, INSIDE * _room(flow, left, step))
-        if decrement > 0.25:  # far from the optimum a full step may overshoot
-            length = min(length, 1 / (1 + decrement))
+        # Near the optimum Newton's own step is inside, and best.
+        length = 1.0 if decrement < 0.25 else _length(flow[free], left[free], step[free])
         flow, left = flow + length * step, left - length * step
-    return flow, decrement
+    return _balanced(flow, supply), decrement
+
+
+def _balanced(flow: FloatArray, supply: FloatArray) -> FloatArray:
+    """The flow with what rounding left at nodes divided as the rest is."""
+    flow = flow.copy()
+    arrived = supply
+    for layer in flow[::-1]:
+        sent = layer.sum(1)
+        layer *= np.divide(arrived, sent, out=np.zeros_like(sent), where=sent > 0)[:, None]
+        arrived = layer.sum(0)
+    return flow
 
 
 def _rolled_out(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -81,20 +99,20 @@ def _rolled_out(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, F
     What is left is no difference of the two: where nearly all passes one node, it would be noise.
     """
     flow, left = np.zeros_like(capacity), np.zeros_like(capacity)
-    arrived = supply
+    arrived, ended = supply, 0.0
     for layer in reversed(range(len(capacity))):
         flow[layer] = arrived[:, None] * capacity[layer]
-        left[layer] = _elsewhere(arrived)[:, None] * capacity[layer]
+        left[layer] = (_elsewhere(arrived) + ended)[:, None] * capacity[layer]
+        ended += float(arrived[~capacity[layer].any(1)].sum())  # at nodes that read nothing
         arrived = flow[layer].sum(0)
     return flow, left
 
 
 def _elsewhere(arrived: FloatArray) -> FloatArray:
-    """1 less what arrived at each node, where all of it together is 1 or less."""
+    """What arrived at all other nodes, for each."""
     before = np.concatenate([[0.0], np.cumsum(arrived[:-1])])
     after = np.concatenate([np.cumsum(arrived[:0:-1])[::-1], [0.0]])
-    lost = 1.0 - float(arrived.sum())  # at nodes that read nothing
-    elsewhere: FloatArray = before + after + (lost if lost > ROUNDING else 0.0)
+    elsewhere: FloatArray = before + after
     return elsewhere
 
 
@@ -120,25 +138,30 @@ def _potentials(weight: FloatArray, pushed: FloatArray) -> FloatArray:
     layer after layer leaves one dense system per layer.
     """
     depth, size = weight.shape[:2]
-    outgoing, incoming = weight.sum(2), weight.sum(1)
     right = pushed.sum(2)
     right[:-1] -= pushed[1:].sum(1)
-    diagonal = outgoing.copy()
-    diagonal[:-1] += incoming[1:]
-    diagonal = np.where(diagonal > 0, diagonal, 1.0)  # a node that nothing passes stays at 0
     scaled: list[FloatArray] = []
     solved: list[FloatArray] = []
-    system = np.diag(diagonal[0])
-    vector = right[0]
+    # Between the nodes of a layer, and from them to the input, by way of the layers below. Sums of
+    # these make the diagonal, so that nothing is subtracted.
+    across, down, vector = np.zeros((size, size)), weight[0].sum(1), right[0]
     for layer in range(depth):
-        if layer:
-            joined = weight[layer]
-            system = np.diag(diagonal[layer]) - joined @ scaled[-1]
-            vector = right[layer] + joined @ solved[-1]
         above = weight[layer + 1].T if layer + 1 < depth else np.zeros((size, 0))
-        both = np.linalg.solve(system, np.column_stack([vector, above]))
+        # Where all ends, or all edges below are full, balance follows from that of other nodes.
+        down = np.where(weight[layer].any(1), down, above.sum(1))
+        diagonal = across.sum(1) + down + above.sum(1)
+        # A node that nothing passes stays at 0; none is so alone that the system has no solution.
+        diagonal = np.where(diagonal > 0, diagonal * (1 + 4 * EPSILON), 1.0)
+        both = np.column_stack([vector, down, above])
+        both = np.linalg.solve(np.diag(diagonal) - across, both)
         solved.append(both[:, 0])
-        scaled.append(both[:, 1:])
+        scaled.append(both[:, 2:])
+        if layer + 1 < depth:
+            joined = weight[layer + 1]
+            across = joined @ scaled[-1]
+            np.fill_diagonal(across, 0.0)
+            down = joined @ both[:, 1]
+            vector = right[layer + 1] + joined @ solved[-1]
     potential = np.zeros((depth + 1, size))
     potential[depth] = solved[-1]
     for layer in reversed(range(depth - 1)):
@@ -146,12 +169,23 @@ def _potentials(weight: FloatArray, pushed: FloatArray) -> FloatArray:
     return potential
 
 
-def _room(flow: FloatArray, left: FloatArray, step: FloatArray) -> float:
-    """How far a step may go until some edge is empty or full."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        down = np.where(step < 0, -flow / step, np.inf)
-        up = np.where(step > 0, left / step, np.inf)
-    return float(min(down.min(), up.min()))
+def _length(flow: FloatArray, left: FloatArray, step: FloatArray) -> float:
+    """How far to go along a step: to where the barrier is largest, or nearly, inside all limits."""
+    down, up = step / flow, step / left
+    room = INSIDE / max(float(-down.min()), float(up.max()))
+
+    def rises(length: float) -> bool:
+        return float((down / (1 + length * down) - up / (1 - length * up)).sum()) >= 0
+
+    least, most = 0.0, room
+    if rises(most):
+        return most
+    while least == 0.0 or most - least > NEARLY * most:
+        middle = (least + most) / 2
+        least, most = (middle, most) if rises(middle) else (least, middle)
+        if most < 1e-9 * room:
+            break
+    return least
 
 
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:

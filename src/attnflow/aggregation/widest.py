@@ -7,31 +7,47 @@ from itertools import pairwise
 import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.maps import select
 from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Route, Selection
 from attnflow.records.arrays import to_numpy
+from attnflow.records.selection import Groups
 from attnflow.solvers.execution import Execution
 
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
-    """The width of the widest path from every position to each position of ``to_layer``."""
+    """The width of the widest path from every position to each position of ``to_layer``.
+
+    The edges to a group of keys are those to all of them together.
+    """
     weights = to_numpy(graph.weights)[selection.to_layer : max(selection.layers)]
-    widths = [weights[0]]
+    groups = selection.groups
+    widths = [_merged(weights[0], groups)]
     for layer in weights[1:]:
         widths.append(_join(layer, widths[-1]))
     steps = [layer - selection.to_layer - 1 for layer in selection.layers]
-    if graph.heads is None:
-        return Scores(select(np.stack(widths), steps, selection))
-    heads = to_numpy(graph.heads)[selection.to_layer :]
-    each = [_join(heads[step], widths[step - 1]) if step else heads[0] for step in steps]
-    return Scores(select(np.stack(each), range(len(steps)), selection))
+    found = np.stack(widths)[steps]
+    if graph.heads is not None:
+        heads = to_numpy(graph.heads)[selection.to_layer :]
+        each = [
+            _join(heads[step], widths[step - 1]) if step else _merged(heads[0], groups)
+            for step in steps
+        ]
+        found = np.stack(each)
+    return Scores(found[..., list(selection.queries), :][..., list(selection.keys)])
+
+
+def _merged(edges: FloatArray, groups: Groups | None) -> FloatArray:
+    """Edges ``[…, query, key]`` to groups of keys."""
+    if groups is None:
+        return edges
+    return np.stack([edges[..., list(group)].sum(-1) for group in groups], -1)
 
 
 def _join(above: FloatArray, below: FloatArray) -> FloatArray:
     """Max over k of min(above[…, i, k], below[…, k, j]), a row of ``above`` at a time."""
-    joined = np.empty(np.broadcast_shapes(above.shape[:-2], below.shape[:-2]) + above.shape[-2:])
     if above.ndim > below.ndim:
         below = below[..., None, :, :]
+    batch = np.broadcast_shapes(above.shape[:-2], below.shape[:-2])
+    joined = np.empty((*batch, above.shape[-2], below.shape[-1]))
     for query in range(above.shape[-2]):
         joined[..., query, :] = np.minimum(above[..., query, :, None], below).max(-2)
     return joined

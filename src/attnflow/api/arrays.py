@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from attnflow.edges.checks import Attention
 from attnflow.edges.options import Heads
-from attnflow.pipeline.arrays import real_tokens, score_arrays
+from attnflow.pipeline.arrays import opened, real_tokens, score_arrays
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Array
 from attnflow.records.arrays import like
+from attnflow.records.checks import check_flag
 from attnflow.records.selection import Indices
 from attnflow.solvers.execution import Execution
 
@@ -36,6 +37,7 @@ def raw(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         discard=discard,
         correction=None,
     )
+    attention = opened(attention)
     scores = score_arrays(attention, config, real_tokens(mask, lengths))
     return like(scores.values, attention[0])
 
@@ -85,6 +87,7 @@ def rollout(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         discard=discard,
         correction=None,
     )
+    attention = opened(attention)
     scores = score_arrays(attention, config, real_tokens(mask, lengths), to_layer=to_layer)
     return like(scores.values, attention[0])
 
@@ -142,6 +145,8 @@ def flow(  # noqa: PLR0913 - one keyword per option, the same words as everywher
         >>> attnflow.flow(attention, layers=-1, queries=0).shape
         (1, 1, 4)
     """
+    check_flag("normalize", normalize)
+    check_flag("statistics", statistics)
     config = ExplainConfig(
         method="flow",
         edges=edges,
@@ -152,6 +157,7 @@ def flow(  # noqa: PLR0913 - one keyword per option, the same words as everywher
         execution=Execution(threads, progress, device),
     )
     selection = {"to_layer": to_layer, "layers": layers, "queries": queries, "keys": keys}
+    attention = opened(attention)
     scores = score_arrays(attention, config, real_tokens(mask, lengths), **selection)
     values = scores.values
     if normalize:

@@ -16,6 +16,7 @@ from attnflow.io.progress import progress_bar
 from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution
+from attnflow.records.checks import check_flag
 from attnflow.solvers.execution import Execution
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         strict=strict,
         execution=Execution(threads, device=device),
     )
+    check_flag("progress", progress)
     from attnflow.models.loading import load_model
 
     texts, single = as_list(text)

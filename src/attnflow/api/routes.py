@@ -77,6 +77,9 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
 
 def trace_to(session: Session, to: int | str) -> FlowTrace:
     """The trace from the position that a session explains to a token."""
+    if session.config.query == "all":
+        msg = "query='all' is not for routes, which come from one position; name it"
+        raise InputError(msg)
     if session.config.heads == "each":
         msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
         raise InputError(msg)

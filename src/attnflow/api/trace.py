@@ -5,8 +5,8 @@ from __future__ import annotations
 from attnflow.edges.checks import Attention, check_probabilities, split_layers
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import Heads
-from attnflow.errors import InputError
-from attnflow.pipeline.arrays import check_arrays_suffice
+from attnflow.errors import InputError, shown
+from attnflow.pipeline.arrays import check_arrays_suffice, opened
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Activations, FlowTrace, Pair
 from attnflow.records.selection import resolve
@@ -60,7 +60,7 @@ def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhe
         correction=None,
     )
     check_arrays_suffice(config)
-    layers = split_layers(attention, batched=False)
+    layers = split_layers(opened(attention), batched=False)
     depth, size = len(layers), layers[0].shape[-1]
     bottom = resolve("to_layer", to_layer, 0, depth - 1, depth + 1)
     pair = Pair(
@@ -86,8 +86,8 @@ def _choose_heads(heads: Heads | None, head: int | None) -> Heads:
     """How heads are fused; a single head stands on top of the mean of those below."""
     if head is not None and heads is not None:
         msg = (
-            f"head={head} and heads={heads!r} exclude each other: a single head stands on top of "
-            "the mean of heads below; leave heads out"
+            f"head={shown(head)} and heads={shown(heads)} exclude each other: a single head "
+            "stands on top of the mean of heads below; leave heads out"
         )
         raise InputError(msg)
     if isinstance(heads, str) and heads == "each":
@@ -101,6 +101,8 @@ def _choose_heads(heads: Heads | None, head: int | None) -> Heads:
 def _check_head(head: int, layer: object) -> int:
     shape = layer.shape  # type: ignore[attr-defined] # arrays of NumPy or torch
     if len(shape) == 2:
-        msg = f"head={head} needs attention with a head axis; here the heads are already fused"
+        msg = (
+            f"head={shown(head)} needs attention with a head axis; here the heads are already fused"
+        )
         raise InputError(msg)
     return resolve("head", head, 0, shape[0] - 1, shape[0])

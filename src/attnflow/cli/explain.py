@@ -193,9 +193,7 @@ def _save_page(sessions: Sequence[Session], file: Path) -> None:
 
 
 def _save(attributions: Sequence[Attribution], file: Path) -> None:
-    import gzip
+    from attnflow.records.files import save_all
 
-    lines = [json.dumps(item.to_dict(), ensure_ascii=False) for item in attributions]
-    content = "\n".join(lines).encode() + b"\n"
-    file.write_bytes(gzip.compress(content, mtime=0) if file.suffix == ".gz" else content)
-    typer.echo(f"saved {len(lines)} attributions to {file}", err=True)
+    save_all(attributions, file, overwrite=True)  # which was checked before any work
+    typer.echo(f"saved {len(attributions)} attributions to {file}", err=True)

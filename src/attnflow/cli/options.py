@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.errors import InputError
+from attnflow.errors import AttnflowError, InputError
 
 
 class Theme(StrEnum):
@@ -76,7 +76,13 @@ def _load_plugins(modules: list[str] | None) -> list[str] | None:
     from attnflow.registry import load_plugin
 
     for module in modules or ():
-        load_plugin(module)
+        try:
+            load_plugin(module)
+        except AttnflowError:
+            raise
+        except Exception as error:  # whatever a module of the user's does when it is imported
+            msg = f"--plugin {module!r} can't be imported: {type(error).__name__}: {error}"
+            raise InputError(msg) from error
     return modules
 
 

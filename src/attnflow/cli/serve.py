@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -67,7 +68,7 @@ def serve(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow serve --port 8000
     """
-    if timeout <= 0:
+    if not 0 < timeout < math.inf:
         msg = f"--timeout {timeout:g} must be more than 0 seconds"
         raise InputError(msg)
     import errno
@@ -77,6 +78,9 @@ def serve(  # noqa: PLR0913 - one argument per option
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
+        except (TypeError, ValueError) as error:  # a name that no host can have
+            msg = f"--host {host!r} is no address: {error}; choose another --host"
+            raise InputError(msg) from error
         except OSError as error:
             no_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
             other = "--host" if no_host else "--port"

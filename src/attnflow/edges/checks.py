@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.records import Array
+from attnflow.records import Activations, Array
 from attnflow.records.arrays import (
     check_float,
     contiguous,
@@ -14,6 +17,7 @@ from attnflow.records.arrays import (
     on_cpu,
     precision,
     row_tolerance,
+    to_numpy,
 )
 
 Attention = Array | Sequence[Array]
@@ -107,3 +111,27 @@ def _refuse(name: str, values: Array, wrong: Array, rule: str) -> None:
         place = tuple(int(i) for i in namespace(wrong).argwhere(wrong)[0])
         msg = f"{name} at {list(place)} is {float(values[place]):g}; {rule}"
         raise InputError(msg)
+
+
+def check_maps(rule: str, maps: Any, activations: Activations) -> list[Array]:
+    """What a rule made of activations: one array of the right shape per step, finite, no minus."""
+    wrong = f"edges={rule!r} made no maps that can be used:"
+    try:
+        layers = [each if hasattr(each, "ndim") else np.asarray(each) for each in maps]
+    except (TypeError, ValueError) as error:
+        msg = f"{wrong} {type(maps).__name__} is not a sequence of arrays"
+        raise InputError(msg) from error
+    if len(layers) != len(activations.attention):
+        msg = f"{wrong} {len(layers)} maps for {len(activations.attention)} steps of attention"
+        raise InputError(msg)
+    for number, (each, attention) in enumerate(zip(layers, activations.attention, strict=True)):
+        size = tuple(attention.shape[-2:])
+        if each.ndim not in (2, 3) or tuple(each.shape[-2:]) != size:
+            shape = f"[query, key] or [head, query, key] with {size[0]} × {size[1]}"
+            msg = f"{wrong} maps[{number}] has shape {tuple(each.shape)}; it must be {shape}"
+            raise InputError(msg)
+        values = to_numpy(each)
+        if values.dtype.kind not in "fiub" or not (np.isfinite(values) & (values >= 0)).all():
+            msg = f"{wrong} maps[{number}] must hold finite numbers, none of them negative"
+            raise InputError(msg)
+    return layers

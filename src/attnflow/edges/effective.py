@@ -22,7 +22,7 @@ def maps(activations: Activations) -> Maps:
     """A·T·T⁺ for every layer and head, negative entries clipped."""
     found, clipped, total = [], 0.0, 0.0
     for parts in take_apart(activations, "effective", residual=False):
-        seen = parts.attention.any(0)
+        seen = parts.attention.max(0) > 0
         pairs = zip(parts.attention, parts.narrow, strict=True)
         signed = np.stack([project(attention, of, seen) for attention, of in pairs])
         clipped -= float(np.minimum(signed, 0.0).sum())

@@ -25,6 +25,8 @@ def build_graph(
     """
     rule = EDGE_RULES[options.rule]
     made = rule.apply(activations)
+    if options.heads != "mean" and not rule.fuses_heads:
+        _check_heads_known(made.layers, activations, options)
     graph = replace(
         _graph(made.layers, options, sound=rule.fuses_heads), statistics=made.statistics
     )
@@ -68,6 +70,16 @@ def chance_graph(
     return build_graph(
         even, replace(options, rule="attention", correction=None), keep_maps=keep_maps
     )
+
+
+def _check_heads_known(
+    maps: Sequence[Array], activations: Activations, options: EdgeOptions
+) -> None:
+    """Refuse single heads of a rule that takes all together."""
+    pairs = zip(maps, activations.attention, strict=True)
+    if any(made.shape[-3] == 1 < of.shape[-3] for made, of in pairs if of.ndim > 2):
+        msg = f"edges={options.rule!r} takes all heads together; leave out heads={options.heads!r}"
+        raise InputError(msg)
 
 
 def _check_equal_heads(maps: Sequence[Array]) -> None:

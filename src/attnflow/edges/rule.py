@@ -69,7 +69,12 @@ class EdgeRule:
         """The maps of activations, each with a head axis."""
         made = self.maps(activations)
         found = made if isinstance(made, Maps) else Maps(made)
-        layers = [each[None] if each.ndim == 2 else each for each in found.layers]
+        layers = found.layers
+        if not self.fuses_heads:  # attention itself was checked where it came in
+            from attnflow.edges.checks import check_maps
+
+            layers = check_maps(self.name, layers, activations)
+        layers = [each[None] if each.ndim == 2 else each for each in layers]
         return Maps(layers, found.statistics)
 
 

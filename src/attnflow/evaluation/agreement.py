@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.rounding import round_scores
 
@@ -16,16 +16,22 @@ from attnflow.records.rounding import round_scores
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """Rank correlation of two lists of scores; equal scores have the mean of their ranks.
 
-    NaN where it is undefined: fewer than two scores, or all of one list equal.
+    NaN where it is undefined: fewer than two scores, all of one list equal, or NaN among them.
 
     Example:
         >>> spearman([0.1, 0.5, 0.4], [1, 3, 2])
         1.0
     """
-    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    try:
+        x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        msg = f"agreement needs two lists of numbers, not {shown(first)} and {shown(second)}"
+        raise InputError(msg) from None
     if x.shape != y.shape or x.ndim != 1:
         msg = f"agreement needs two lists of the same length, not shapes {x.shape} and {y.shape}"
         raise InputError(msg)
+    if np.isnan(x).any() or np.isnan(y).any():
+        return float("nan")
     a, b = (ranks(values) - (len(x) + 1) / 2 for values in (x, y))
     scale = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / scale if scale > 0 else float("nan")
@@ -78,6 +84,10 @@ def agreement(first: Attribution, second: Attribution, layer: int | None = None)
         True
     """
     both = (first, second)
+    for one in both:
+        if not isinstance(one, Attribution):
+            msg = f"agreement is of two attributions; {shown(one)} is none"
+            raise InputError(msg)
     _check_comparable(*both)
     several = any(len(one.layers) > 1 for one in both)
     rows = [

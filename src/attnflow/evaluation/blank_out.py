@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 import numpy as np
 import torch
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.evaluation.targets import (
     Target,
     TargetSpec,
@@ -19,10 +19,11 @@ from attnflow.evaluation.targets import (
     rows_that_fit,
     target_values,
 )
-from attnflow.io.inputs import as_list
+from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.records import Attribution
+from attnflow.records.checks import check_flag
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
@@ -86,15 +87,17 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
         >>> attnflow.blank_out("the keys to the cabinet", replacement="delete").top(1)[0][0]
         'keys'
     """
-    if replacement not in REPLACEMENTS:
-        msg = f"replacement={replacement!r} is unknown; allowed: {', '.join(REPLACEMENTS)}"
+    if not isinstance(replacement, str) or replacement not in REPLACEMENTS:
+        msg = f"replacement={shown(replacement)} is unknown; allowed: {', '.join(REPLACEMENTS)}"
         raise InputError(msg)
     if not (is_integer(batch_size) and batch_size >= 1):
-        msg = f"batch_size={batch_size!r} must be an integer of at least 1"
+        msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
         raise InputError(msg)
+    check_flag("signed", signed)
+    check_flag("progress", progress)
     loaded = load_model(model)
     texts, single = as_list(text)
-    inputs = [loaded.tokenize(one) for one in texts]
+    inputs = [loaded.tokenize(check_unicode("text", one)) for one in texts]
     filler = loaded.filler(replacement)
     targets = resolve_targets(loaded, inputs, target, contrast)
     rows = [
@@ -103,7 +106,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
         for row in _blanked_rows(loaded, item, tokens, one, filler)
     ]
     probabilities = _measure(loaded, rows, batch_size, progress=progress)
-    options = {"replacement": replacement, "signed": signed}
+    options = {"replacement": replacement, "signed": bool(signed)}
     results = []
     for i, (tokens, one) in enumerate(zip(inputs, targets, strict=True)):
         before = probabilities[i, None]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.evaluation.targets import (
     Target,
     TargetSpec,
@@ -21,10 +21,11 @@ from attnflow.evaluation.targets import (
     rows_that_fit,
     target_values,
 )
-from attnflow.io.inputs import as_list
+from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.records import Attribution, FloatArray
+from attnflow.records.checks import check_flag
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
 log = logging.getLogger("attnflow")
+BATCH = 32
 FIRST_STEPS, MOST_STEPS = 32, 512
+MOST_POINTS = 4096  # that can be asked for: finding them takes seconds
 TOLERANCE = 1e-3
 CANCELLED = 1e-4
 CANCELS = (
@@ -95,16 +98,19 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
         >>> attnflow.gradients("the keys", kind="integrated").tokens
         ('[CLS]', 'the', 'keys')
     """
-    if kind not in KINDS:
-        msg = f"kind={kind!r} is unknown; allowed: {', '.join(KINDS)}"
+    if not isinstance(kind, str) or kind not in KINDS:
+        msg = f"kind={shown(kind)} is unknown; allowed: {', '.join(KINDS)}"
         raise InputError(msg)
-    for option, value in (("steps", 1 if steps is None else steps), ("batch_size", batch_size)):
-        if not (is_integer(value) and value >= 1):
-            msg = f"{option}={value!r} must be an integer of at least 1"
-            raise InputError(msg)
+    if steps is not None and not (is_integer(steps) and 1 <= steps <= MOST_POINTS):
+        msg = f"steps={shown(steps)} must be an integer from 1 to {MOST_POINTS}, or None"
+        raise InputError(msg)
+    if not (is_integer(batch_size) and batch_size >= 1):
+        msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
+        raise InputError(msg)
+    check_flag("progress", progress)
     loaded = load_model(model)
     texts, single = as_list(text)
-    inputs = [loaded.tokenize(one) for one in texts]
+    inputs = [loaded.tokenize(check_unicode("text", one)) for one in texts]
     targets = resolve_targets(loaded, inputs, target, contrast)
     name = "gradient" if kind == "sum" else f"gradient ({kind})"
     integrated = kind == "integrated"
@@ -117,7 +123,7 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
             gradient = EmbeddingGradient(
                 loaded, [inputs[i] for i in places], [targets[i] for i in places], size
             )
-            scores, statistics = KINDS[kind](gradient, steps)
+            scores, statistics = KINDS[kind](gradient, None if steps is None else int(steps))
             for place, row in zip(places, scores.cpu().numpy(), strict=True):
                 tokens, one = inputs[place], targets[place]
                 results[place] = make_attribution(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from attnflow.io.inputs import one_each
+from attnflow.io.inputs import check_choice, one_each
 from attnflow.records import Attribution, FloatArray, Prediction
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def resolve_targets(
     contrast: TargetSpec = None,
 ) -> list[Target]:
     """The targets of inputs: a label or token by name or number; ``None`` is the prediction."""
-    other = None if contrast is None else model.output_index(contrast)
+    chosen_contrast = check_choice("contrast", contrast)
+    other = None if chosen_contrast is None else model.output_index(chosen_contrast)
     positions = [model.decision(tokens) for tokens in inputs]
     indices = [
         None if target is None else model.output_index(target)

@@ -7,7 +7,7 @@ from numbers import Integral
 from os import PathLike
 from typing import Any
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 
 NO_TEXT = 'no text; give one in quotes, such as "the keys to the cabinet"'
 
@@ -31,12 +31,46 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
     return list(given), False
 
 
+def check_unicode(name: str, given: Any) -> Any:
+    """What was given, unless it is a text that no tokenizer and no file can take."""
+    if isinstance(given, str):
+        try:
+            given.encode()
+        except UnicodeEncodeError as error:
+            msg = (
+                f"{name}={shown(given)} is not Unicode text: character {error.start} is a lone "
+                "surrogate, which bytes leave behind that are not UTF-8; repair it with "
+                "text.encode(errors='replace').decode()"
+            )
+            raise InputError(msg) from None
+    return given
+
+
+def check_choice(name: str, given: Any) -> str | int | None:
+    """A label, token or text by its name or number; ``None`` leaves the choice to the model."""
+    given = _scalar(given)
+    if isinstance(given, Integral) and not isinstance(given, bool) and abs(int(given)) < 1 << 63:
+        return int(given)
+    if given is None or isinstance(given, str):
+        chosen: str | None = check_unicode(name, given)
+        return chosen
+    msg = f"{name}={shown(given)} must be a text, a number or None"
+    raise InputError(msg)
+
+
+def _scalar(given: Any) -> Any:
+    """An array of no axes as the one value that it holds."""
+    alone = getattr(given, "ndim", None) == 0 and hasattr(given, "item")
+    return given.item() if alone and str(getattr(given, "device", "cpu")) != "meta" else given
+
+
 def one_each(name: str, value: Any, count: int) -> Sequence[Any]:
     """One value per input: the same for all, or a list; ``name`` is that of the argument."""
+    value = _scalar(value)
     if value is None or isinstance(value, str | Integral):
-        return [value] * count
+        return [check_choice(name, value)] * count
     values = list(value) if isinstance(value, tuple) else as_list(value)[0]
     if len(values) != count:
         msg = f"there are {len(values)} {name}s and {count} texts; give one, or one per text"
         raise InputError(msg)
-    return values
+    return [check_choice(name, each) for each in values]

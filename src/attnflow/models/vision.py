@@ -96,7 +96,7 @@ class VisionModel(UnmeasuredModel):
         for item, patches in enumerate(batch):
             tokens = self._with_extra(patches, layout.before, layout.after)
             positions = self._positions(query, tokens, patches)
-            activations = network.square_activations(capture, item, size)
+            activations = replace(network.square_activations(capture, item, size), model=self.name)
             said = self._prediction(output, item)
             passes.append(
                 ForwardPass(

@@ -7,7 +7,9 @@ their places among zeros.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +20,15 @@ from attnflow.aggregation import Scores
 from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.checks import Attention, check_probabilities, split_layers
 from attnflow.edges.graph import build_graph
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Activations, Array, Selection
-from attnflow.records.arrays import empty, to_numpy
-from attnflow.records.selection import make_selection
+from attnflow.records.arrays import empty, is_tensor, namespace
+from attnflow.records.selection import is_integer, listed_numbers, make_selection
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.intp]
+LONGEST = 1 << 24  # positions: attention between so many fits into no memory
 
 
 def score_arrays(
@@ -57,12 +60,50 @@ def check_arrays_suffice(config: ExplainConfig) -> None:
 
 def _score(layers: tuple[Array, ...], config: ExplainConfig, selection: Selection) -> Scores:
     check_probabilities(layers)
+    if layers[0].ndim == 4 and not config.rule.fuses_heads:
+        # A rule makes maps of one input: it must not see a batch.
+        items = [
+            _score(tuple(layer[item] for layer in layers), config, selection)
+            for item in range(layers[0].shape[0])
+        ]
+        values = namespace(items[0].values).stack([item.values for item in items], 1)
+        return Scores(values, merge_statistics([item.statistics for item in items]))
     graph = build_graph(
         Activations(layers),
         config.edge_options(config.method),
         keep_maps=config.aggregator.uses_maps,
     )
     return config.aggregator.score(graph, selection, config.execution)
+
+
+def opened(attention: Attention) -> Attention:
+    """Attention as arrays that can be worked on, whatever their layout; generators gone through."""
+    if is_tensor(attention) or isinstance(attention, np.ndarray):
+        if np.ndim(attention) == 0:
+            msg = "attention is an array of no axes; give [layer, head, query, key]"
+            raise InputError(msg)
+        return _readable("attention", attention)
+    if isinstance(attention, str | bytes | Mapping) or not hasattr(attention, "__iter__"):
+        return attention  # which `split_layers` refuses
+    return tuple(_readable(f"attention[{at}]", layer) for at, layer in enumerate(attention))
+
+
+def _readable(name: str, array: Array) -> Array:
+    """A dense array in the machine's order of bytes, of which no entry is hidden."""
+    if is_tensor(array):
+        if array.layout != sys.modules["torch"].strided or array.device.type == "meta":
+            kind = "sparse" if array.device.type != "meta" else "without data"
+            msg = f"{name} is a tensor {kind}; give a dense one, such as tensor.to_dense()"
+            raise InputError(msg)
+        return array.resolve_neg() if array.is_neg() else array
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.is_masked(array):
+            msg = f"{name} is a masked array with hidden entries; fill them in first"
+            raise InputError(msg)
+        return np.asarray(array)
+    if isinstance(array, np.ndarray) and not array.dtype.isnative:
+        return array.astype(array.dtype.newbyteorder("="))
+    return array
 
 
 def real_tokens(mask: Array | None, lengths: Sequence[int] | None) -> BoolArray | None:
@@ -74,22 +115,45 @@ def real_tokens(mask: Array | None, lengths: Sequence[int] | None) -> BoolArray 
         msg = "mask and lengths say the same thing; give one of them"
         raise InputError(msg)
     if mask is not None:
-        valid: BoolArray = to_numpy(mask) != 0
-        if valid.ndim != 2:
-            msg = f"mask has {valid.ndim} axes; it must be [batch, position]"
-            raise InputError(msg)
+        valid = _as_mask(mask)
     elif lengths is not None:
-        counts = np.asarray(lengths)
-        if counts.ndim != 1 or counts.dtype.kind not in "iu":
-            msg = f"lengths={lengths!r} must be a list of integers, one per item"
+        counts = listed_numbers(lengths)
+        wrong = is_integer(lengths) or not all(
+            is_integer(each) and 0 <= each < LONGEST  # type: ignore[operator]
+            for each in counts
+        )
+        if wrong or not counts:
+            msg = f"lengths={shown(lengths)} must be a list of integers, one per item"
             raise InputError(msg)
-        valid = np.arange(counts.max(initial=0)) < counts[:, None]
+        numbers = np.array([operator.index(each) for each in counts])  # type: ignore[arg-type]
+        valid = np.arange(numbers.max()) < numbers[:, None]
     else:
         return None
     if not valid.any(1).all():
         msg = f"item {int(np.argmin(valid.any(1)))} of the batch has no token"
         raise InputError(msg)
     return valid
+
+
+def _as_mask(mask: Array) -> BoolArray:
+    given = mask.detach().cpu().numpy() if is_tensor(mask) else np.asarray(_rectangular(mask))
+    if given.ndim != 2:
+        msg = f"mask has {given.ndim} axes; it must be [batch, position]"
+        raise InputError(msg)
+    if given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
+        msg = f"mask={shown(mask)} must be True (or 1) for tokens and False (or 0) for padding"
+        raise InputError(msg)
+    valid: BoolArray = given != 0
+    return valid
+
+
+def _rectangular(mask: Any) -> Any:
+    """The mask, unless NumPy can't make an array of it."""
+    try:
+        return np.asarray(mask)
+    except (TypeError, ValueError, OverflowError):
+        msg = f"mask={shown(mask)} must be an array [batch, position]"
+        raise InputError(msg) from None
 
 
 def _score_batch(

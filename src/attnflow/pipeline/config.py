@@ -11,8 +11,17 @@ from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS
 from attnflow.edges.heads import fuse_heads
 from attnflow.edges.options import EdgeOptions, Heads, check_heads
-from attnflow.errors import InputError
-from attnflow.records.selection import resolve, resolve_all
+from attnflow.errors import InputError, shown
+from attnflow.io.inputs import check_choice
+from attnflow.pipeline.arguments import (
+    plain_heads,
+    plain_layer,
+    plain_layers,
+    plain_query,
+    plain_share,
+)
+from attnflow.records.checks import check_flag
+from attnflow.records.selection import is_integer, resolve, resolve_all
 from attnflow.solvers.execution import Execution
 
 if TYPE_CHECKING:
@@ -56,19 +65,15 @@ class ExplainConfig:
     execution: Execution = Execution()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
+        for name, value in self._plain().items():
+            object.__setattr__(self, name, value)
         check_heads(self.heads)
-        if isinstance(self.layers, Iterable) and not isinstance(self.layers, str):
-            object.__setattr__(self, "layers", tuple(self.layers))
-        if not isinstance(self.heads, str) and isinstance(self.heads, Iterable):
-            object.__setattr__(self, "heads", tuple(self.heads))
-        if self.correction not in (None, "auto", *CORRECTIONS):
+        known = self.correction is None or isinstance(self.correction, str)
+        if not known or self.correction not in (None, "auto", *CORRECTIONS):
             msg = (
-                f"correction={self.correction!r} is unknown; allowed: {', '.join(CORRECTIONS)}, "
-                "'auto', or None for the plain method"
+                f"correction={shown(self.correction)} is unknown; allowed: "
+                f"{', '.join(CORRECTIONS)}, 'auto', or None for the plain method"
             )
-            raise InputError(msg)
-        if isinstance(self.layers, str) and self.layers != "all":
-            msg = f"layers={self.layers!r} is unknown; allowed: 'all', numbers 1 … L, or None"
             raise InputError(msg)
         if self.residual is not None and self.rule.residual == "measured":
             msg = (
@@ -76,9 +81,28 @@ class ExplainConfig:
                 "leave residual out"
             )
             raise InputError(msg)
+        if not (
+            self.contrast is None or isinstance(self.contrast, str) or is_integer(self.contrast)
+        ):
+            msg = f"contrast={self.contrast!r} must be one label or token, by name or number"
+            raise InputError(msg)
         self.edge_options(self.method)
         if self.heads == "each":
             check_single_heads(self.method)
+
+    def _plain(self) -> dict[str, Any]:
+        """The options as plain values, whichever library their numbers and lists are of."""
+        flags = {name: getattr(self, name) for name in ("normalize", "words", "truncate")}
+        return {
+            "heads": plain_heads(self.heads),
+            "layer": plain_layer(self.layer),
+            "layers": plain_layers(self.layers),
+            "query": plain_query(self.query),
+            "residual": plain_share("residual", self.residual),
+            "discard": plain_share("discard", self.discard),
+            "contrast": check_choice("contrast", self.contrast),
+            **{name: check_flag(name, value) for name, value in flags.items()},
+        }
 
     @property
     def aggregator(self) -> Aggregator:

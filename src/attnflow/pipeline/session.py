@@ -178,10 +178,10 @@ class Session:
                 check()
             piece = replace(selection, keys=selection.keys[start : start + most])
             parts.append(self._solve(method, piece, each_head=each_head))
-        if len(parts) == 1:
-            return parts[0]
-        values = np.concatenate([part.values for part in parts], axis=-1)
-        return Scores(values, merge_statistics([part.statistics for part in parts]))
+        values = np.concatenate([part.values for part in parts], axis=-1)  # never the graph itself
+        statistics = merge_statistics([part.statistics for part in parts])
+        graph = self.graph(method, each_head=each_head)
+        return Scores(values, {**graph.statistics, **statistics})
 
     def _solve(self, method: str, selection: Selection, *, each_head: bool) -> Scores:
         score, execution = AGGREGATORS[method].score, self.config.execution
@@ -191,7 +191,7 @@ class Session:
         if self.correction == "uniform":
             even = score(self.graph(method, each_head=each_head, chance=True), selection, execution)
             values = _ratio(values, to_numpy(even.values))
-        return Scores(values, {**graph.statistics, **scores.statistics})
+        return Scores(values, scores.statistics)
 
     def _keys_per_piece(self, sources: int) -> int:
         """How many keys make a short piece of work, whatever the size."""

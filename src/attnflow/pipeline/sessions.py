@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnflow.errors import InputError, ModelError
-from attnflow.io.inputs import one_each
+from attnflow.errors import InputError, ModelError, shown
+from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
@@ -47,11 +47,11 @@ def open_sessions(
     can't be used is refused at once.
     """
     if not (is_integer(batch_size) and batch_size >= 1):
-        msg = f"batch_size={batch_size!r} must be an integer of at least 1"
+        msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
         raise InputError(msg)
     config.resolve_layers(adapter.depth)
     tokens = [
-        adapter.tokenize(item, truncate=config.truncate, answer=answer)
+        adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
         for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
     ]
     targets = one_each("target", config.target, len(items))
@@ -85,11 +85,13 @@ def _check_objectives(
     if not config.rule.needs.gradients:
         name = "target" if config.target is not None else "contrast"
         msg = (
-            f"{name}={getattr(config, name)!r} has no effect on edges={config.edges!r}, which are "
-            "the same for every target; use edges='gradient', or leave it out"
+            f"{name}={shown(getattr(config, name))} has no effect on edges={config.edges!r}, which "
+            "are the same for every target; use edges='gradient', or leave it out"
         )
         raise InputError(msg)
     for objective in objectives:
-        for wanted in (objective.target, objective.contrast):
-            if wanted is not None:
-                adapter.output_index(wanted)
+        pair = [objective.target, objective.contrast]
+        numbers = [None if each is None else adapter.output_index(each) for each in pair]
+        if numbers[0] is not None and numbers[0] == numbers[1]:
+            msg = f"target and contrast are the same, {pair[0]!r}; name another contrast"
+            raise InputError(msg)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
+from attnflow.io.files import as_path
+from attnflow.records import checks
 from attnflow.records.kinds import FloatArray
 from attnflow.records.positions import find_position, words_of_tokens
 from attnflow.records.rounding import round_scores
@@ -19,6 +21,11 @@ from attnflow.records.selection import is_integer
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+
+TEXTS = ("method", "model", "text")
+MAPPINGS = ("options", "statistics")
+MOST_LAYERS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,17 @@ class Prediction:
     alternatives: tuple[tuple[str, float], ...] = ()
     position: int | None = None
 
+    def __post_init__(self) -> None:
+        checks.check_text("label", self.label)
+        checks.check_probability(self.label, self.probability)
+        for each in self.alternatives:
+            if not (isinstance(each, tuple) and len(each) == 2):
+                msg = f"alternatives hold {shown(each)}; they must be (label, probability)"
+                raise InputError(msg)
+            checks.check_probability(checks.check_text("label", each[0]), each[1])
+        if self.position is not None:
+            checks.check_number("the prediction's position", self.position, 0)
+
 
 @dataclass(frozen=True)
 class PatchGrid:
@@ -53,6 +71,18 @@ class PatchGrid:
     columns: int
     image: tuple[int, int]
     box: tuple[float, float, float, float]
+
+    def __post_init__(self) -> None:
+        sizes = ("rows", self.rows), ("columns", self.columns), *(("image", n) for n in self.image)
+        for name, size in sizes:
+            checks.check_number(f"grid.{name}", size, 1)
+        box = [checks.check_real("grid.box", edge) for edge in self.box]
+        if len(self.image) != 2 or len(box) != 4 or not (box[0] < box[2] and box[1] < box[3]):
+            msg = (
+                f"grid.image={shown(self.image)} must be a height and a width, and "
+                f"grid.box={shown(self.box)} left, top, right and bottom"
+            )
+            raise InputError(msg)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,28 +132,15 @@ class Attribution:
     pooled: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "layers", "queries", "word_texts", "pooled"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not self.depth:
-            object.__setattr__(self, "depth", max(self.layers, default=0))
-        scores = np.array(self.scores, dtype=np.float64)
-        scores.flags.writeable = False
-        object.__setattr__(self, "scores", scores)
-        for name in ("options", "statistics"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-        self._check()
-
-    def _check(self) -> None:
-        expected = (len(self.layers), len(self.queries), len(self.tokens))
+        for name, value in self._checked().items():
+            object.__setattr__(self, name, value)
         shape = self.scores.shape
-        if self.scores.ndim not in (3, 4) or (shape[0], *shape[-2:]) != expected:
+        expected = (len(self.layers), len(self.queries), len(self.tokens))
+        if self.scores.ndim not in (3, 4) or (shape[0], *shape[-2:]) != expected or not all(shape):
             msg = (
                 f"scores have shape {shape}; {expected[0]} layers, {expected[1]} queries and "
                 f"{expected[2]} tokens need [layer, query, key] or [layer, head, query, key]"
             )
-            raise InputError(msg)
-        if not np.isfinite(self.scores).all():
-            msg = "scores must be finite; these hold NaN or infinity"
             raise InputError(msg)
         _require("layer", self.layer, self.layer, self.layers)
         for position in (self.query, *self.pooled):
@@ -133,6 +150,35 @@ class Attribution:
             if labels is not None and len(labels) != len(self.tokens):
                 msg = f"{name} has {len(labels)} entries; there are {len(self.tokens)} tokens"
                 raise InputError(msg)
+
+    def _checked(self) -> dict[str, Any]:
+        """The fields as they are kept: plain, read-only, each of its own type."""
+        tokens = checks.check_texts("tokens", self.tokens)
+        depth = checks.check_number("depth", self.depth, 0, MOST_LAYERS)
+        layers = checks.check_numbers("layers", self.layers, 1, depth or MOST_LAYERS)
+        last = len(tokens) - 1
+        if self.prediction is not None and self.prediction.position is not None:
+            checks.check_number("the prediction's position", self.prediction.position, 0, last)
+        texts = checks.check_texts("word_texts", self.word_texts)
+        return {
+            "tokens": tokens,
+            "scores": checks.check_scores(self.scores),
+            "layers": layers,
+            "queries": checks.check_numbers("queries", self.queries, 0, last),
+            "layer": checks.check_number("layer", self.layer, 1),
+            "query": checks.check_number("query", self.query, 0),
+            "depth": depth or max(layers, default=0),
+            "pooled": tuple(checks.check_number("pooled", each, 0, last) for each in self.pooled),
+            "word_texts": texts,
+            "word_ids": self.word_ids
+            if self.word_ids is None
+            else _word_ids(self.word_ids, len(texts)),
+            "segments": self.segments
+            if self.segments is None
+            else checks.check_texts("segments", self.segments),
+            **{name: checks.check_text(name, getattr(self, name)) for name in TEXTS},
+            **{name: checks.check_mapping(name, getattr(self, name)) for name in MAPPINGS},
+        }
 
     def __repr__(self) -> str:
         best = ", ".join(f"{token} {score:.3g}" for token, score in self.top(3))
@@ -177,7 +223,11 @@ class Attribution:
         the same.
         """
         given = {"layer": layer, "query": query}
-        changes = {name: value for name, value in given.items() if value is not None}
+        changes = {
+            name: operator.index(value) if is_integer(value) else value  # type: ignore[arg-type]
+            for name, value in given.items()
+            if value is not None
+        }
         return replace(
             self,
             layer=self._layer(layer),
@@ -199,8 +249,9 @@ class Attribution:
         if given is None:
             return self.layer
         if not is_integer(given):
-            msg = f"layer must be an integer from 1 to {self.depth}, got {given!r}"
+            msg = f"layer must be an integer from 1 to {self.depth}, got {shown(given)}"
             raise InputError(msg)
+        given = operator.index(given)
         number = given + self.depth + 1 if given < 0 else given
         return _require("layer", given, number, self.layers)
 
@@ -219,11 +270,12 @@ class Attribution:
 
         Tokens whose scores differ by rounding alone are in the order of the text.
         """
-        if k < 0:
-            msg = f"k={k} must be at least 0; top({len(self.tokens)}) ends with the lowest scores"
+        if not is_integer(k) or k < 0:
+            rule = "must be an integer of at least 0"
+            msg = f"k={shown(k)} {rule}; top({len(self.tokens)}) ends with the lowest scores"
             raise InputError(msg)
         values = self.values if self.values.ndim == 1 else self.values.mean(0)
-        order = np.argsort(-round_scores(values), kind="stable")[:k]
+        order = np.argsort(-round_scores(values), kind="stable")[: operator.index(k)]
         return [(self.tokens[i], float(values[i])) for i in order]
 
     def words(self) -> Attribution:
@@ -293,21 +345,21 @@ class Attribution:
         """Write JSON (compressed where the name ends in ``.gz``); `load` reads it back."""
         from attnflow.records.files import save
 
-        return save(self, Path(path), overwrite=overwrite)
+        return save(self, as_path(path), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Attribution:
         """Read what `save` wrote."""
         from attnflow.records.files import load
 
-        return load(Path(path))
+        return load(as_path(path))
 
     @classmethod
     def load_all(cls, path: str | Path) -> list[Attribution]:
         """Read a file of one or many, such as ``attnflow explain … --save FILE`` writes."""
         from attnflow.records.files import load_all
 
-        return load_all(Path(path))
+        return load_all(as_path(path))
 
     def to_frame(self) -> pd.DataFrame:
         """One row per score: layer, (head,) query, query_token, key, token, score. Needs pandas."""
@@ -323,16 +375,25 @@ def _require(name: str, given: int | str, number: int, allowed: tuple[int, ...])
     """The number, if it was computed; an error names it as it was given."""
     if number not in allowed:
         all_of = {"query": "query='all'", "layer": "layers='all'"}[name]
-        computed = _format_numbers(allowed)
+        more = f"; explain with {all_of} for all of them"
         msg = (
-            f"{name}={given!r} was not computed; this attribution has {computed}; explain with "
-            f"{all_of} for all of them"
+            f"{name}={shown(given)} was not computed; this attribution has {_shown(allowed)}{more}"
         )
         raise InputError(msg)
     return number
 
 
-def _format_numbers(numbers: tuple[int, ...]) -> str:
+def _word_ids(given: object, count: int) -> tuple[int | None, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        msg = f"word_ids={shown(given)} must be a list with an integer or None for each token"
+        raise InputError(msg)
+    return tuple(
+        None if word is None else checks.check_number(f"word_ids[{at}]", word, 0, count - 1)
+        for at, word in enumerate(given)
+    )
+
+
+def _shown(numbers: tuple[int, ...]) -> str:
     if len(numbers) > 1 and numbers == tuple(range(numbers[0], numbers[-1] + 1)):
         return f"{numbers[0]} to {numbers[-1]}"
     return ", ".join(map(str, numbers))

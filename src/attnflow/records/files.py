@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attnflow.errors import InputError
-from attnflow.io.files import check_target
+from attnflow.errors import InputError, shown
+from attnflow.io.files import check_target, writing
 from attnflow.records.attribution import Attribution, PatchGrid, Prediction
 
 FORMAT = 1
-WHITESPACE = re.compile(r"\s*")
+MOST_BYTES = 1 << 30
+"""The largest file that is written or read, unpacked: a small compressed one may unpack to more
+than the memory holds. A score has about 20 bytes, so these are some 50 million of them."""
+START = 1 << 16  # bytes that tell whether a file can be an attribution's, before all is read
+BLANKS = re.compile(r"\s*")
+GZIP, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+SPLIT_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def to_dict(attribution: Attribution) -> dict[str, Any]:
@@ -33,36 +41,121 @@ def to_dict(attribution: Attribution) -> dict[str, Any]:
 
 def from_dict(data: Mapping[str, Any]) -> Attribution:
     """The attribution that `to_dict` described."""
-    data = dict(data)
-    version = data.pop("format", None)
-    known = {field.name for field in fields(Attribution)}
-    if version != FORMAT or not known >= data.keys() or "scores" not in data:
-        msg = (
-            f"this is not an attribution of format {FORMAT}: format={version!r}, "
-            f"fields {sorted(data)}"
-        )
+    if not isinstance(data, Mapping):
+        msg = f"this is not an attribution: {shown(data)} is not a dict"
         raise InputError(msg)
-    data["scores"] = np.array(data["scores"], dtype=np.float64)
-    for name in ("word_ids", "segments"):
-        data[name] = None if data.get(name) is None else tuple(data[name])
-    if data.get("prediction") is not None:
-        prediction = dict(data["prediction"])
-        alternatives = tuple((label, p) for label, p in prediction.pop("alternatives", ()))
-        data["prediction"] = Prediction(**prediction, alternatives=alternatives)
-    if data.get("grid") is not None:
-        grid = dict(data["grid"])
-        data["grid"] = PatchGrid(
-            grid["rows"], grid["columns"], tuple(grid["image"]), tuple(grid["box"])
-        )
-    return Attribution(**data)
+    values = dict(data)
+    found = values.pop("format", None)
+    if type(found) is not int or found != FORMAT:
+        msg = f"this is not an attribution of format {FORMAT}: format={shown(found)}"
+        raise InputError(msg)
+    _check_fields("attribution", Attribution, values)
+    if values.get("prediction") is not None:
+        values["prediction"] = _prediction(values["prediction"])
+    if values.get("grid") is not None:
+        values["grid"] = _grid(values["grid"])
+    return Attribution(**values)
+
+
+def _prediction(data: Any) -> Prediction:
+    values = _check_fields("prediction", Prediction, data)
+    alternatives = values.get("alternatives", ())
+    if not isinstance(alternatives, list | tuple):
+        msg = f"alternatives={shown(alternatives)} must be a list"
+        raise InputError(msg)
+    values["alternatives"] = tuple(
+        (each[0], _or_nan(each[1])) if isinstance(each, list | tuple) and len(each) == 2 else each
+        for each in alternatives
+    )
+    return Prediction(**values | {"probability": _or_nan(values["probability"])})
+
+
+def _grid(data: Any) -> PatchGrid:
+    values = _check_fields("grid", PatchGrid, data)
+    for name in ("image", "box"):
+        if not isinstance(values[name], list | tuple):
+            msg = f"grid.{name}={shown(values[name])} must be a list of numbers"
+            raise InputError(msg)
+        values[name] = tuple(values[name])
+    return PatchGrid(**values)
+
+
+def _check_fields(what: str, record: Any, data: Any) -> dict[str, Any]:
+    """The fields of a record, all that it needs and none that it does not have."""
+    if not isinstance(data, Mapping):
+        msg = f"{what}={shown(data)} must be a dict"
+        raise InputError(msg)
+    optional = {
+        each.name
+        for each in fields(record)
+        if each.default is not MISSING or each.default_factory is not MISSING
+    }
+    known = {each.name for each in fields(record)}
+    unknown, missing = set(data) - known, known - optional - set(data)
+    if unknown or missing:
+        parts = [
+            f"{label} {', '.join(sorted(map(_named, names)))}"
+            for label, names in (("it lacks", missing), ("it has unknown", unknown))
+            if names
+        ]
+        msg = f"this is no {what} of format {FORMAT}: {'; '.join(parts)}"
+        raise InputError(msg)
+    return dict(data)
+
+
+def _named(field: object) -> str:
+    """A field's name as errors show it: plain where it is one."""
+    return field if isinstance(field, str) and field.isidentifier() else shown(field)
 
 
 def save(attribution: Attribution, path: Path, *, overwrite: bool) -> Path:
     """Write JSON, compressed where the name ends in ``.gz``."""
     check_target(path, overwrite=overwrite)
-    text = json.dumps(to_dict(attribution), ensure_ascii=False, allow_nan=False).encode()
-    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+    _write(path, to_json(attribution))
     return path
+
+
+def save_all(attributions: Sequence[Attribution], path: Path, *, overwrite: bool) -> Path:
+    """Write a line of JSON for each, compressed where the name ends in ``.gz``."""
+    check_target(path, overwrite=overwrite)
+    _write(path, b"".join(to_json(each) + b"\n" for each in attributions))
+    return path
+
+
+def _write(path: Path, content: bytes) -> None:
+    if len(content) > MOST_BYTES:
+        msg = (
+            f"{path} would have {len(content):,} bytes; files of attributions have at most "
+            f"{MOST_BYTES:,}: save fewer layers, heads or texts in one"
+        )
+        raise InputError(msg)
+    with writing(path):
+        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+
+
+def to_json(attribution: Attribution) -> bytes:
+    """One line of JSON in UTF-8, which is read back without loss.
+
+    JSON has no NaN and no infinity: where statistics, options or the prediction hold one, it
+    becomes ``null``; of a probability ``null`` is read as NaN, elsewhere as ``None``. Lone halves
+    of surrogate pairs, which UTF-8 does not have, are escaped.
+    """
+    plain = to_dict(attribution)
+    for name in ("options", "statistics", "prediction"):
+        plain[name] = _finite(plain[name])
+    try:
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        msg = f"options and statistics must be plain numbers, texts, lists and dicts: {error}"
+        raise InputError(msg) from error
+    if SPLIT_PAIR.search(text):
+        msg = (
+            "the text or a token holds the two halves of a surrogate pair as two characters, which "
+            "JSON can't tell from one; join them with text.encode('utf-16', 'surrogatepass')"
+            ".decode('utf-16')"
+        )
+        raise InputError(msg)
+    return text.encode(errors="backslashreplace")  # such as \ud83d: JSON's escape, too
 
 
 def load(path: Path) -> Attribution:
@@ -76,27 +169,90 @@ def load(path: Path) -> Attribution:
 
 
 def load_all(path: Path) -> list[Attribution]:
-    """Read one or many: `save` writes one, the command line several, one per line."""
-    content = path.read_bytes()
+    """Read one or many: `save` writes one, the command line several, each on a line."""
     try:
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
-        attributions = [from_dict(item) for item in _json_values(text.strip())]
-    except (ValueError, TypeError) as error:
-        msg = f"{path} is not a saved attribution: {error}"
+        text = _content(path).decode("utf-8-sig")
+        return [from_dict(item) for item in _each(text)]
+    except UnicodeDecodeError as error:
+        reason: object = f"it is not UTF-8 text (byte {error.start})"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        reason = f"its compression is damaged ({error})"
+    except (ValueError, MemoryError) as error:
+        reason = str(error) or "there is not enough memory to read it"
+    except OSError as error:
+        msg = f"{path} can't be read: {error.strerror}; check the name"
         raise InputError(msg) from error
-    return attributions
+    msg = (
+        f"{path} is not a saved attribution: {reason}; give a file that Attribution.save or "
+        "attnflow explain --save wrote"
+    )
+    raise InputError(msg)
 
 
-def _json_values(text: str) -> Iterator[Any]:
-    """The JSON values in a text, each on one line or on several."""
-    decoder, at = json.JSONDecoder(), 0
-    while True:
+def _content(path: Path) -> bytes:
+    """The file's content, unpacked where it is compressed; never more than `MOST_BYTES`."""
+    with path.open("rb") as file:
+        packed = file.peek(len(GZIP))[: len(GZIP)] == GZIP
+        with gzip.open(file) if packed else file as source:
+            start = source.read(START)
+            if not start.removeprefix(BOM).lstrip().startswith(b"{"):
+                msg = (
+                    f"it does not start with {{, but with {start[:20]!r}"
+                    if start
+                    else "it is empty"
+                )
+                raise InputError(msg)
+            content: bytes = start + source.read(max(0, MOST_BYTES + 1 - len(start)))
+    if len(content) > MOST_BYTES:
+        unpacked = " unpacked" if packed else ""
+        msg = f"it has more than {MOST_BYTES:,} bytes{unpacked}, the limit"
+        raise InputError(msg)
+    return content
+
+
+def _each(text: str) -> Iterator[Any]:
+    """The JSON values of a text, whether each has a line or several."""
+    decoder = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    at = _after_blanks(text, 0)
+    while at < len(text):
         item, end = decoder.raw_decode(text, at)
         yield item
-        between = WHITESPACE.match(text, end)
-        at = between.end() if between else end
-        if at == len(text):
-            return
+        at = _after_blanks(text, end)
+
+
+def _after_blanks(text: str, at: int) -> int:
+    blanks = BLANKS.match(text, at)
+    return blanks.end() if blanks else at
+
+
+def _refuse_constant(name: str) -> Any:
+    msg = f"it holds {name}, which is not JSON"
+    raise InputError(msg)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        msg = f"it holds {shown(twice)} twice"
+        raise InputError(msg)
+    return found
+
+
+def _or_nan(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def _finite(value: Any) -> Any:
+    """The value with ``None`` for NaN and infinities."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

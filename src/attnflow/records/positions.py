@@ -6,10 +6,14 @@ import operator
 import re
 from collections.abc import Iterable, Sequence
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
+from attnflow.records.selection import is_integer
 
 MOST_LISTED = 64  # tokens in an error
-LABELS = (re.compile(r"(?P<token>.+):(?P<at>\d+)"), re.compile(r"(?P<at>\d+):(?P<token>.+)"))
+LABELS = (
+    re.compile(r"(?P<token>.+):(?P<at>\d{1,9})", re.DOTALL),
+    re.compile(r"(?P<at>\d{1,9}):(?P<token>.+)", re.DOTALL),
+)
 
 
 def find_position(
@@ -22,13 +26,10 @@ def find_position(
     """
     if isinstance(query, str):
         return _by_text(query, tokens, name, words)
-    try:
-        number = operator.index(query)
-    except TypeError:
-        number = len(tokens)
-    if isinstance(query, bool) or not -len(tokens) <= number < len(tokens):
-        allowed = f"there are {len(tokens)} tokens: {_format_tokens(tokens)}"
-        msg = f"{name}={query} does not exist; {allowed}"
+    number = operator.index(query) if is_integer(query) else len(tokens)
+    if not -len(tokens) <= number < len(tokens):
+        there = f"there are {len(tokens)} tokens: {_format_tokens(tokens)}"
+        msg = f"{name}={shown(query)} does not exist; {there}"
         raise InputError(msg)
     return number % len(tokens)
 
@@ -52,7 +53,7 @@ def _by_text(query: str, tokens: Sequence[str], name: str, words: Sequence[str |
         what = f"is split into {_format_tokens(tokens, pieces)}; give one of these, or its position"
     else:
         what = "is not one of the tokens; give one, or its position"
-    msg = f"{name}={query!r} {what}: {_format_tokens(tokens)}"
+    msg = f"{name}={shown(query)} {what}: {_format_tokens(tokens)}"
     raise InputError(msg)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 
 Indices = int | Iterable[int] | None
 Groups = tuple[tuple[int, ...], ...]
@@ -65,10 +65,7 @@ def resolve_all(name: str, indices: Indices, low: int, high: int, count: int) ->
     """Every index of one or several, checked; ``None`` is all from ``low`` to ``high``."""
     if indices is None:
         return tuple(range(low, high + 1))
-    try:
-        values = [indices] if is_integer(indices) else list(indices)  # type: ignore[arg-type]
-    except TypeError:
-        values = [indices]  # which `resolve` refuses
+    values = listed_numbers(indices)
     if not values:
         msg = f"{name} is empty; give at least one number from {low} to {high}, or None for all"
         raise InputError(msg)
@@ -78,24 +75,39 @@ def resolve_all(name: str, indices: Indices, low: int, high: int, count: int) ->
 def resolve(name: str, value: object, low: int, high: int, count: int) -> int:
     """One index, negative ones counted from ``count``, checked against the allowed range."""
     if not is_integer(value):
-        msg = f"{name} must be an integer from {low} to {high}, got {value!r}"
+        msg = f"{name} must be an integer from {low} to {high}, got {shown(value)}"
         raise InputError(msg)
     number = operator.index(value)  # type: ignore[arg-type] # which was just checked
     resolved = number + count if number < 0 else number
     if not low <= resolved <= high:
         msg = (
-            f"{name}={number} does not exist here; allowed: {low} to {high}, negatives from the end"
+            f"{name}={shown(number)} does not exist here; allowed: {low} to {high}, negatives from "
+            "the end"
         )
         raise InputError(msg)
     return resolved
 
 
+def listed_numbers(given: object) -> list[object]:
+    """One number or several, as a list; what can't be gone through in order is left as it is.
+
+    Neither texts nor bytes are lists of numbers; a set has no order, and a dict is no list.
+    """
+    if is_integer(given) or isinstance(given, str | bytes | bytearray | memoryview | Mapping | Set):
+        return [given]
+    try:
+        return list(given)  # type: ignore[call-overload, no-any-return]
+    except TypeError:
+        return [given]
+
+
 def is_integer(value: object) -> bool:
-    """Whether this is an integer of any library; True and False are not."""
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+    """Whether this is an integer of any library; True and False are none, nor is a list of one."""
+    kind = str(getattr(value, "dtype", type(value).__name__))
+    if kind.removeprefix("torch.") in ("bool", "bool_") or getattr(value, "ndim", 0) != 0:
         return False
     try:
         operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, ValueError, RuntimeError):  # torch's for what is not on this machine
         return False
     return True

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
+from attnflow.records.checks import check_flag
 from attnflow.records.selection import is_integer
+
+DEVICES = ("auto", "cpu")
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,15 @@ class Execution:
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        if self.device not in DEVICES:
+            msg = f"device={self.device!r} is unknown; allowed: {', '.join(map(repr, DEVICES))}"
+            raise InputError(msg)
         if self.threads is not None and not (is_integer(self.threads) and self.threads >= 1):
-            msg = f"threads={self.threads!r} must be an integer from 1, or None for one per core"
+            msg = (
+                f"threads={shown(self.threads)} must be an integer from 1, or None for one per core"
+            )
+            raise InputError(msg)
+        check_flag("progress", self.progress)
+        if not isinstance(self.device, str):
+            msg = f"device={shown(self.device)} must be the name of a solver, or 'auto'"
             raise InputError(msg)

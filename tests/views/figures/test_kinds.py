@@ -63,7 +63,8 @@ def test_relative_without_differences_is_zero():
 
 
 def test_colours_are_scaled_without_the_own_row_and_special_tokens():
-    of = attribution(SHORT, "rollout", word_ids=(None, 0, 1, 2, None))
+    words = {"word_ids": (None, 0, 1, 2, None), "word_texts": ("a", "b", "c")}
+    of = attribution(SHORT, "rollout", **words)
     mesh = draw("heatmap", of, Figure().add_subplot()).collections[0]
     assert mesh.norm.vmax == of.scores[:, 0, 1:4].max()
 

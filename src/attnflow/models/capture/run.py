@@ -29,15 +29,17 @@ def in_eval_mode(network: Any) -> Any:
     copies: dict[int, torch.nn.Module] = {}
 
     def copy_of(module: torch.nn.Module) -> torch.nn.Module:
-        if "forward" in vars(module):  # bound to the module itself, whose copy would not be used
+        held = _held_by_attribute(module)
+        if held is not None:  # the copy would run the original, which is in training mode
             msg = (
-                f"{type(network).__name__} is in training mode, and the forward method of "
-                f"{type(module).__name__} was replaced; call model.eval() first"
+                f"{type(network).__name__} is in training mode, and {type(module).__name__} holds "
+                f"modules or their methods in its attribute {held!r}; call model.eval() first"
             )
             raise ModelError(msg)
         if id(module) not in copies:  # a module may be used in several places
             twin = copies[id(module)] = copy.copy(module)
             twin.__dict__ = {**module.__dict__, "training": False}
+            twin._compiled_call_impl = None  # bound to the original; the copy runs uncompiled
             twin._modules = {
                 name: None if child is None else copy_of(child)
                 for name, child in module._modules.items()
@@ -45,6 +47,23 @@ def in_eval_mode(network: Any) -> Any:
         return copies[id(module)]
 
     return copy_of(network)
+
+
+def _held_by_attribute(module: torch.nn.Module) -> str | None:
+    """The attribute in which a module refers to modules beside its children; ``None`` is none."""
+
+    def refers(value: Any) -> bool:
+        if isinstance(value, torch.nn.Module):
+            return True
+        if isinstance(value, list | tuple | set | frozenset):
+            return any(map(refers, value))
+        if isinstance(value, dict):
+            return any(map(refers, value.values()))
+        return isinstance(getattr(value, "__self__", None), torch.nn.Module)
+
+    own = ("_modules", "_parameters", "_buffers", "_compiled_call_impl")
+    named = ((name, value) for name, value in vars(module).items() if name not in own)
+    return next((name for name, value in named if refers(value)), None)
 
 
 def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> list[int]:

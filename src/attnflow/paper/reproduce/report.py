@@ -54,7 +54,11 @@ def insert_page(results: Mapping[str, Any], folder: Path, file: Path) -> None:
 
 def split_at_markers(file: Path) -> tuple[str, str]:
     """The text before and after the two markers; a file that does not exist has none."""
-    text = file.read_text(encoding="utf-8") if file.exists() else f"{START}\n{END}\n"
+    try:
+        text = file.read_text(encoding="utf-8") if file.exists() else f"{START}\n{END}\n"
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{file} can't be read: {error}; name a page of text"
+        raise InputError(msg) from None
     before, start, rest = text.partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:

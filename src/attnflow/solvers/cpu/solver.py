@@ -12,7 +12,7 @@ import numpy as np
 from attnflow.io.progress import progress_bar
 from attnflow.records.kinds import FloatArray
 from attnflow.solvers.cpu.bounds import Bounds, make_bounds
-from attnflow.solvers.cpu.network import Network, make_network
+from attnflow.solvers.cpu.network import ByteArray, Network, make_network
 from attnflow.solvers.cpu.pair import solve_pair
 from attnflow.solvers.cpu.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND, solve_sinks
 from attnflow.solvers.execution import Execution
@@ -60,11 +60,20 @@ class PreparedCpuGraph:
 
         An interrupt (Ctrl-C) stops every thread after the pair it is at.
         """
+        stop = np.zeros(1, np.uint8)  # kernels don't see exceptions: they read this flag
         with self._lock:
-            return self._solve(sources, sinks, execution)
+            try:
+                return self._solve(sources, sinks, execution, stop)
+            except BaseException:
+                # An interrupt may come between a thread's start and the moment that anybody knows
+                # of it. Such a thread ends soon, but what it works on must never be used again.
+                stop[0] = 1
+                self._networks = []
+                self._bounds = make_bounds(*self._weights.shape[:2])
+                raise
 
     def _solve(
-        self, sources: Sources, sinks: LongArray, execution: Execution
+        self, sources: Sources, sinks: LongArray, execution: Execution, stop: ByteArray
     ) -> tuple[FloatArray, dict[str, Any]]:
         # Threads take sinks and not pairs: the bounds of a sink serve all sources.
         workers = min(execution.threads or cores(), len(sinks))
@@ -72,20 +81,18 @@ class PreparedCpuGraph:
         gaps = np.zeros_like(values)
         # A row per thread, so that counting needs no lock; the sum is the progress.
         proofs = np.zeros((workers, 3), np.int64)
-        stop = np.zeros(1, np.uint8)  # kernels don't see exceptions: they read this flag
         # Sorted once for all sinks: the order depends on the source alone.
         orders = np.argsort(-sources.edges, axis=1, kind="stable").astype(np.int32)
         source_arrays = (sources.edges, orders, sources.layers)
         parts = _SharedParts(_split(len(sinks), workers))
         networks = self._networks_for(workers)
+        bounds = self._bounds
 
         def work(network: Network, proofs: Any) -> None:
             for part in parts:
                 # Slices are views: threads write into different rows of the same arrays.
                 results = (values[part], gaps[part], proofs, stop)
-                solve_sinks(
-                    network, self._bounds, sinks[part], source_arrays, self._causal, results
-                )
+                solve_sinks(network, bounds, sinks[part], source_arrays, self._causal, results)
 
         with (
             progress_bar("flow", values.size, shown=execution.progress) as show,

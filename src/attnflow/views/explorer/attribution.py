@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +34,8 @@ def attribution_view(of: Attribution) -> View:
     queries = list(of.queries)
     single, fused = of.scores.ndim == 4, of.scores if of.scores.ndim == 3 else of.scores.mean(1)
     row = of.row() if of.scores.ndim == 3 else of.row().mean(0)
-    model = of.statistics.get("model", {})
+    said = of.statistics.get("model")
+    model = said if isinstance(said, Mapping) else {}
     return {
         "text": of.text,
         "answer": of.options.get("answer"),

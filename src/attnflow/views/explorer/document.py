@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.aggregation import AGGREGATORS, Aggregator
+from attnflow.errors import ModelError
 from attnflow.pipeline.session import Check, Session
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
@@ -84,8 +85,12 @@ def make_document(views: Sequence[View], method: str, *, words: bool = False) ->
 
 
 def to_json(content: Any) -> str:
-    """JSON that no HTML parser takes for markup."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    """JSON that no HTML parser reads as markup, wherever it stands."""
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError as error:
+        msg = f"the model's numbers can't be shown: {error}; NaN often comes of half precision"
+        raise ModelError(msg) from error
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates are not UTF-8

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from attnflow.io.files import check_target
+from attnflow.io.files import check_target, writing
 from attnflow.views.explorer.document import to_json
 from attnflow.views.explorer.schema import Document
 
@@ -81,7 +81,8 @@ def render(document: Document, title: str = "attnflow") -> str:
 def save(document: Document, path: str | Path, title: str, *, overwrite: bool = False) -> Path:
     """Write the page to a file."""
     path = check_target(path, overwrite=overwrite)
-    path.write_text(render(document, title), encoding="utf-8")
+    with writing(path):
+        path.write_bytes(render(document, title).encode(errors="replace"))
     return path
 
 

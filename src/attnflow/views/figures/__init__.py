@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.records import Attribution
+from attnflow.records.checks import check_flag, check_real
 from attnflow.views.figures import graph, heads, heatmap, image, pronouns
 from attnflow.views.figures.files import save
 from attnflow.views.figures.style import THEMES, find_theme
@@ -49,8 +50,8 @@ __all__ = ["KINDS", "THEMES", "Kind", "draw", "figure", "save"]
 
 def find_kind(name: str, options: Iterable[str] = (), more: Sequence[str] = ()) -> Kind:
     """The kind of figure of that name, if it has these options; ``more`` are others it may have."""
-    if name not in KINDS:
-        msg = f"kind={name!r} is unknown; choose one of: {', '.join(KINDS)}"
+    if not isinstance(name, str) or name not in KINDS:
+        msg = f"kind={shown(name)} is unknown; choose one of: {', '.join(KINDS)}"
         raise InputError(msg)
     parameters = signature(KINDS[name].draw).parameters.values()
     known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
@@ -60,6 +61,26 @@ def find_kind(name: str, options: Iterable[str] = (), more: Sequence[str] = ()) 
             msg = f"{option}= is not an option of kind {name!r}; allowed: {', '.join(known)}"
             raise InputError(msg)
     return KINDS[name]
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Refuse values of options that can't be what they are for; lists are made of generators."""
+    for name in ("values", "relative", "focus"):
+        if name in options:
+            check_flag(name, options[name])
+    for name in ("threshold", "strength"):
+        if options.get(name) is not None:
+            options[name] = check_real(name, options[name])
+    if "candidates" in options:
+        given = options["candidates"]
+        if isinstance(given, str) or not isinstance(given, Iterable) or not _gone_through(given):
+            msg = f"candidates={shown(given)} must be a list of tokens or their positions"
+            raise InputError(msg)
+        options["candidates"] = tuple(given)
+
+
+def _gone_through(given: Iterable[Any]) -> bool:
+    return getattr(given, "ndim", 1) == 1  # arrays of no axes call themselves iterable
 
 
 def draw(
@@ -80,6 +101,10 @@ def draw(
         options: Those of the kind, e.g. ``values=True`` for a heat map.
     """
     chosen, colours = find_kind(kind, options), find_theme(theme)
+    check_options(options)
+    if ax is not None and not hasattr(ax, "add_collection"):
+        msg = f"ax={shown(ax)} must be axes of matplotlib, or None for a new figure"
+        raise InputError(msg)
     if ax is None:
         from matplotlib import pyplot
 
@@ -105,5 +130,6 @@ def figure(
     """
     from attnflow.views.figures.panels import compose
 
-    chosen = find_kind(kind, options, PANELS.get(kind, ()))
+    chosen = find_kind(kind, options, PANELS.get(kind, ()) if isinstance(kind, str) else ())
+    check_options(options)
     return compose(chosen, attributions, find_theme(theme), options)

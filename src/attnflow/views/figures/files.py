@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
-from attnflow.io.files import check_target
+from attnflow.io.files import as_path, check_target, writing
 from attnflow.views.figures.fonts import replace_missing_emoji
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _WITHOUT_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}
 
 def check_file(file: str | Path, *, overwrite: bool = False) -> Path:
     """The file's path, if a figure may be written there."""
-    path = Path(file)
+    path = as_path(file)
     if path.suffix.lower().lstrip(".") not in FORMATS:
         endings = ", ".join(f".{name}" for name in FORMATS)
         msg = f"can't tell the format of {path.name!r}; let it end in one of: {endings}"
@@ -43,7 +43,7 @@ def save(figure: Figure, file: str | Path, *, overwrite: bool = False, dpi: int 
 
     path = check_file(file, overwrite=overwrite)
     kind = path.suffix.lower().lstrip(".")
-    with warnings.catch_warnings(), rc_context(_TEXT_STAYS_TEXT):
+    with warnings.catch_warnings(), rc_context(_TEXT_STAYS_TEXT), writing(path):
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         if kind == "svg":
             figure.savefig(path, metadata=_WITHOUT_DATE[kind], bbox_inches="tight")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.views.palette import colour_of
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ THEMES = {
 
 def find_theme(name: str) -> Theme:
     """The theme of that name."""
-    if name not in THEMES:
-        msg = f"theme={name!r} is unknown; choose one of: {', '.join(THEMES)}"
+    if not isinstance(name, str) or name not in THEMES:
+        msg = f"theme={shown(name)} is unknown; choose one of: {', '.join(THEMES)}"
         raise InputError(msg)
     return THEMES[name]
 

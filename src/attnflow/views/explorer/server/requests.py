@@ -11,8 +11,8 @@ from attnflow.edges import EDGE_RULES
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
 
-Position = Annotated[int, Field(ge=0, le=100_000)]
-Layer = Annotated[int, Field(ge=1, le=10_000)]
+Position = Annotated[int, Field(ge=0, le=100_000, strict=True)]
+Layer = Annotated[int, Field(ge=1, le=10_000, strict=True)]
 
 
 def _name_in(family: Registry[Any]) -> tuple[AfterValidator, Any]:

@@ -1,0 +1,91 @@
+"""Arguments as they are given, made plain: numbers of NumPy and torch, generators, fractions.
+
+What can't be made plain is refused here, or left as it is for the check that names what is allowed.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+from typing import Any, get_args
+
+from attnflow.edges.options import HeadRule
+from attnflow.errors import InputError, shown
+from attnflow.records.selection import is_integer, listed_numbers
+
+HUGE = 1 << 63
+
+
+def plain_query(given: Any) -> int | str | None:
+    """A position as an integer, a token as text."""
+    if is_integer(given):
+        return operator.index(given)
+    if given is None or isinstance(given, str):
+        return given
+    msg = f"query={shown(given)} must be a position, a token's text, 'all' or None"
+    raise InputError(msg)
+
+
+def plain_layer(given: Any) -> int | None:
+    """A layer as an integer."""
+    if given is None:
+        return None
+    (layer,) = _layers("layer", [given])
+    return layer
+
+
+def plain_layers(given: Any) -> Any:
+    """Layers as a tuple of integers; ``"all"`` and ``None`` as they are."""
+    if given is None or (isinstance(given, str) and given == "all"):
+        return given
+    if isinstance(given, str):
+        msg = f"layers={shown(given)} is unknown; allowed: 'all', numbers 1 … L, or None"
+        raise InputError(msg)
+    return _layers("layers", listed_numbers(given))
+
+
+def _layers(name: str, given: Sequence[Any]) -> tuple[int, ...]:
+    for each in given:
+        if not is_integer(each):
+            msg = f"{name}={shown(each)} must be an integer: 1 … L, or negative from the top"
+            raise InputError(msg)
+    return tuple(operator.index(each) for each in given)
+
+
+def plain_share(name: str, given: Any) -> Any:
+    """A share of any number type as a float."""
+    if isinstance(given, Real) and not isinstance(given, bool):
+        _check_size(name, given, given)
+        return float(given)
+    if given is None:
+        return None
+    msg = f"{name}={shown(given)} must be a number from 0 (off) to below 1"
+    raise InputError(msg)
+
+
+def plain_heads(given: Any) -> Any:
+    """Head numbers as a tuple of integers, weights as a tuple of floats."""
+    if isinstance(given, Real):
+        _check_size("heads", given, given)
+    if isinstance(given, str | Real):
+        return given
+    listed = isinstance(given, Sequence) and not isinstance(given, bytes | bytearray | memoryview)
+    heads = tuple(given) if listed else ()
+    if not listed or not all(isinstance(h, Real) and not isinstance(h, bool) for h in heads):
+        rules = ", ".join(map(repr, get_args(HeadRule)))
+        allowed = f"{rules}, a list of integers or of weights"
+        msg = f"heads={shown(given)} is unknown; allowed: {allowed}"
+        raise InputError(msg)
+    for head in heads:
+        _check_size("heads", head, given)
+    whole = all(isinstance(head, Integral) for head in heads)
+    return tuple(int(head) if whole else float(head) for head in heads)
+
+
+def _check_size(name: str, number: Any, given: Any) -> None:
+    """Refuse numbers too large to be written in an error, or to be floats."""
+    if isinstance(number, Rational) and not -HUGE < Fraction(number) < HUGE:
+        msg = f"{name}={shown(given)} is far too large"
+        raise InputError(msg)

@@ -1,0 +1,250 @@
+"""Barrier flow, widest paths, additive and direct relevance against slow definitions."""
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+import attention as some
+import attnflow
+import barrier_oracle
+import families
+import oracle
+import tiny
+from attnflow.aggregation import AGGREGATORS
+from attnflow.edges.graph import build_graph
+from attnflow.edges.options import EdgeOptions
+from attnflow.models.loading import load_model
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
+from attnflow.records import Activations, LayeredGraph, Pair, Selection
+from attnflow.solvers.execution import Execution
+
+TEXT = "the keys to the cabinet are here"
+COMPOSING = ("rollout", "barrier")
+NEW = ("barrier", "widest", "additive", "direct", "direct-all")
+SIZES = [(2, 3), (3, 4)]
+
+
+def scores(weights, method, queries=None, keys=None, layers=None, groups=None):
+    weights = np.asarray(weights, np.float64)
+    depth, size = len(weights), weights.shape[-1]
+    chosen = Selection(
+        tuple(layers or range(1, depth + 1)),
+        tuple(range(size) if queries is None else queries),
+        tuple(range(size) if keys is None else keys),
+        groups=groups,
+    )
+    graph = LayeredGraph(weights, maps=weights)
+    return AGGREGATORS[method].score(graph, chosen, Execution())
+
+
+def barrier_edges(weights, query):
+    """The library's joint flow on the edges below the top layer: all its traces together."""
+    graph = LayeredGraph(weights)
+    pairs = [Pair(len(weights), query, key) for key in range(weights.shape[-1])]
+    return sum(AGGREGATORS["barrier"].trace(graph, pair).edges for pair in pairs)[:-1]
+
+
+def check_barrier(weights, query, tolerance=1e-9):
+    expected = barrier_oracle.barrier(weights, query)
+    found = scores(weights, "barrier", [query], layers=[len(weights)])
+    np.testing.assert_allclose(found.values[0, 0], expected[0].sum(0), rtol=0, atol=tolerance)
+    assert found.statistics["largest_decrement"] < 1e-9
+    flow = barrier_edges(weights, query)
+    np.testing.assert_allclose(flow, expected, rtol=0, atol=tolerance)
+    check_feasible(flow, weights, query)
+
+
+def check_feasible(flow, weights, query):
+    assert flow.min() >= 0
+    assert (flow - weights[:-1]).max() <= 1e-10
+    arrived = weights[-1, query]
+    for layer in flow[::-1]:
+        np.testing.assert_allclose(layer.sum(1), arrived, rtol=0, atol=1e-10)
+        arrived = layer.sum(0)
+    assert arrived.sum() == pytest.approx(1, abs=1e-10)
+
+
+@pytest.mark.parametrize("residual", [0.5, 0.0])
+@pytest.mark.parametrize(("depth", "size"), SIZES)
+@pytest.mark.parametrize("kind", ["dense", "peaked", "sparse", "near_zero", "causal", "sink"])
+def test_the_barrier_flow_is_the_centre(kind, depth, size, residual):
+    weights = oracle.edges(some.make(kind, depth, size, seed=depth + size), residual)
+    check_barrier(weights, size - 1)
+
+
+def one_edge(weights):
+    weights[-1, 0] = np.eye(4)[1]
+
+
+def a_funnel(weights):
+    weights[-2] = np.eye(4)[2]
+
+
+def almost_one_edge(weights):
+    weights[-1, 0] = [1 - 3e-12, 1e-12, 1e-12, 1e-12]
+
+
+def nobody_reads_one(weights):
+    weights[:, :, 1] = 0
+    weights /= weights.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("change", [one_edge, a_funnel, almost_one_edge, nobody_reads_one])
+def test_the_barrier_flow_where_edges_are_full_or_empty(change):
+    weights = np.random.default_rng(1).dirichlet(np.full(4, 0.4), size=(4, 4))
+    change(weights)
+    check_barrier(weights, 0)
+
+
+@pytest.mark.parametrize("kind", ["dense", "peaked", "near_zero", "causal", "sink", "uniform"])
+def test_the_barrier_flow_converges_on_large_graphs(kind):
+    weights = oracle.edges(some.make(kind, 12, 60, seed=1))
+    found = scores(weights, "barrier", [59], layers=[12])
+    assert found.statistics["largest_decrement"] < 1e-9
+    assert found.values.sum() == pytest.approx(1, abs=1e-10)
+
+
+def test_the_barrier_flow_of_single_heads_and_words():
+    attention = some.make("dense", 3, 4, seed=2, heads=2)
+    graph = build_graph(Activations(tuple(attention)), EdgeOptions(heads="each"))
+    groups = ((0,), (1, 3), (2,))
+    chosen = Selection((3,), (1,), (0, 1, 2), groups=groups)
+    found = AGGREGATORS["barrier"].score(graph, chosen, Execution()).values
+    for head in range(2):
+        weights = np.concatenate([graph.weights[:2], graph.heads[2:, head]])
+        expected = barrier_oracle.barrier(weights, 1)[0].sum(0)
+        merged = [expected[list(group)].sum() for group in groups]
+        np.testing.assert_allclose(found[0, head, 0], merged, rtol=0, atol=1e-9)
+
+
+def width_of(weights, layer, query, keys):
+    """The widest of all paths, one after another."""
+    bottom = weights[0][:, list(keys)].sum(-1)  # edges to a word are those to all its tokens
+    widest = 0.0
+    for inner in product(range(weights.shape[-1]), repeat=layer - 1):
+        path = (query, *inner)
+        above = [weights[layer - 1 - n, i, j] for n, (i, j) in enumerate(pairwise(path))]
+        widest = max(widest, min([*above, bottom[path[-1]]]))
+    return widest
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "causal", "tied"])
+def test_the_widest_path_is_the_widest_of_all(kind):
+    weights = oracle.edges(some.make(kind, 4, 4, seed=3), 0.2)
+    found = scores(weights, "widest").values
+    for (at, query, key), value in np.ndenumerate(found):
+        assert value == pytest.approx(width_of(weights, at + 1, query, [key]), abs=1e-15)
+        traced = AGGREGATORS["widest"].trace(LayeredGraph(weights), Pair(at + 1, query, key))
+        assert traced.value == value
+        for route in traced.routes:
+            edges = pairwise(route.positions)
+            narrow = min(weights[at - step, i, j] for step, (i, j) in enumerate(edges))
+            assert (route.positions[0], route.positions[-1], narrow) == (query, key, value)
+    groups = ((0, 2), (1,), (3,))
+    found = scores(weights, "widest", keys=range(3), groups=groups).values
+    for (at, query, place), value in np.ndenumerate(found):
+        assert value == pytest.approx(width_of(weights, at + 1, query, groups[place]), abs=1e-15)
+
+
+def test_additive_and_direct_relevance_written_out():
+    maps = np.random.default_rng(0).random((4, 5, 5)) * 3
+    relevance, summed = np.eye(5), np.zeros((5, 5))
+    for at, layer in enumerate(maps):
+        relevance = relevance + layer @ relevance
+        summed = summed + layer
+        for method, expected in (
+            ("additive", relevance - np.eye(5)),
+            ("direct", summed),
+            ("direct-all", np.broadcast_to(summed.sum(0), (5, 5))),
+        ):
+            found = scores(maps, method, layers=[at + 1]).values[0]
+            np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("heads", ["mean", "max", "min"])
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 0.9])
+def test_rollout_is_that_of_vit_explain(heads, ratio):
+    """Its script, with the keepdim that it forgot."""
+    attention = some.make("dense", 3, 6, seed=7, heads=4)
+    result = np.eye(6)
+    for layer in attention:
+        fused = getattr(layer, heads)(axis=0)
+        flat = fused.reshape(-1).copy()
+        smallest = np.argsort(flat)[: int(flat.size * ratio)]
+        flat[smallest[smallest != 0]] = 0
+        mixed = (flat.reshape(6, 6) + np.eye(6)) / 2
+        result = mixed / mixed.sum(axis=-1, keepdims=True) @ result
+    found = attnflow.rollout(attention, heads=heads, discard=ratio)
+    np.testing.assert_allclose(found[-1], result, rtol=0, atol=1e-14)
+
+
+def check_trace(traced, value):
+    """Steps that sum to the value, and no node that keeps or makes anything."""
+    assert traced.value == pytest.approx(value, abs=1e-10)
+    if traced.method in COMPOSING:
+        for edges in traced.edges:
+            assert edges.sum() == pytest.approx(value, abs=1e-10)
+    if traced.method in (*COMPOSING, "flow", "widest"):
+        for below, above in pairwise(traced.edges):
+            np.testing.assert_allclose(above.sum(0), below.sum(1), rtol=0, atol=1e-10)
+    if traced.method in ("direct", "direct-all"):
+        assert traced.edges.sum() == pytest.approx(value, abs=1e-10)
+
+
+@pytest.mark.parametrize("method", AGGREGATORS)
+def test_traces_of_arrays_have_the_scores(method):
+    attention = some.make("sparse", 3, 4, seed=9, heads=2)
+    residual = AGGREGATORS[method].residual
+    maps = AGGREGATORS[method].uses_maps
+    graph = build_graph(Activations(tuple(attention)), EdgeOptions(residual), keep_maps=maps)
+    chosen = Selection((3,), (0, 1, 2, 3), (0, 1, 2, 3))
+    found = AGGREGATORS[method].score(graph, chosen, Execution()).values[0]
+    for query, key in ((0, 0), (0, 3), (2, 1), (3, 3)):
+        traced = attnflow.trace(attention, key=key, query=query, method=method)
+        check_trace(traced, found[query, key])
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow", "barrier", "widest"])
+def test_traces_of_single_heads_have_their_scores(method):
+    attention = some.make("dense", 3, 4, seed=9, heads=2)
+    options = EdgeOptions(AGGREGATORS[method].residual, "each")
+    graph = build_graph(Activations(tuple(attention)), options)
+    chosen = Selection((3,), (1,), (0, 1, 2, 3))
+    found = AGGREGATORS[method].score(graph, chosen, Execution()).values
+    for head in range(2):
+        traced = attnflow.trace(attention, key=2, query=1, method=method, head=head)
+        check_trace(traced, found[0, head, 0, 2])
+
+
+@pytest.mark.parametrize("rule", ["attention", "effective", "norms", "alti", "gradient"])
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_traces_of_sessions_have_the_scores(name, rule):
+    head = None if name == "llama" else families.tf.BertForSequenceClassification
+    tokenizer = tiny.plain() if name == "llama" else tiny.word_piece()
+    adapter = load_model((families.build(name, head=head), tokenizer))
+    session = open_session(TEXT, adapter, ExplainConfig(edges=rule, correction=None))
+    for method in AGGREGATORS:
+        found = session.scores(method, [session.depth], [session.query]).values
+        for key in (0, 3, session.query):
+            traced = session.trace(method, session.depth, session.query, key)
+            check_trace(traced, found[0, 0, key])
+            assert traced.tokens == session.tokens.names
+
+
+@pytest.mark.parametrize("method", NEW)
+def test_words_have_the_scores_of_their_tokens(method):
+    """All but the widest path add up; its edges do, which is never less than the widest token."""
+    model = tiny.build("bert"), tiny.word_piece()
+    text = "the cats playing"
+    tokens = attnflow.explain(text, model, method=method)
+    words = attnflow.explain(text, model, method=method, words=True)
+    assert words.tokens == ("[CLS]", "the", "cats", "playing", "[SEP]")
+    groups = ((0,), (1,), (2, 3), (4, 5), (6,))
+    if method == "widest":
+        least = [tokens.values[list(group)].max() for group in groups]
+        assert (words.values >= np.array(least) - 1e-15).all()
+        return
+    expected = [tokens.values[list(group)].sum() for group in groups]
+    np.testing.assert_allclose(words.values, expected, rtol=0, atol=1e-9)

@@ -1,0 +1,206 @@
+"""Norms, ALTI and effective attention against plain loops over what hooks saw in the model."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import ViTImageProcessorPil
+
+import attnflow
+import families
+import parts
+import tiny
+from attnflow.edges import decomposition
+from attnflow.errors import InputError, ModelError
+
+TEXT = "the keys to the cabinet are here , the cats play on"  # longer than heads are wide
+RESIZING = ViTImageProcessorPil(size={"height": 32, "width": 32})
+PLAIN = (
+    *("bert", "roberta", "distilbert", "albert", "electra", "deberta-v2", "mpnet", "modernbert"),
+    *("gpt2", "bloom", "opt", "gpt-neox-sequential", "vit", "deit", "beit"),
+)
+GROUPED = ("llama", "qwen2", "qwen3", "gemma", "cohere", "gpt-oss")
+WITH_NORM = ("gemma2", "gemma3", "olmo2")  # of the block's output
+WITH_SCALE = ("dinov2", "dinov2-registers")
+HOW = {
+    **{name: {"heads": 2} for name in GROUPED},
+    **{name: {"heads": 2, "norm_of_block": r"post_attention_layernorm$"} for name in WITH_NORM},
+    **{name: {"norm_of_block": r"layer_scale1$"} for name in WITH_SCALE},
+    "opt-350m": {"norm_of_sum": r"self_attn_layer_norm$"},
+}
+BESIDE_THE_MLP = ("gpt-neox", "gpt-j", "phi")  # attention and MLP are added up first
+RULES = {
+    "norms": parts.norms,
+    "norms-residual": parts.norms_with_residual,
+    "alti": parts.alti,
+    "effective": lambda layer: np.maximum(0, parts.effective(layer)).mean(0),
+}
+SHARED = ("norms", "effective")
+
+
+def tokenizer_of(name):
+    if name in tiny.VISION or name == "beit":
+        return RESIZING
+    encoder = name in tiny.ENCODERS or name in ("deberta", "mobilebert")
+    return tiny.word_piece() if encoder else tiny.plain()
+
+
+def item_of(name):
+    if tokenizer_of(name) is RESIZING:
+        return np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8)
+    return TEXT
+
+
+def layers_of(name):
+    reader, item = tokenizer_of(name), item_of(name)
+    model = families.build(name, "eager")
+    if reader is RESIZING:
+        pixels = reader(images=item, return_tensors="pt")["pixel_values"]
+        return parts.take_apart(model, {"pixel_values": pixels.double()}, **HOW.get(name, {}))
+    return parts.take_apart(model, dict(reader(item, return_tensors="pt")), **HOW.get(name, {}))
+
+
+def edges(name, rule, *, model=None, **options):
+    """The edges of every layer: what raw attention is for other rules."""
+    model = model or (families.build(name), tokenizer_of(name))
+    options = {"query": "all", "layers": "all", "correction": None} | options
+    return attnflow.explain(item_of(name), model, method="raw", edges=rule, **options)
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *HOW, *BESIDE_THE_MLP])
+def test_every_rule_is_its_definition(name):
+    layers = layers_of(name)
+    model = families.build(name), tokenizer_of(name)
+    for rule, of_layer in RULES.items():
+        if name in BESIDE_THE_MLP and rule not in SHARED:
+            continue
+        for residual in (0.0, 0.3) if rule in SHARED else (None,):
+            found = edges(name, rule, model=model, residual=residual)
+            expected = [parts.with_share(of_layer(layer), residual or 0) for layer in layers]
+            np.testing.assert_allclose(found.scores, expected, rtol=0, atol=2e-7, err_msg=rule)
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "deberta-v2", "gpt2", "vit"])
+def test_in_float64_nothing_is_lost(name):
+    layers = layers_of(name)
+    for rule, of_layer in RULES.items():
+        expected = [parts.to_one(of_layer(layer)) for layer in layers]
+        found = edges(name, rule).scores
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12, err_msg=rule)
+
+
+@pytest.mark.parametrize("rule", ["norms-residual", "alti"])
+@pytest.mark.parametrize("name", [*BESIDE_THE_MLP, "falcon", "deberta", "mobilebert"])
+def test_blocks_that_do_something_else_are_refused_by_name(name, rule):
+    """An MLP beside the attention; norms that are no layer norm of torch's."""
+    with pytest.raises(ModelError, match=rf"edges='{rule}'.* in layer 1 .*Use edges='attention'"):
+        edges(name, rule)
+
+
+@pytest.mark.parametrize("name", tiny.PAIRS)
+@pytest.mark.parametrize("rule", RULES)
+def test_encoder_decoders_are_refused(name, rule):
+    with pytest.raises((InputError, ModelError), match="encoder–decoder"):
+        attnflow.explain("the keys", (tiny.build(name), tiny.plain()), edges=rule)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_effective_attention_gives_the_same_output(name):
+    """It differs from attention, because the text is longer than heads are wide."""
+    clipped = total = 0.0
+    for layer in layers_of(name):
+        signed = parts.effective(layer)
+        for attention, found, values in zip(layer.attention, signed, layer.values, strict=True):
+            np.testing.assert_allclose(found @ values, attention @ values, rtol=0, atol=1e-12)
+        assert np.abs(signed - layer.attention)[:, -1].max() > 0.01
+        clipped -= np.minimum(0, signed).sum()
+        total += np.abs(signed).sum()
+    found = edges(name, "effective")
+    assert found.statistics["clipped_share"] == pytest.approx(clipped / total, abs=1e-12)
+
+
+def test_a_short_text_has_its_attention_for_effective_attention():
+    model = families.build("bert"), tiny.word_piece()
+    options = {"method": "raw", "query": "all", "layers": "all"}
+    plain = attnflow.explain("the keys", model, **options).scores
+    found = attnflow.explain("the keys", model, edges="effective", **options)
+    np.testing.assert_allclose(found.scores, plain, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", ["bert", "modernbert", "llama", "gemma3"])
+def test_a_list_is_as_each_alone(name, rule):
+    texts = [TEXT + " the mat .", "mat", "the keys are here"]
+    model = families.build(name), tokenizer_of(name)
+    options = {"method": "raw", "edges": rule, "query": "all", "layers": "all"}
+    for text, found in zip(texts, attnflow.explain(texts, model, **options), strict=True):
+        alone = attnflow.explain(text, model, **options)
+        np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", ["norms", "norms-residual", "alti"])
+def test_rows_at_a_time_are_the_rows_of_all(rule, monkeypatch):
+    whole = edges("bert", rule).scores
+    monkeypatch.setattr(decomposition, "CHUNK_BYTES", 1)
+    np.testing.assert_allclose(edges("bert", rule).scores, whole, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16])
+def test_half_precision_is_near(precision, rule):
+    whole = edges("bert", rule).scores
+    model = families.build("bert", precision=precision), tiny.word_piece()
+    np.testing.assert_allclose(edges("bert", rule, model=model).scores, whole, rtol=0, atol=0.06)
+
+
+@pytest.mark.parametrize("rule", ["norms-residual", "alti"])
+def test_a_measured_residual_can_not_be_chosen(rule):
+    with pytest.raises(InputError, match=f"edges='{rule}' measures it"):
+        edges("bert", rule, residual=0.5)
+
+
+@pytest.mark.parametrize("rule", ["norms", "norms-residual", "alti"])
+@pytest.mark.parametrize("heads", ["max", [0], "each"])
+def test_rules_of_all_heads_together_refuse_single_ones(rule, heads):
+    with pytest.raises(InputError, match="takes all heads together"):
+        edges("bert", rule, heads=heads)
+
+
+@pytest.mark.parametrize("heads", ["max", [1], "each"])
+def test_effective_attention_has_heads(heads):
+    layers = layers_of("bert")
+    found = edges("bert", "effective", heads=heads).scores
+    for layer, scores in zip(layers, found, strict=True):
+        maps = np.maximum(0, parts.effective(layer))
+        fused = {"max": maps.max(0), "each": maps}.get(str(heads), maps[1])
+        np.testing.assert_allclose(scores, parts.to_one(fused), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [*RULES, "gradient", "gradient-only"])
+@pytest.mark.parametrize("correction", ["uniform", "visible", "sink"])
+@pytest.mark.parametrize("text", ["mat", TEXT])
+def test_corrections_leave_finite_rows(rule, correction, text):
+    model = families.build("llama"), tiny.plain()
+    for method in ("rollout", "direct", "additive"):
+        options = {"method": method, "edges": rule, "correction": correction, "query": "all"}
+        found = attnflow.explain(text, model, **options)
+        assert np.isfinite(found.scores).all()
+        if method == "rollout" and correction != "uniform":
+            np.testing.assert_allclose(found.scores.sum(-1), 1, rtol=0, atol=1e-12)
+
+
+def test_a_correction_keeps_how_much_a_row_carries():
+    model = families.build("llama"), tiny.plain()
+    options = {"method": "direct", "edges": "gradient", "query": "all", "layers": "all"}
+    plain, seen = (
+        attnflow.explain(TEXT, model, correction=correction, **options).scores.sum(-1)
+        for correction in (None, "visible")
+    )
+    np.testing.assert_allclose(seen, plain, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_token_reads_itself(rule):
+    for name in ("bert", "llama"):
+        model = families.build(name), tiny.plain()
+        options = {"method": "rollout", "edges": rule, "correction": None}
+        assert attnflow.explain("mat", model, **options).values == pytest.approx([1.0])
