@@ -80,6 +80,27 @@ def test_roberta_counts_positions_from_after_the_padding():
         attnflow.explain(text + " cat", (model, tokenizer), method="raw")
 
 
+def test_texts_of_exactly_the_models_length_run():
+    """Position tables of the RoBERTa family begin after the padding token, also if that is 0."""
+    for padding in (0, 1):
+        model = tf.RobertaModel(tf.RobertaConfig(**(tiny.USUAL | {"pad_token_id": padding}))).eval()
+        most = limit(model, tiny.word_piece())
+        assert most == 64 - padding - 1
+        found = attnflow.explain(
+            " ".join(["cat"] * (most - 2)), (model, tiny.word_piece()), method="raw"
+        )
+        assert len(found.tokens) == most
+        with pytest.raises(InputError, match=f"at most {most}"):
+            attnflow.explain(" ".join(["cat"] * (most - 1)), (model, tiny.word_piece()))
+
+
+def test_a_pair_of_texts_is_not_taken_for_two(encoder):
+    for function in (attnflow.explain, attnflow.blank_out, attnflow.gradients):
+        with pytest.raises(InputError, match=r"a tuple of two texts is a pair.*give a list"):
+            function(("a man sleeps", "a man is awake"), encoder)
+    assert len(attnflow.explain(["the cat", "a key"], encoder, method="raw")) == 2
+
+
 @pytest.mark.parametrize("text", ["", " \n", ["the cat", ""]])
 def test_an_empty_text_is_refused(text, encoder, decoder):
     for model in (encoder, decoder):

@@ -6,10 +6,14 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+import transformers as tf
+from tokenizers import decoders, processors
 
 import attnflow
 import tiny
-from attnflow.errors import InputError
+from attnflow.errors import CaptureError, InputError
+from attnflow.models.answers import read_answer
+from attnflow.models.loading import load_model
 from attnflow.models.seq2seq import place, place_cross
 
 
@@ -127,7 +131,7 @@ def test_without_a_target_the_models_own_answer_is_explained(tokenizer):
 def test_batches_of_pairs_equal_single_pairs(tokenizer):
     model = (tiny.build("t5"), tokenizer)
     texts = ["the cat", tiny.TEXT, "a key to the cabinet"]
-    options = {"target": "the cat is", "method": "rollout", "layers": "all"}
+    options = {"answer": "the cat is", "method": "rollout", "layers": "all"}
     together = attnflow.explain(texts, model, **options)
     for text, found in zip(texts, together, strict=True):
         alone = attnflow.explain(text, model, **options)
@@ -144,7 +148,7 @@ def test_each_text_may_have_a_target_of_its_own(tokenizer):
     for text, target, found in zip(texts, targets, together, strict=True):
         alone = attnflow.explain(text, model, answer=target, **options)
         np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-5)
-    with pytest.raises(InputError, match="there are 2 targets and 3 texts"):
+    with pytest.raises(InputError, match="there are 2 answers and 3 texts"):
         attnflow.explain([*texts, "a"], model, answer=targets)
     with pytest.raises(InputError, match="answer=3 is int; give the answer as text"):
         attnflow.explain(texts, model, answer=3)
@@ -178,3 +182,98 @@ def test_placed_maps_carry_the_other_side():
     assert place(inside, 1, 1).tolist() == [[1, 0, 0], [0, 0.25, 0.75], [0, 0.5, 0.5]]
     cross = torch.tensor([[0.25, 0.75]])
     assert place_cross(cross).tolist() == [[1, 0, 0], [0, 1, 0], [0.25, 0.75, 0]]
+
+
+def fsmt():
+    config = tf.FSMTConfig(
+        src_vocab_size=100, tgt_vocab_size=100, langs=["en", "de"], d_model=32, encoder_layers=2,
+        decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, pad_token_id=0,
+        encoder_ffn_dim=64, decoder_ffn_dim=64, bos_token_id=2, eos_token_id=3,
+        decoder_start_token_id=3, max_position_embeddings=64,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return tf.FSMTForConditionalGeneration(config).eval()
+
+
+def test_a_decoder_that_makes_its_own_mask_sees_no_later_position(tokenizer):
+    model, answer = fsmt(), "the cat is on the mat"
+    found = attnflow.explain(tiny.TEXT, (model, tokenizer), answer=answer, method="raw", layer=3)
+    ids = torch.tensor([[3, *tokenizer(answer)["input_ids"][:-1]]])
+    with torch.no_grad():
+        logits = model(**tokenizer(tiny.TEXT, return_tensors="pt"), decoder_input_ids=ids).logits
+    expected = float(logits[0, -1].softmax(-1).max())
+    assert found.prediction.probability == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_decoder_without_its_mask_is_refused(tokenizer, monkeypatch):
+    model = fsmt()
+    unmasked = type(model.model.decoder).forward
+    monkeypatch.setattr(
+        type(model.model.decoder),
+        "forward",
+        lambda self, *args, **kwargs: unmasked(
+            self, *args, **{**kwargs, "decoder_causal_mask": None}
+        ),
+    )
+    with pytest.raises(CaptureError, match=r"FSMT.* attends to later positions of the answer"):
+        attnflow.explain(tiny.TEXT, (model, tokenizer), answer="the cat is")
+
+
+def test_a_language_code_behind_the_answer_is_no_part_of_it(tokenizer):
+    """MBart's tokenizer ends targets with the end token and the language, which starts answers."""
+    mbart = copy.deepcopy(tokenizer)
+    mbart.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A [SEP] [MASK]", special_tokens=[("[SEP]", 3), ("[MASK]", 4)]
+    )
+    model = tiny.build("bart", head=tf.MBartForConditionalGeneration)
+    model.generation_config.decoder_start_token_id = None
+    model.config.decoder_start_token_id = None
+    found = attnflow.explain(tiny.TEXT, (model, mbart), answer="the cat is", method="raw")
+    target = [
+        token
+        for token, segment in zip(found.tokens, found.segments, strict=True)
+        if segment == "target"
+    ]
+    assert target == ["[MASK]", "the", "cat", "is"]  # the code once, where answers start
+    assert found.tokens[found.query] == "is"
+
+
+def test_the_models_own_answer_keeps_the_tokens_it_was_written_in(tokenizer):
+    """Read anew, "keys" would be one token where the model wrote "key" and "##s"."""
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.backend_tokenizer.decoder = decoders.WordPiece()
+    adapter = load_model((tiny.build("t5"), tokenizer))
+    pieces = [0, *tokenizer.convert_tokens_to_ids(["key", "##s", "play", "##ing", "the"]), 3]
+    assert tokenizer(tokenizer.decode(pieces[1:-1]))["input_ids"][1:-1] != pieces[1:-1]
+    answer = read_answer(tokenizer, pieces)
+    assert answer.inputs["input_ids"] == pieces[:-1]
+    assert answer.word_texts == ("keys", "playing", "the")
+    assert answer.word_ids == (None, 0, 0, 1, 1, 2)
+    tokens = adapter.tokenize(tiny.TEXT)
+    written = adapter.generate(adapter.tokenize(tiny.TEXT, answer="a"), 32)
+    ids = tokens.inputs["decoder_input_ids"]
+    assert ids == written[: len(ids)]
+    first = len(tokens) - len(ids)
+    for at in range(1, len(ids)):  # forced, the answer says itself again
+        (said,) = adapter.predict([tokens], [first + at - 1])
+        assert said.label == adapter.output_name(ids[at])
+
+
+def test_single_heads_need_as_many_heads_everywhere(tokenizer):
+    model_class, config = tiny.FAMILIES["bart"]()
+    config.decoder_attention_heads = 2
+    torch.manual_seed(0)
+    model = (model_class(config).eval(), tokenizer)
+    with pytest.raises(InputError, match="same number of heads in all layers"):
+        attnflow.explain(tiny.TEXT, model, answer="the cat", heads="each")
+    merged = attnflow.explain(tiny.TEXT, model, answer="the cat", method="rollout")
+    assert merged.values.sum() == pytest.approx(1)
+
+
+def test_an_answer_may_be_as_long_as_the_model_takes(tokenizer):
+    model = (tiny.build("bart"), tokenizer)
+    longest = " ".join(["cat"] * 62)  # with [CLS] and the start 64; the end is no input
+    found = attnflow.explain("the cat", model, answer=longest, method="raw")
+    assert found.segments.count("target") == 64
+    with pytest.raises(InputError, match="at most 64"):
+        attnflow.explain("the cat", model, answer=longest + " cat")

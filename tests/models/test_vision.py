@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
+import transformers as tf
 from PIL import Image
 from transformers import BitImageProcessorPil, ViTImageProcessorPil
 
 import attnflow
 import tiny
-from attnflow.errors import InputError
+from attnflow.errors import InputError, ModelError
 from attnflow.models.vision import seen_box
 
 RESIZING = ViTImageProcessorPil(size={"height": 32, "width": 32})
@@ -115,3 +116,72 @@ def test_texts_have_no_patches():
     found = attnflow.explain("the cat", (tiny.build("bert"), tiny.word_piece()), method="raw")
     with pytest.raises(InputError, match="not of an image"):
         found.patches()
+
+
+SIZES = tiny.PICTURE | {"num_attention_heads": 4, "intermediate_size": 64}
+
+
+def built(model_class, config):
+    torch.manual_seed(0)
+    return model_class._from_config(config, attn_implementation="eager").eval()
+
+
+def rows_of(model, picture):
+    """All rows of rollout in the last layer, of eager attention."""
+    pixels = RESIZING(images=picture, return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        attentions = model(pixels, output_attentions=True).attentions
+    return attnflow.rollout(torch.stack(attentions)[:, 0].double().numpy())[-1]
+
+
+def test_detection_tokens_stand_behind_the_patches(picture):
+    config = tf.YolosConfig(**SIZES | {"image_size": [32, 32]}, num_detection_tokens=5)
+    model = built(tf.YolosModel, config)
+    found = attnflow.explain(picture, (model, RESIZING), method="rollout")
+    assert found.tokens[:2] == ("[CLS]", "0,0")
+    assert found.tokens[-6:] == ("3,3", "[DET1]", "[DET2]", "[DET3]", "[DET4]", "[DET5]")
+    rows = rows_of(model, picture)
+    np.testing.assert_allclose(found.patches().ravel(), rows[0, 1:17], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.75])
+def test_shuffled_patches_are_refused(picture, ratio):
+    config = tf.ViTMAEConfig(**SIZES, mask_ratio=ratio)
+    model = built(tf.ViTMAEModel, config)
+    with pytest.raises(ModelError, match=r"ViTMAEModel .*(at random|leaves out patches)"):
+        attnflow.explain(picture, (model, RESIZING), method="raw")
+
+
+@pytest.mark.parametrize("name", ["Beit", "Data2VecVision"])
+@pytest.mark.parametrize("mean", [True, False])
+def test_the_mean_of_patches_is_explained_where_the_head_takes_it(picture, name, mean):
+    config = getattr(tf, f"{name}Config")(**SIZES, use_mean_pooling=mean)
+    model = built(getattr(tf, f"{name}ForImageClassification"), config)
+    found = attnflow.explain(picture, (model, RESIZING), method="rollout")
+    decides = list(range(1, 17)) if mean else [0]
+    rows = rows_of(model, picture)
+    np.testing.assert_allclose(found.values, rows[decides].mean(0), rtol=0, atol=1e-6)
+
+
+def test_a_model_without_cls_needs_a_patch_to_explain(picture):
+    model = built(tf.IJepaModel, tf.IJepaConfig(**SIZES))
+    with pytest.raises(ModelError, match=r'IJepaModel has no CLS token.*query="0,0"'):
+        attnflow.explain(picture, (model, RESIZING))
+    found = attnflow.explain(picture, (model, RESIZING), query="1,2", method="raw")
+    assert found.tokens[found.query] == "1,2"
+
+
+def test_images_of_different_sizes_run_alone(picture):
+    keeping = ViTImageProcessorPil(do_resize=False)
+    model = tiny.build("dinov2")
+    both = [picture[:32, :32], picture[:32, :64]]
+    found = attnflow.explain(both, (model, keeping), method="raw")
+    assert [each.patches().shape for each in found] == [(4, 4), (4, 8)]
+
+
+def test_what_is_no_vision_transformer_is_told_so(picture):
+    torch.manual_seed(0)
+    config = tf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1])
+    model = tf.ResNetForImageClassification(config).eval()
+    with pytest.raises(ModelError, match="ResNetForImageClassification has no patches"):
+        attnflow.explain(picture, (model, RESIZING))

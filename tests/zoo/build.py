@@ -98,6 +98,13 @@ LATENT = (
     *("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"),
     *("glm_moe_dsa", "longcat_flash", "minicpm3", "youtu"),
 )
+WINDOWS = {
+    "embed_dim": 32,
+    "num_heads": [2, 4],
+    "depths": [1, 1],
+    "window_size": 2,
+    "patch_size": 4,
+}
 OVERRIDES = {
     "yolos": {"image_size": [32, 32], "num_detection_tokens": 5},
     **{name: {"head_dim": 8, "num_key_value_heads": 4} for name in LATENT},
@@ -105,7 +112,6 @@ OVERRIDES = {
     "gptj": {"rotary_dim": 8},
     "codegen": {"rotary_dim": 8},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
-    "falcon": {"head_dim": None},
     "gpt_neo": {"attention_types": [[["global"], 2]]},
     "luke": {"entity_vocab_size": 20, "entity_emb_size": 16},
     "squeezebert": {"embedding_size": 32},
@@ -127,7 +133,7 @@ OVERRIDES = {
         "v_channels": 32,
     },
     "lilt": {"hidden_size": 48, "max_2d_position_embeddings": 64, "channel_shrink_ratio": 2},
-    "layoutlmv3": {"coordinate_size": 4, "shape_size": 4, "visual_embed": False},
+    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4, "visual_embed": False},
     "prophetnet": {"num_encoder_layers": 2, "num_decoder_layers": 2},
     "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "num_decoder_layers": 1},
     "dots1": {"n_shared_experts": 1},
@@ -135,6 +141,24 @@ OVERRIDES = {
     "xlstm": {"num_blocks": 2, "embedding_dim": 32},
     "zamba": {"layers_block_type": ["mamba", "hybrid"]},
     "zamba2": {"layers_block_type": ["mamba", "hybrid"]},
+    "swin": {
+        "embed_dim": 32,
+        "num_heads": [2, 4],
+        "depths": [1, 1],
+        "window_size": 2,
+        "patch_size": 4,
+    },
+    "swinv2": {
+        "embed_dim": 32,
+        "num_heads": [2, 4],
+        "depths": [1, 1],
+        "window_size": 2,
+        "patch_size": 4,
+    },
+    "donut-swin": {"embed_dim": 32, "num_heads": [2, 4], "depths": [1, 1], "window_size": 2},
+    "convnext": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
+    "convnextv2": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
+    "bit": {"embedding_size": 32},
     "mamba2": {"num_heads": 8, "head_dim": 8, "expand": 2},
     "gemma3n_text": {"layer_types": ["sliding_attention", "full_attention"]},
 }  # by type: what its configuration needs to be consistent

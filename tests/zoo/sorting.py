@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 from transformers import ViTImageProcessorPil
+from transformers.utils import ModelOutput
 
 import attnflow
 import tiny
@@ -48,6 +49,8 @@ def sort(task, kind, name):
         if "its own" in str(error) and not several and (broken := _own_failure(model)):
             return Verdict(task, kind, name, "broken", broken)
         return Verdict(task, kind, name, "refused", _line(error))
+    except Broken as error:
+        return Verdict(task, kind, name, "broken", str(error))
     except Exception as error:  # noqa: BLE001 - a fourth class
         return Verdict(task, kind, name, "wrong", _line(error))
     return Verdict(task, kind, name, "exact", warnings=notes)
@@ -64,7 +67,7 @@ def _reads(model):
 
 def _processor(model):
     if _reads(model) == "pixel_values":
-        size = getattr(model.config, "image_size", 32)
+        size = getattr(getattr(model.config, "vision_config", model.config), "image_size", 32)
         height, width = (size, size) if isinstance(size, int) else size
         return ViTImageProcessorPil(size={"height": height, "width": width})
     tokenizer = tiny.word_piece()
@@ -108,8 +111,8 @@ def _compare(model):
     adapter = load_model((model, processor))
     tokens = adapter.tokenize(items[0], **answer)
     (forward,) = adapter.run([tokens], None, CaptureSpec())
-    maps = _eager_maps(model, adapter, tokens, forward, pair=pair)
-    _use_sdpa(model)
+    maps = _eager_maps(model, adapter, tokens, pair=pair)
+    _use_sdpa(model, _inputs_of(adapter, tokens, pair=pair))
     (fused,) = adapter.run([tokens], None, CaptureSpec())
     for run in (forward, fused):
         found = run.activations.attention
@@ -174,25 +177,41 @@ def _compare_methods(found, maps):
         assert apart <= TOLERANCE, f"{each.method} is {apart:.2g} from that of eager attention"
 
 
-def _use_sdpa(model):
-    try:
-        model.set_attn_implementation("sdpa")
-    except Exception:  # noqa: BLE001 - it has eager attention only
-        model.set_attn_implementation("eager")
+class Broken(Exception):  # noqa: N818 - a finding
+    """The model contradicts itself."""
 
 
-def _eager_maps(model, adapter, tokens, forward, *, pair):
+def _use_sdpa(model, inputs):
+    """The fused kernel, where the model has one that gives what eager attention gives."""
+    with torch.no_grad():
+        eager = model(**inputs)[0]
+        try:
+            model.set_attn_implementation("sdpa")
+        except Exception:  # noqa: BLE001 - it has eager attention only
+            model.set_attn_implementation("eager")
+        fused = model(**inputs)[0]
+    if fused.shape != eager.shape:
+        msg = "it gives another output each time it is run"
+        raise Broken(msg)
+    apart = float((fused.double() - eager.double()).abs().max())
+    if apart > 1e-3 * max(1.0, float(eager.abs().max())):
+        msg = f"its own outputs with sdpa are {apart:.2g} from those with eager attention"
+        raise Broken(msg)
+
+
+def _inputs_of(adapter, tokens, *, pair):
     if pair:
         from attnflow.models.seq2seq import _inputs
 
-        inputs = _inputs(*adapter._sides([tokens]))
-    else:
-        inputs = adapter._inputs([tokens])
+        return _inputs(*adapter._sides([tokens]))
+    return adapter._inputs([tokens])
+
+
+def _eager_maps(model, adapter, tokens, *, pair):
     with torch.no_grad():
-        output = model(**inputs, output_attentions=True)
+        output = model(**_inputs_of(adapter, tokens, pair=pair), output_attentions=True)
     if not pair:
-        shown = getattr(output, "attentions", None) or ()
-        parts = [_square(each[0]) for each in shown if each is not None]
+        parts = [_square(each[0]) for each in _shown(output)]
         assert parts, "eager attention shows no maps to compare with"
         return parts
     source, count = len(tokens.inputs["input_ids"]), len(tokens.inputs["decoder_input_ids"])
@@ -202,8 +221,17 @@ def _eager_maps(model, adapter, tokens, forward, *, pair):
     return steps
 
 
+def _shown(output):
+    """The attentions of an output; of models of several parts, those of the part that ran."""
+    found = [each for each in getattr(output, "attentions", None) or () if each is not None]
+    parts = [each for each in output.values() if isinstance(each, ModelOutput)]
+    return found or next((shown for part in parts if (shown := _shown(part))), [])
+
+
 def _square(attention):
-    """What a learned sink took stays with the position."""
+    """Probabilities whose rows sum to 1: what a learned sink took stays with the position."""
+    if float(attention.min()) < 0:  # SqueezeBERT shows scores before their softmax
+        return attention.softmax(-1)
     missing = (1 - attention.sum(-1)).clamp_min(0)
     return attention + torch.diag_embed(torch.where(missing > 1e-3, missing, 0 * missing))
 

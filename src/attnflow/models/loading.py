@@ -55,7 +55,7 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     """Wrap a network and its tokenizer or image processor."""
     network = getattr(network, "_orig_mod", network)  # what torch.compile wrapped
     head = head_of(type(network).__name__)
-    refuse_audio(network)
+    refuse_other_inputs(network)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
 
@@ -72,9 +72,10 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     return TextModel(network, processor, name, head)
 
 
-def refuse_audio(network: Any) -> None:
-    """Say what a model reads that reads neither text nor images."""
+def refuse_other_inputs(network: Any) -> None:
+    """Refuse a model that reads neither text nor images, by what it reads."""
     reads = getattr(network, "main_input_name", "input_ids")
+    reads = reads if isinstance(reads, str) else " and ".join(reads)
     if reads not in ("input_ids", "pixel_values", "inputs_embeds"):
         msg = (
             f"{type(network).__name__} reads {READS.get(reads, repr(reads))}; models that read "

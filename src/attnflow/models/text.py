@@ -375,9 +375,9 @@ class TextModel:
         return predict(logits, lambda token: name_token(self.tokenizer, token), query)
 
 
-def depth_of(net: Any) -> int:
-    """The number of layers that a model's configuration states."""
-    config = net.config.get_text_config()
+def depth_of(net: Any, config: Any = None) -> int:
+    """The number of layers that a model's configuration states, or that of its part."""
+    config = net.config.get_text_config() if config is None else config
     for name in ("num_hidden_layers", "num_layers", "n_layers"):
         depth = getattr(config, name, None)
         if isinstance(depth, int):

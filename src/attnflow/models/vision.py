@@ -41,6 +41,9 @@ class VisionModel(UnmeasuredModel):
     name: str
     head: HeadKind
 
+    def __post_init__(self) -> None:
+        self._patch_size()  # refuse what has no patches before anything else
+
     @property
     def kind(self) -> Kind:
         """It takes an image."""
@@ -54,7 +57,7 @@ class VisionModel(UnmeasuredModel):
     @property
     def depth(self) -> int:
         """The number of layers."""
-        return depth_of(self.network)
+        return depth_of(self.network, self._config())
 
     @property
     def mask_token(self) -> None:
@@ -152,8 +155,13 @@ class VisionModel(UnmeasuredModel):
         parameter = next(self.network.parameters())
         return {"pixel_values": pixels.to(parameter.device, parameter.dtype)}
 
+    def _config(self) -> Any:
+        """The configuration of what reads the image: in CLIP it is a part."""
+        config = self.network.config
+        return getattr(config, "vision_config", config)
+
     def _patch_size(self) -> tuple[int, int]:
-        size = getattr(self.network.config, "patch_size", None)
+        size = getattr(self._config(), "patch_size", None)
         sizes = (size, size) if isinstance(size, int) else tuple(size or ())
         if len(sizes) != 2 or not all(isinstance(side, int) for side in sizes):
             msg = (

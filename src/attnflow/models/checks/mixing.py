@@ -7,6 +7,7 @@ convolution, a state-space layer), and the graph of attention does not hold all 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from attnflow.models.capture.run import called, in_eval_mode
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.samples import shorten
 
+log = logging.getLogger("attnflow")
 SAMPLE = 11  # tokens; a number that few models have experts or groups of
 CHANGED = 1e-5  # of the largest number, in float32
 
@@ -109,4 +111,7 @@ def _find_mixing(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
         before = after = None
     if before is None or after is None:
         return (NOT_CHECKED.format(name),)
-    return () if set(changed_positions(before, after)) <= {middle} else (MIXES.format(name),)
+    if set(changed_positions(before, after)) <= {middle}:
+        return ()
+    log.warning(MIXES.format(name))
+    return (MIXES.format(name),)

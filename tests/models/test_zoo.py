@@ -1,0 +1,59 @@
+"""A sample of the zoo in every run; `python benchmarks/zoo.py` runs all of it and writes the table.
+
+The sample has every kind of finding: plain, sinks, mixing, pooling, detection tokens, language
+models of several parts, and refusals by what the model is.
+"""
+
+import re
+from collections import Counter
+
+import pytest
+
+from zoo.kinds import classes
+from zoo.sorting import sort
+
+SAMPLE = (
+    *("BertForMaskedLM", "GPT2LMHeadModel", "LlamaForCausalLM", "DeepseekV3ForCausalLM"),
+    *("GptOssForCausalLM", "FalconH1ForCausalLM", "MambaForCausalLM", "LongformerForMaskedLM"),
+    *("XLNetForSequenceClassification", "ModernBertForSequenceClassification"),
+    *("EuroBertForSequenceClassification", "GPTNeoXForSequenceClassification"),
+    *("MobileBertForMaskedLM", "ConvBertForMaskedLM", "NystromformerForMaskedLM"),
+    *("SqueezeBertModel", "FNetForMaskedLM", "T5ForConditionalGeneration"),
+    *("MBartForConditionalGeneration", "FSMTForConditionalGeneration"),
+    *("PaliGemmaForConditionalGeneration", "PegasusForConditionalGeneration"),
+    *("BartForSequenceClassification", "LlavaForConditionalGeneration"),
+    *("BeitForImageClassification", "Data2VecVisionForImageClassification"),
+    "SwinForImageClassification",
+    *("Dinov2ForImageClassification", "YolosForObjectDetection", "ViTMAEModel"),
+    *("CLIPForImageClassification", "CLIPModel", "WhisperForConditionalGeneration"),
+    *("PerceiverForMaskedLM", "ResNetForImageClassification", "ASTForAudioClassification"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table(pytestconfig):
+    """The verdict and the mark of each class in docs/zoo.md."""
+    text = (pytestconfig.rootpath / "docs" / "zoo.md").read_text(encoding="utf-8")
+    counts = {kind: int(count) for kind, count in re.findall(r"^\| (\w+) \| (\d+) \|$", text, re.M)}
+    parts = text.split("\n## ")[1:]
+    rows = {}
+    for kind, part in zip(counts, parts, strict=True):
+        for _, name, mark in re.findall(r"^\| (\w+) \| (\w+)( ~)? \|", part, re.M):
+            if name != "class":
+                rows[name] = (kind, bool(mark))
+    return counts, rows
+
+
+def test_the_table_counts_what_it_lists(table):
+    counts, rows = table
+    assert Counter(kind for kind, _ in rows.values()) == counts
+    assert list(counts) == ["exact", "refused", "broken", "unbuilt"]  # there is no fourth class
+    assert counts["exact"] >= 400
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_sample_is_sorted_as_the_table_says(name, table):
+    (entry,) = [each for each in classes() if each[2] == name]
+    verdict = sort(*entry)
+    assert (verdict.found, bool(verdict.warnings)) == table[1][name], verdict
