@@ -48,7 +48,15 @@ def family():
     """A dummy rule and a dummy method, there for one test."""
     EDGE_RULES.register(EdgeRule("dummy-edges", "Dummy edges", squared))
     AGGREGATORS.register(
-        Aggregator("dummy", "Dummy method", doubled, doubled_trace, residual=0.2, slot=5)
+        Aggregator(
+            "dummy",
+            "Dummy method",
+            doubled,
+            doubled_trace,
+            residual=0.2,
+            single_heads=True,
+            slot=5,
+        )
     )
     yield
     AGGREGATORS.unregister("dummy")
@@ -110,7 +118,7 @@ def test_figures_know_both(family):
     for kind in ("heatmap", "graph"):
         drawn = figure(kind, found)
         (title,) = {ax.get_title(loc="left") for ax in drawn.axes} - {""}
-        assert title == "Dummy method"
+        assert title == "Dummy method (dummy-edges)"
         assert drawn.axes[0]._left_title.get_color() == colour_of("dummy")
 
 
@@ -353,3 +361,40 @@ def test_a_rule_never_sees_a_batch():
             np.testing.assert_array_equal(together[:, item], alone)
     finally:
         EDGE_RULES.unregister("whole-map")
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (lambda *_: None, "returned NoneType; it must return Scores"),
+        (lambda *_: Scores(np.zeros(3)), r"returned scores of shape \(3,\); this selection needs"),
+        (lambda graph, *_: graph.nothing, "failed in its own code: AttributeError"),
+    ],
+)
+def test_what_a_method_returns_is_checked(score, message):
+    AGGREGATORS.register(Aggregator("wrong", "Wrong", score))
+    try:
+        with pytest.raises(InputError, match=f"method='wrong' {message}"):
+            attnflow.explain(TEXT, method="wrong")
+    finally:
+        AGGREGATORS.unregister("wrong")
+
+
+def test_only_members_are_registered():
+    with pytest.raises(InputError, match="edges: Aggregator can't be registered"):
+        EDGE_RULES.register(AGGREGATORS["flow"])
+
+
+def test_a_method_of_ones_own_has_a_colour_of_its_own():
+    from attnflow.views.methods import method_info
+
+    first = {method_info(name).slot for name in ("raw", "rollout", "flow")}
+    for number in range(7):
+        AGGREGATORS.register(Aggregator(f"own-{number}", "Own", doubled))
+    try:
+        slots = [method_info(f"own-{number}").slot for number in range(7)]
+        assert not first & set(slots)
+        assert set(slots) <= set(range(8))
+    finally:
+        for number in range(7):
+            AGGREGATORS.unregister(f"own-{number}")

@@ -254,7 +254,7 @@ def test_a_label_with_a_number_without_end_is_no_token(found):
         ({"query": 1.0}, "query=1.0"),
         ({"query": True}, "query=True"),
         ({"query": HUGE}, "query=<int>"),
-        ({"layer": 1.0}, "layer=1.0 must be an integer"),
+        ({"layer": 1.0}, "layer must be an integer from 1 to 3, got 1.0"),
         ({"layer": HUGE}, "layer=<int>"),
         ({"layers": np.array(1.5)}, "layers="),
         ({"layers": {1: 2}}, "layers="),

@@ -17,7 +17,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import AttnflowError, InputError, shown
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -38,17 +38,23 @@ class Registry(Generic[T]):
 
     Args:
         option: What the choice is called where users make it, for errors.
+        kind: The name of the members' class.
         modules: The built-in members: a name, and the module that defines it as ``MEMBER`` (or
             ``module:NAME``). They are imported when they are used, so that names can be listed at
             once.
     """
 
-    def __init__(self, option: str, modules: Mapping[str, str]) -> None:
+    def __init__(self, option: str, kind: str, modules: Mapping[str, str]) -> None:
         self.option = option
+        self.kind = kind
         self._members: dict[str, T | str] = dict(modules)
 
     def register(self, member: T) -> T:
         """Add a member; its name must be free."""
+        if type(member).__name__ != self.kind:
+            found = type(member).__name__
+            msg = f"{self.option}: {found} can't be registered; it must be of {self.kind}"
+            raise InputError(msg)
         if not NAME.fullmatch(member.name):
             msg = (
                 f"{self.option}={member.name!r} can't be registered: a name has lower-case letters "
@@ -56,7 +62,10 @@ class Registry(Generic[T]):
             )
             raise InputError(msg)
         if member.name in self._members:
-            msg = f"{self.option}={member.name!r} is registered already; choose another name"
+            msg = (
+                f"{self.option}={member.name!r} is registered already; choose another name, or "
+                "unregister it first"
+            )
             raise InputError(msg)
         self._members[member.name] = member
         return member
@@ -89,6 +98,25 @@ class Registry(Generic[T]):
     def members(self) -> tuple[T, ...]:
         """All members, in order."""
         return tuple(self[name] for name in self)
+
+
+@contextmanager
+def name_failure(member: str) -> Iterator[None]:
+    """Errors of a member's own code come with its name; the library's own stay as they are."""
+    try:
+        yield
+    except AttnflowError:
+        raise
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        NameError,
+    ) as error:
+        msg = f"{member} failed in its own code: {type(error).__name__}: {error}"
+        raise InputError(msg) from error
 
 
 def load_plugin(module: str) -> None:

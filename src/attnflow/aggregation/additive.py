@@ -52,7 +52,6 @@ MEMBER = Aggregator(
     title="Additive relevance",
     score=score,
     trace=trace,
-    single_heads=False,
     uses_maps=True,
     shown_by_default=False,
 )

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnflow.registry import Registry
+from attnflow.errors import InputError
+from attnflow.registry import Registry, name_failure
 
 if TYPE_CHECKING:
     from attnflow.records import Array, FlowTrace, LayeredGraph, Pair, Selection
@@ -48,14 +49,34 @@ class Aggregator:
     residual: float = 0.5
     reaches_input: bool = True
     cost: Literal["matrix", "query", "pair"] = "matrix"
-    single_heads: bool = True
+    single_heads: bool = False
     uses_maps: bool = False
     shown_by_default: bool = True
     slot: int | None = None
 
+    def apply(self, graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
+        """The scores of a selection, of the shape that it asks for."""
+        with name_failure(f"method={self.name!r}"):
+            scores = self.score(graph, selection, execution)
+        if not isinstance(scores, Scores):
+            msg = f"method={self.name!r} returned {type(scores).__name__}; it must return Scores"
+            raise InputError(msg)
+        batch = tuple(graph.weights.shape[1:-2])
+        heads = () if graph.heads is None else (int(graph.heads.shape[-3]),)
+        ends = (len(selection.queries), len(selection.keys))
+        expected = (len(selection.layers), *batch, *heads, *ends)
+        if tuple(scores.values.shape) != expected:
+            msg = (
+                f"method={self.name!r} returned scores of shape {tuple(scores.values.shape)}; this "
+                f"selection needs {expected}"
+            )
+            raise InputError(msg)
+        return scores
+
 
 AGGREGATORS: Registry[Aggregator] = Registry(
     "method",
+    "Aggregator",
     {
         "raw": "attnflow.aggregation.raw",
         "rollout": "attnflow.aggregation.rollout",

@@ -210,6 +210,7 @@ MEMBER = Aggregator(
     title="Barrier flow",
     score=score,
     trace=trace,
+    single_heads=True,
     cost="query",
     shown_by_default=False,
 )

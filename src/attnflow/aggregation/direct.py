@@ -58,7 +58,6 @@ MEMBER = Aggregator(
     title="Direct contributions",
     score=score,
     trace=trace,
-    single_heads=False,
     uses_maps=True,
     shown_by_default=False,
 )
@@ -67,7 +66,6 @@ EVERYWHERE = Aggregator(
     title="Direct contributions, all positions",
     score=score_everywhere,
     trace=trace_everywhere,
-    single_heads=False,
     uses_maps=True,
     shown_by_default=False,
 )

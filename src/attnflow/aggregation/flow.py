@@ -94,5 +94,11 @@ def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:
 
 
 MEMBER = Aggregator(
-    name="flow", title="Attention flow", score=score, trace=trace, cost="pair", slot=2
+    name="flow",
+    title="Attention flow",
+    score=score,
+    trace=trace,
+    single_heads=True,
+    cost="pair",
+    slot=2,
 )

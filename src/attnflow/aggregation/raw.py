@@ -31,6 +31,7 @@ MEMBER = Aggregator(
     title="Raw attention",
     score=score,
     trace=trace,
+    single_heads=True,
     residual=0.0,  # the paper's raw attention has none
     reaches_input=False,
     slot=0,

@@ -62,4 +62,6 @@ def carried(weights: FloatArray, query: int, key: int) -> FloatArray:
     return carried
 
 
-MEMBER = Aggregator(name="rollout", title="Attention rollout", score=score, trace=trace, slot=1)
+MEMBER = Aggregator(
+    name="rollout", title="Attention rollout", score=score, trace=trace, single_heads=True, slot=1
+)

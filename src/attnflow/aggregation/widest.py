@@ -82,5 +82,10 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
 
 
 MEMBER = Aggregator(
-    name="widest", title="Widest path", score=score, trace=trace, shown_by_default=False
+    name="widest",
+    title="Widest path",
+    score=score,
+    trace=trace,
+    single_heads=True,
+    shown_by_default=False,
 )

@@ -97,8 +97,10 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             a PIL image or an array), or a list of images.
         model: A hub name, a folder, ``(model, tokenizer)``, what `load_model` returned, or ``None``
             for the model shipped with attnflow.
-        method: How edges become scores: ``"flow"``, ``"rollout"`` or ``"raw"``.
-        edges: What the edges of the graph are made of: ``"attention"``.
+        method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``, or another one of
+            ``attnflow.AGGREGATORS`` (docs/methods.md).
+        edges: What the edges of the graph are made of: ``"attention"``, ``"alti"``, ``"gradient"``,
+            or another one of ``attnflow.EDGE_RULES`` (docs/methods.md).
         layer: The layer to explain: 1 … L, negatives from the top; the top one by default.
         layers: Which layers to compute: numbers, or ``"all"``; only ``layer`` by default.
         query: The position to explain: an index, a token's text, ``"all"``, or ``None`` for where

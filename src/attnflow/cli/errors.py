@@ -17,7 +17,12 @@ def print_error(message: str) -> None:
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{printable(line)}\n")
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what no terminal takes: bytes of names that are not UTF-8."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def usage_message(error: Any, arguments: Sequence[str]) -> str:

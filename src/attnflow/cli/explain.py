@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnflow.cli import options, running
+from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_texts
 from attnflow.errors import InputError
 from attnflow.io.files import check_target
@@ -189,11 +190,11 @@ def _save_page(sessions: Sequence[Session], file: Path) -> None:
     images = [to_data_url(s.tokens.text) if s.tokens.grid is not None else None for s in sessions]
     view = explore_sessions(sessions, images)
     view.save(file, overwrite=True)  # checked before any work
-    typer.echo(f"saved the interactive view to {file}", err=True)
+    typer.echo(printable(f"saved the interactive view to {file}"), err=True)
 
 
 def _save(attributions: Sequence[Attribution], file: Path) -> None:
     from attnflow.records.files import save_all
 
     save_all(attributions, file, overwrite=True)  # which was checked before any work
-    typer.echo(f"saved {len(attributions)} attributions to {file}", err=True)
+    typer.echo(printable(f"saved {len(attributions)} attributions to {file}"), err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnflow.cli import options, running
+from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_text
 from attnflow.errors import InputError
 
@@ -180,7 +181,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         look["probabilities"] = _probabilities(results[0], pronoun)
     drawing = compose(str(kind), *results, theme=str(theme), **look)
     save(drawing, output, overwrite=force, dpi=dpi)
-    typer.echo(f"saved {output}", err=True)
+    typer.echo(printable(f"saved {output}"), err=True)
 
 
 ONE_LAYER = (Kind.HEADS, Kind.IMAGE)

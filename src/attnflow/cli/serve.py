@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from attnflow.cli import options
+from attnflow.cli.errors import printable
 from attnflow.errors import InputError
 
 Host = Annotated[
@@ -89,7 +90,7 @@ def serve(  # noqa: PLR0913 - one argument per option
     from attnflow.views.explorer.server.app import serve as run
     from attnflow.views.explorer.server.limits import Limits
 
-    typer.echo(f"loading {', '.join(model or ['the shipped model'])} …", err=True)
+    typer.echo(printable(f"loading {', '.join(model or ['the shipped model'])} …"), err=True)
     limits = Limits(workers=workers, tokens=max_tokens, seconds=timeout)
     address = f"[{host}]" if ":" in host else host
 

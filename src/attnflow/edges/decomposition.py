@@ -20,6 +20,8 @@ from attnflow.records.arrays import precision, to_numpy
 CHUNK_BYTES = 64 * 1024 * 1024  # of vectors that are held at a time
 TOLERANCE = {"float16": 3e-2, "bfloat16": 5e-2}  # relative; half precision rounds its own output
 USUAL_TOLERANCE = 1e-4
+ROUNDING = {"float16": 1e-2, "bfloat16": 1e-2, "float64": 1e-13}
+USUAL_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,7 @@ class LayerParts:
         residual: ``[query, model dimension]``, or ``None``.
         norm: The weight of the norm behind the addition divided by each position's deviation,
             ``[query, model dimension]``; ``None`` for pre-norm blocks.
+        rounding: How far from each other vectors may be that were to be equal, as a ratio.
     """
 
     attention: FloatArray
@@ -43,6 +46,7 @@ class LayerParts:
     row_scale: FloatArray | None
     residual: FloatArray | None
     norm: FloatArray | None
+    rounding: float
 
     def chunks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Rows of T, ``[query, key, model dimension]``, before residual and norm."""
@@ -117,7 +121,8 @@ def _layer(attention: FloatArray, block: Block) -> LayerParts:
         deviation = np.sqrt(total.var(-1, keepdims=True) + block.norm_epsilon)
         norm = to_numpy(block.norm_weight) / deviation
     scale = None if block.row_scale is None else to_numpy(block.row_scale)
-    return LayerParts(attention, projected, narrow, scale, residual, norm)
+    rounding = ROUNDING.get(precision(block.values), USUAL_ROUNDING)
+    return LayerParts(attention, projected, narrow, scale, residual, norm, rounding)
 
 
 def _check_sum(parts: LayerParts, block: Block) -> float:

@@ -24,35 +24,37 @@ def maps(activations: Activations) -> Maps:
     for parts in take_apart(activations, "effective", residual=False):
         seen = parts.attention.max(0) > 0
         pairs = zip(parts.attention, parts.narrow, strict=True)
-        signed = np.stack([project(attention, of, seen) for attention, of in pairs])
+        signed = np.stack([project(a, of, seen, parts.rounding) for a, of in pairs])
         clipped -= float(np.minimum(signed, 0.0).sum())
         total += float(np.abs(signed).sum())
         found.append(np.maximum(signed, 0.0))
     return Maps(found, {"clipped_share": clipped / total if total else 0.0})
 
 
-def project(attention: FloatArray, vectors: FloatArray, seen: BoolArray) -> FloatArray:
+def project(
+    attention: FloatArray, vectors: FloatArray, seen: BoolArray, rounding: float
+) -> FloatArray:
     """Rows of attention ``[query, key]`` projected on the column space of ``[key, dimension]``.
 
-    ``seen``, ``[query, key]``, says which positions a row is made of.
+    ``seen``, ``[query, key]``, says which positions a row is made of; ``rounding`` how small, as a
+    ratio, a direction is that the model's rounding made.
     """
     if seen.all():
-        basis = column_space(vectors)
+        basis = column_space(vectors, rounding)
         whole: FloatArray = attention @ basis @ basis.T
         return whole
     projected = np.zeros_like(attention)
     for query, row in enumerate(attention):
         keys = np.flatnonzero(seen[query])
-        basis = column_space(vectors[keys])
+        basis = column_space(vectors[keys], rounding)
         projected[query, keys] = row[keys] @ basis @ basis.T
     return projected
 
 
-def column_space(vectors: FloatArray) -> FloatArray:
+def column_space(vectors: FloatArray, rounding: float) -> FloatArray:
     """An orthonormal basis of the columns of ``[key, dimension]``, as ``[key, rank]``."""
     basis, sizes, _ = np.linalg.svd(vectors, full_matrices=False)
-    threshold = sizes.max(initial=0.0) * max(vectors.shape) * np.finfo(np.float64).eps
-    kept: FloatArray = basis[:, sizes > threshold]
+    kept: FloatArray = basis[:, sizes > sizes.max(initial=0.0) * rounding]
     return kept
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnflow.registry import Registry
+from attnflow.registry import Registry, name_failure
 
 if TYPE_CHECKING:
     from attnflow.records import Activations, Array
@@ -67,7 +67,8 @@ class EdgeRule:
 
     def apply(self, activations: Activations) -> Maps:
         """The maps of activations, each with a head axis."""
-        made = self.maps(activations)
+        with name_failure(f"edges={self.name!r}"):
+            made = self.maps(activations)
         found = made if isinstance(made, Maps) else Maps(made)
         layers = found.layers
         if not self.fuses_heads:  # attention itself was checked where it came in
@@ -80,6 +81,7 @@ class EdgeRule:
 
 EDGE_RULES: Registry[EdgeRule] = Registry(
     "edges",
+    "EdgeRule",
     {
         "attention": "attnflow.edges.attention",
         "effective": "attnflow.edges.effective",

@@ -25,7 +25,8 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
             "for two texts, give a list of them"
         )
         raise InputError(msg)
-    single = isinstance(given, str | bytes | PathLike | Mapping) or not isinstance(given, Iterable)
+    one = isinstance(given, str | bytes | bytearray | memoryview | PathLike | Mapping)
+    single = one or not isinstance(given, Iterable)
     if single or getattr(given, "ndim", 1) != 1:
         return [given], True
     return list(given), False

@@ -343,6 +343,12 @@ class TextModel:
         target, contrast = objective.target, objective.contrast
         index = int(logits.argmax()) if target is None else self.output_index(target)
         other = None if contrast is None else self.output_index(contrast)
+        if index == other:
+            msg = (
+                f"contrast={contrast!r} is the target itself, {self.output_name(index)!r}; name "
+                "another contrast, or another target"
+            )
+            raise InputError(msg)
         several = self.head is CLASSIFIER and is_multi_label(self.network.config)
         value = objective_value(logits, index, other, multi_label=several)
         names = [None if each is None else self.output_name(each) for each in (index, other)]

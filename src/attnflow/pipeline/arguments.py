@@ -28,12 +28,9 @@ def plain_query(given: Any) -> int | str | None:
     raise InputError(msg)
 
 
-def plain_layer(given: Any) -> int | None:
+def plain_layer(given: Any) -> Any:
     """A layer as an integer."""
-    if given is None:
-        return None
-    (layer,) = _layers("layer", [given])
-    return layer
+    return operator.index(given) if is_integer(given) else given
 
 
 def plain_layers(given: Any) -> Any:

@@ -73,7 +73,7 @@ def _score(layers: tuple[Array, ...], config: ExplainConfig, selection: Selectio
         config.edge_options(config.method),
         keep_maps=config.aggregator.uses_maps,
     )
-    return config.aggregator.score(graph, selection, config.execution)
+    return config.aggregator.apply(graph, selection, config.execution)
 
 
 def opened(attention: Attention) -> Attention:

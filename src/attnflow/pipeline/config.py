@@ -130,7 +130,8 @@ class ExplainConfig:
     def correction_for(self, *, causal: bool, size: int) -> str | None:
         """The correction that an input gets; ``None`` is the plain method."""
         if self.correction == "auto":
-            return CAUSAL_DEFAULT if causal else None
+            # Even attention is no measure of edges that are made of something else.
+            return CAUSAL_DEFAULT if causal and self.rule.fuses_heads else None
         if self.correction and not causal and size > 1:
             msg = (
                 f"correction={self.correction!r} is for causal decoders, and this model is not one"

@@ -184,12 +184,13 @@ class Session:
         return Scores(values, {**graph.statistics, **statistics})
 
     def _solve(self, method: str, selection: Selection, *, each_head: bool) -> Scores:
-        score, execution = AGGREGATORS[method].score, self.config.execution
+        execution = self.config.execution
         graph = self.graph(method, each_head=each_head)
-        scores = score(graph, selection, execution)
+        scores = AGGREGATORS[method].apply(graph, selection, execution)
         values = to_numpy(scores.values)
         if self.correction == "uniform":
-            even = score(self.graph(method, each_head=each_head, chance=True), selection, execution)
+            chance = self.graph(method, each_head=each_head, chance=True)
+            even = AGGREGATORS[method].apply(chance, selection, execution)
             values = _ratio(values, to_numpy(even.values))
         return Scores(values, scores.statistics)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from attnflow.aggregation import AGGREGATORS
 
 _IMPORTANCE = {"blank-out": 3, "gradient": 4, "gradient (norm)": 5, "gradient (integrated)": 6}
 _OTHER_SLOT = 7
+_RESERVED, _SLOTS = 3, 8  # raw, rollout and flow have slots of their own
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class MethodInfo:
     traced: bool = False
 
 
+def _free_slot(place: int) -> int:
+    """A slot that none of the first methods has; where there are many, some share one."""
+    return _RESERVED + (place - _RESERVED) % (_SLOTS - _RESERVED)
+
+
 def method_info(name: str) -> MethodInfo:
     """How a method is shown: an aggregator, or another kind of importance, which has no graph."""
     if name not in AGGREGATORS:
@@ -39,7 +47,19 @@ def method_info(name: str) -> MethodInfo:
     return MethodInfo(
         title=member.title,
         label=name.capitalize(),
-        slot=list(AGGREGATORS).index(name) if member.slot is None else member.slot,
+        slot=_free_slot(list(AGGREGATORS).index(name)) if member.slot is None else member.slot,
         reaches_input=member.reaches_input,
         traced=member.trace is not None,
     )
+
+
+def describe_edges(options: Mapping[str, Any]) -> str:
+    """What edges are made of and towards what, as the end of a line; nothing for attention."""
+    note = ""
+    if options.get("edges", "attention") != "attention":
+        note = f", edges {options['edges']}"
+        if options.get("target") is not None:
+            note += f" towards {options['target']}"
+        if options.get("contrast") is not None:
+            note += f" rather than {options['contrast']}"
+    return note

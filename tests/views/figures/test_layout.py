@@ -101,7 +101,7 @@ def test_bars_beside_many_layers_stay_low(layers, tallest):
 @pytest.mark.parametrize("size", [(100, 400), (400, 100), (300, 300)])
 def test_the_scale_beside_a_picture_is_as_high_as_the_picture(size):
     names = ["[CLS]", *(f"{row},{column}" for row in range(3) for column in range(3))]
-    segments = (None, *["patch"] * 9)
+    segments = ("class", *["patch"] * 9)
     grid = PatchGrid(3, 3, size, (0, 0, size[1], size[0]))
     of = attribution(names, segments=segments, grid=grid)
     made = figure("image", of, of)

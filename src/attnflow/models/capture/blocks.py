@@ -79,20 +79,21 @@ class BlockTracker:
         if not (func in UNCHANGED and args and id(args[0]) not in self._made):
             self._made.add(id(result))
         if self._outputs:
-            self._follow_output(func, args, result)
+            self._follow_output(func, args, kwargs, result)
         elif self._blocks:
             self._follow_block(func, args, result)
         elif self._sums:
             self._follow_sum(func, args, kwargs, result)
 
-    def _follow_output(self, func: Any, args: Any, result: Tensor) -> None:
+    def _follow_output(self, func: Any, args: Any, kwargs: Any, result: Tensor) -> None:
         if not any(id(each) in self._outputs for each in args):
             return
         if func in UNCHANGED:
             self._outputs[id(result)] = result
         elif func is F.linear:
-            self.project(args[1], args[2] if len(args) > 2 else None, result)
-        elif func is torch.addmm:
+            named = _named(("input", "weight", "bias"), args, kwargs)
+            self.project(named["weight"], named.get("bias"), result)
+        elif func is torch.addmm and len(args) == 3 and not kwargs:
             self.project(args[2].T, args[0], result)
 
     def _follow_block(self, func: Any, args: Any, result: Tensor) -> None:
@@ -117,7 +118,7 @@ class BlockTracker:
     def _scale(self, site: Site, factor: Tensor, result: Tensor) -> None:
         """A factor per dimension (a layer scale, a norm's weight), or per position (a norm's)."""
         width = result.shape[-1]
-        if factor.shape[-1] == width and factor.numel() == width:
+        if factor.dim() and factor.shape[-1] == width and factor.numel() == width:
             scale = factor.reshape(-1)
             site.scale = scale if site.scale is None else site.scale * scale
         elif factor.dim() == result.dim() and factor.shape[-1] == 1:
@@ -133,14 +134,18 @@ class BlockTracker:
         if site is None or not any(id(each) in self._sums for each in args):
             return
         if func is F.layer_norm:
-            named = dict(zip(("input", "shape", "weight", "bias", "eps"), args, strict=False))
-            named |= kwargs
+            named = _named(("input", "shape", "weight", "bias", "eps"), args, kwargs)
             site.norm = Norm(named.get("weight"), float(named.get("eps", 1e-5)))
         elif func in ADDITIONS:
             _goes_on(site)
             self._sums.clear()
         elif func in UNCHANGED:
             self._sums[id(result)] = result
+
+
+def _named(names: tuple[str, ...], args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments of a call by their names."""
+    return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
 def _goes_on(site: Site) -> None:

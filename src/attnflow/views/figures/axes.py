@@ -11,7 +11,7 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
 from attnflow.views.labels import clip
-from attnflow.views.methods import method_info
+from attnflow.views.methods import describe_edges, method_info
 from attnflow.views.scaling import ordinary_positions
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ ROUND = (1, 2, 5, 10, 20, 50, 100)
 
 
 def title_of(attribution: Attribution) -> str:
-    """The method's name as a title."""
-    return method_info(attribution.method).title
+    """The method's name as a title, with the edges where they are not attention's."""
+    title = method_info(attribution.method).title
+    edges = str(attribution.options.get("edges", "attention"))
+    return title if edges == "attention" else f"{title} ({edges})"
 
 
 def label(token: str) -> str:
@@ -94,7 +96,8 @@ def source(attribution: Attribution, more: str = "") -> str:
     """The position that is explained, and how its scores were corrected."""
     correction = attribution.options.get("correction")
     start = attribution.explained if attribution.pooled else label(attribution.explained)
-    return f"from {start}{more}{f', corrected ({correction})' if correction else ''}"
+    corrected = f", corrected ({correction})" if correction else ""
+    return f"from {start}{more}{describe_edges(attribution.options)}{corrected}"
 
 
 def remove_frame(ax: Axes, theme: Theme) -> None:

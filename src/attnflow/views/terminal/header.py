@@ -9,6 +9,7 @@ from rich.text import Text
 
 from attnflow.records import Attribution, Prediction
 from attnflow.views.labels import clip, isolate, printable
+from attnflow.views.methods import describe_edges
 from attnflow.views.terminal import label
 
 
@@ -58,6 +59,7 @@ def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
     layer = f"layers 1 to {depth}" if all_layers else f"layer {attribution.layer} of {depth}"
     heads = attribution.options.get("heads", "mean")
     note = "" if heads == "mean" else f", heads {heads}"
+    note += describe_edges(attribution.options)
     if attribution.options.get("correction"):
         note += f", corrected ({attribution.options['correction']})"
     return _line(f"from {source} at {layer}{note} · {model_name(attribution.model)}", "dim")

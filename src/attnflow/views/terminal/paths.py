@@ -48,8 +48,9 @@ def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
         left = sum(route.amount for route in rest)
         more = f"{len(rest)} smaller routes carry the other {left / trace.value:.1%}"
         console.print(Text(f"{more} (--top N shows more)", style="dim"))
-    console.print()
-    _show_cut(trace, tokens, console)
+    if trace.cut:
+        console.print()
+        _show_cut(trace, tokens, console)
 
 
 def _correction(trace: FlowTrace) -> list[str]:
