@@ -91,6 +91,9 @@ SMALL = {
     "state_size": 8,
     "time_step_rank": 4,
     "use_pretrained_backbone": False,
+    "vocab_size_per_layer_input": 100,
+    "hidden_size_per_layer_input": 8,
+    "num_kv_shared_layers": 0,
     "out_hidden_size": 32,
     "forced_bos_token_id": None,
 }
@@ -98,6 +101,16 @@ LATENT = (
     *("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"),
     *("glm_moe_dsa", "longcat_flash", "minicpm3", "youtu"),
 )
+SECTIONED = (
+    *("qwen2_vl_text", "qwen2_5_vl_text", "glm4v_text", "glm4v_moe_text", "glm_ocr_text"),
+    *("glm_image_text", "paddleocr_vl_text"),
+)
+ROTARY = {  # one of three positions for each pair of the four that heads of 8 numbers have
+    "rope_type": "default",
+    "rope_theta": 10_000.0,
+    "mrope_section": [1, 1, 2],
+    "partial_rotary_factor": 1.0,
+}
 WINDOWS = {
     "embed_dim": 32,
     "num_heads": [2, 4],
@@ -159,15 +172,19 @@ OVERRIDES = {
     "convnext": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
     "convnextv2": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
     "bit": {"embedding_size": 32},
+    "esmc": {"num_key_value_heads": 4},
+    "zaya": {"num_experts_per_tok": 1},
+    **{kind: {"rope_parameters": ROTARY} for kind in SECTIONED},
     "mamba2": {"num_heads": 8, "head_dim": 8, "expand": 2},
     "gemma3n_text": {"layer_types": ["sliding_attention", "full_attention"]},
 }  # by type: what its configuration needs to be consistent
 
 
 @functools.cache
-def small_config(kind):
-    """The configuration of a type with small sizes."""
-    return _small(CONFIG_MAPPING[kind], OVERRIDES.get(kind, {}))
+def small_config(kind, name):
+    """The configuration of a class with small sizes; some are parts of the type's."""
+    config_class = getattr(tf, name).config_class or CONFIG_MAPPING[kind]
+    return _small(config_class, OVERRIDES.get(config_class.model_type, {}))
 
 
 def _small(config_class, overrides):
@@ -204,7 +221,7 @@ def small_model(kind, name, attention="eager"):
     import copy
 
     model_class = getattr(tf, name)
-    config = copy.deepcopy(small_config(kind))
+    config = copy.deepcopy(small_config(kind, name))
     with torch.device("meta"):
         size = sum(p.numel() for p in model_class._from_config(copy.deepcopy(config)).parameters())
     if size > MOST:

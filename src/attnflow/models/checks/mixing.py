@@ -64,9 +64,9 @@ def last_states(network: Any, inputs: dict[str, Any]) -> Tensor | None:
     """The last states ``[batch, position, dimension]`` with every map the identity."""
     with torch.no_grad(), IdentityAttention():
         output = called(in_eval_mode(network), {**inputs, "output_hidden_states": True})
-    hidden = getattr(output, "hidden_states", None)
-    found = hidden[-1] if hidden else output[0]
-    return found if isinstance(found, Tensor) and found.dim() == 3 else None
+    states = [*(getattr(output, "hidden_states", None) or ())[-1:], output[0]]
+    usable = (each for each in states if isinstance(each, Tensor) and each.dim() == 3)
+    return next(usable, None)
 
 
 def changed_positions(before: Tensor, after: Tensor) -> list[int]:
