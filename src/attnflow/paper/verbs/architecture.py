@@ -163,7 +163,7 @@ class VerbsForSequenceClassification(VerbsPreTrainedModel):
         self.classifier = nn.Linear(config.hidden_size, len(config.id2label or ()))
         self.post_init()
 
-    def forward(
+    def forward(  # noqa: PLR0913 - the keywords of transformers
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
