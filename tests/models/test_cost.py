@@ -49,7 +49,7 @@ def test_fused_heads_are_all_that_is_kept():
     kept = [t for site in capture.sites for t in vars(site).values() if torch.is_tensor(t)]
     assert sum(t.numel() for t in kept) == 6 * (64 * 64 + 12 * 64)
     assert not capture._softmaxes
-    assert not capture._outputs
+    assert not capture._block.active
 
 
 def test_capture_is_within_30_percent_of_eager_attention():

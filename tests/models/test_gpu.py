@@ -31,7 +31,7 @@ def test_encoder_decoders():
     tokenizer = tiny.word_piece()
     tokenizer.eos_token = "[SEP]"
     model = tiny.build("t5")
-    options = {"target": "the cat is", "method": "rollout", "layers": "all"}
+    options = {"answer": "the cat is", "method": "rollout", "layers": "all"}
     expected = attnflow.explain(tiny.TEXT, (model, tokenizer), **options)
     found = attnflow.explain(tiny.TEXT, (model.to("cuda"), tokenizer), **options)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)

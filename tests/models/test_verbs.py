@@ -88,3 +88,8 @@ def test_tokens_are_the_datas_words():
         "[UNK]", "[UNK]",
     ]  # fmt: skip
     assert tokenizer("the").input_ids == [SPECIAL.index("[CLS]"), 4]
+
+
+def test_the_shipped_model_is_explained_without_a_warning():
+    found = attnflow.explain("the keys to the cabinet")
+    assert found.warnings == ()

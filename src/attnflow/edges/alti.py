@@ -28,4 +28,4 @@ def maps(activations: Activations) -> list[FloatArray]:
     return found
 
 
-MEMBER = EdgeRule("alti", "ALTI", maps, Needs(blocks=True), residual="measured")
+MEMBER = EdgeRule("alti", "ALTI", maps, Needs(blocks=True), residual="measured", single_heads=False)

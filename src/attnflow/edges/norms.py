@@ -36,11 +36,12 @@ def norm_maps_with_residual(activations: Activations) -> list[FloatArray]:
     return maps
 
 
-MEMBER = EdgeRule("norms", "Norms", norm_maps, Needs(blocks=True))
+MEMBER = EdgeRule("norms", "Norms", norm_maps, Needs(blocks=True), single_heads=False)
 WITH_RESIDUAL = EdgeRule(
     "norms-residual",
     "Norms with residual",
     norm_maps_with_residual,
     Needs(blocks=True),
     residual="measured",
+    single_heads=False,
 )

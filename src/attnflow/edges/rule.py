@@ -54,6 +54,7 @@ class EdgeRule:
         needs: What must be captured while the model runs.
         residual: ``"share"``: the residual connection is a chosen share of every row;
             ``"measured"``: the maps contain it already.
+        single_heads: Whether the maps have heads; a rule that takes all together has none.
         fuses_heads: Whether the maps are the attention probabilities themselves, so that heads may
             be fused while the model runs and never be held all at once.
     """
@@ -63,6 +64,7 @@ class EdgeRule:
     maps: Callable[[Activations], Sequence[Array] | Maps]
     needs: Needs = Needs()
     residual: Literal["share", "measured"] = "share"
+    single_heads: bool = True
     fuses_heads: bool = False
 
     def apply(self, activations: Activations) -> Maps:

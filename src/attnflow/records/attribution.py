@@ -168,7 +168,7 @@ class Attribution:
             "layer": checks.check_number("layer", self.layer, 1),
             "query": checks.check_number("query", self.query, 0),
             "depth": depth or max(layers, default=0),
-            "pooled": tuple(checks.check_number("pooled", each, 0, last) for each in self.pooled),
+            "pooled": checks.check_positions("pooled", self.pooled, last),
             "word_texts": texts,
             "word_ids": self.word_ids
             if self.word_ids is None

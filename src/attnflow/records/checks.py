@@ -59,6 +59,14 @@ def check_numbers(name: str, given: object, low: int, high: int | None = None) -
     return numbers
 
 
+def check_positions(name: str, given: object, last: int) -> tuple[int, ...]:
+    """Positions from 0 to ``last``, in any order, some perhaps more than once."""
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence | np.ndarray):
+        msg = f"{name}={shown(given)} must be a list of positions"
+        raise InputError(msg)
+    return tuple(check_number(f"{name}[{at}]", each, 0, last) for at, each in enumerate(given))
+
+
 def check_real(name: str, given: object) -> float:
     """A finite number."""
     try:

@@ -81,7 +81,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(data, base, check_resuming):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["sentiment", "--base", "/nowhere"], "is no folder here"),
+        (["sentiment", "--base", "/nowhere"], "is not a folder here"),
         (["sentiment", "--base", "x", "--steps", "5"], "--steps is not for sentiment"),
         (["verbs", "--corpora", "nowhere", "--base", "x"], "--base is not for verbs"),
         (["verbs", "--corpora", "nowhere"], "nowhere has no brown.zip"),

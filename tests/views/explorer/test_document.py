@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 import attnflow
 import tiny
+from attnflow.aggregation import AGGREGATORS
 from attnflow.aggregation.rollout import carried
 from attnflow.errors import InputError
 from attnflow.views.explorer.attribution import attribution_view
@@ -228,12 +229,14 @@ def test_explore_refuses_before_loading():
 
 def test_methods_are_described(models, classifier):
     view = make_view(opened(TEXT, classifier), SERVED)
-    assert [(m["name"], m["title"], m["label"], m["slot"]) for m in view["methods"]] == [
+    assert [m["name"] for m in view["methods"]] == list(AGGREGATORS)
+    first = view["methods"][:3]
+    assert [(m["name"], m["title"], m["label"], m["slot"]) for m in first] == [
         ("raw", "Raw attention", "Raw", 0),
         ("rollout", "Attention rollout", "Rollout", 1),
         ("flow", "Attention flow", "Flow", 2),
     ]
-    assert [m["reaches_input"] for m in view["methods"]] == [False, True, True]
+    assert [m["reaches_input"] for m in first] == [False, True, True]
     assert all(m["traced"] for m in view["methods"])
     assert view["rule"] == {"name": "attention", "title": "Attention"}
     (alone,) = attribution_view(attnflow.blank_out(TEXT, classifier))["methods"]

@@ -23,7 +23,9 @@ def page(family, tab, classifier):  # noqa: F811 - the fixture
 
 
 def test_the_served_page_walks_a_dummy_rule_and_method(page, classifier):
-    assert page.locator("#edges option").all_text_contents() == ["Attention", "Dummy edges"]
+    titles = [rule.title for rule in EDGE_RULES.members()]
+    assert page.locator("#edges option").all_text_contents() == titles
+    assert titles[-1] == "Dummy edges"
     page.fill("#text", TEXT)
     page.select_option("#edges", "dummy-edges")
     page.wait_for_selector("#model-name:has-text('dummy edges')")
@@ -40,9 +42,14 @@ def test_the_served_page_walks_a_dummy_rule_and_method(page, classifier):
     assert page.input_value("#edges") == "dummy-edges"
 
 
-def test_one_rule_needs_no_choice(tab, address):
-    assert len(EDGE_RULES) == 1
-    assert list(AGGREGATORS) == ["raw", "rollout", "flow"]
-    tab.goto(address)
+def test_every_method_is_offered_and_computed_when_it_is_chosen(tab, address, classifier):
+    tab.goto(f"{address}/#text={TEXT.replace(' ', '+')}&edges=alti")
     tab.wait_for_selector(".token.traced")
-    assert tab.is_hidden("#edges-field")
+    offered = tab.eval_on_selector_all("[name=method]", "all => all.map(e => e.value)")
+    assert offered == list(AGGREGATORS)
+    tab.check("[name=method][value=barrier]", force=True)
+    tab.wait_for_function(
+        "() => [...document.querySelectorAll('.token')].every(t => t.dataset.value)"
+    )
+    found = attnflow.explain(TEXT, classifier, edges="alti", method="barrier")
+    assert strip(tab) == pytest.approx(found.values, abs=1e-6)

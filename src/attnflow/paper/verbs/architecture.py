@@ -123,6 +123,7 @@ class VerbsModel(VerbsPreTrainedModel):
         inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         position_ids: Tensor | None = None,
+        output_hidden_states: bool | None = None,
         **_: Any,
     ) -> BaseModelOutput:
         """The last states, ``[batch, position, width]``."""
@@ -140,12 +141,15 @@ class VerbsModel(VerbsPreTrainedModel):
         if position_ids is None:
             position_ids = torch.arange(size, device=words.device)
         hidden = self.dropout(words + self.positions(position_ids))
-        attentions = []
+        attentions, states = [], [hidden]
         for block in self.blocks:
             hidden, attention = block(hidden, bias)
             attentions.append(attention)
+            states.append(hidden)
+        last = self.norm(hidden)
         return BaseModelOutput(
-            last_hidden_state=self.norm(hidden),
+            last_hidden_state=last,
+            hidden_states=(*states[:-1], last) if output_hidden_states else None,
             attentions=tuple(attentions) if output_attentions else None,
         )
 
@@ -167,12 +171,23 @@ class VerbsForSequenceClassification(VerbsPreTrainedModel):
         output_attentions: bool | None = None,
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
+        output_hidden_states: bool | None = None,
         **_: Any,
     ) -> SequenceClassifierOutput:
         """Logits, ``[batch, label]``, and the cross-entropy where labels are given."""
         encoded = self.encoder(
-            input_ids, attention_mask, inputs_embeds, output_attentions, position_ids
+            input_ids,
+            attention_mask,
+            inputs_embeds,
+            output_attentions,
+            position_ids,
+            output_hidden_states,
         )
         logits = self.classifier(encoded.last_hidden_state[:, 0])
         loss: Any = None if labels is None else nn.functional.cross_entropy(logits, labels)
-        return SequenceClassifierOutput(loss=loss, logits=logits, attentions=encoded.attentions)
+        return SequenceClassifierOutput(
+            loss=loss,
+            logits=logits,
+            hidden_states=encoded.hidden_states,
+            attentions=encoded.attentions,
+        )

@@ -131,7 +131,7 @@ def make_view(
         "image": image,
         "columns": _columns(session),
         "ends": list(session.activations.steps),
-        "heads": session.heads,
+        "heads": session.heads if session.config.rule.single_heads else 0,
         "options": {
             "residual": session.config.residual_of(session.config.method),
             "discard": session.config.discard,
@@ -148,6 +148,7 @@ def make_view(
             heads_of(session, method, layers, query, check)
             for method in methods
             if AGGREGATORS[method].single_heads
+            and session.config.rule.single_heads
             and (
                 AGGREGATORS[method].cost == "matrix"
                 or session.depth * session.heads * session.size <= extent.heads
