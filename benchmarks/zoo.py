@@ -93,9 +93,10 @@ def page(found: list[dict[str, Any]]) -> str:
         "",
         "For every exact one, a text in a list and in a thread gives what it gives alone, and an "
         "encoder–decoder's own answer is explained as it was generated. A class marked ~ mixes "
-        "tokens outside attention too: its results carry a warning, and `strict=True` refuses it. "
+        "tokens outside attention too, or could not be checked for that: its results carry a "
+        "warning, and `strict=True` refuses it. "
         "Classes that are refused, or whose forward pass fails, end in an error of attnflow that "
-        "names them.",
+        "names them. A forward pass may fail for the small sizes chosen here, too.",
         "",
         "| | classes |",
         "|---|---|",

@@ -158,7 +158,7 @@ def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
         "tokens": list(first.tokens),
         "layer": first.layer,
         "query": first.query,
-        "asked": first.explained,
+        "explained": first.explained,
         "warnings": list(first.warnings),
         "scores": {item.method: item.values.tolist() for item in attributions},
         "options": {item.method: dict(item.options) for item in attributions},
