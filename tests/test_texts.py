@@ -8,7 +8,7 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import InputError
-from attnflow.models.text import limit
+from attnflow.models.sizes import limit
 
 TEXTS = [tiny.TEXT, "the cat", "a key to the old red cabinet is on the mat .", "cat", "the keys"]
 

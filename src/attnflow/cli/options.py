@@ -106,7 +106,7 @@ Methods = Annotated[
         help="The method: {methods}.",
         autocompletion=_method_names,
         rich_help_panel=_SELECTION,
-        show_default="raw, rollout and flow; repeat for several",
+        show_default="the paper's three; repeat for several",
     ),
 ]
 Method = Annotated[

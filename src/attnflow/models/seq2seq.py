@@ -31,7 +31,7 @@ from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import SEQ2SEQ, HeadKind
 from attnflow.models.outputs import predict
-from attnflow.models.text import depth_of, describe, limit
+from attnflow.models.sizes import depth_of, describe, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.records import Activations, Prediction

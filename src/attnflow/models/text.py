@@ -39,13 +39,13 @@ from attnflow.models.outputs import (
     predict_label,
     to_probabilities,
 )
+from attnflow.models.sizes import depth_of, describe, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.records import Prediction
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
 
-UNLIMITED = 1_000_000  # tokenizers without a limit report 1e30
 SAMPLE = 16  # tokens of an input that a check runs
 DISTINCT = 3  # tokens that tell the first, the last and all of them apart
 
@@ -373,40 +373,3 @@ class TextModel:
         if self.head is MASKED and ids[query] != self.tokenizer.mask_token_id:
             return None  # without a mask the model repeats its input
         return predict(logits, lambda token: name_token(self.tokenizer, token), query)
-
-
-def depth_of(net: Any, config: Any = None) -> int:
-    """The number of layers that a model's configuration states, or that of its part."""
-    config = net.config.get_text_config() if config is None else config
-    for name in ("num_hidden_layers", "num_layers", "n_layers"):
-        depth = getattr(config, name, None)
-        if isinstance(depth, int):
-            return depth
-    msg = f"the configuration of {type(net).__name__} states no number of layers"
-    raise ModelError(msg)
-
-
-def limit(net: Any, tokenizer: Any) -> int | None:
-    """How many tokens the model takes, special ones included; ``None`` where nothing limits it."""
-    config = net.config.get_text_config()
-    positions = getattr(config, "max_position_embeddings", None)
-    for name, module in net.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa and related models count positions from after the padding token's.
-            reserved = 0 if module.padding_idx is None else module.padding_idx + 1
-            positions = module.num_embeddings - reserved
-            break
-    stated = getattr(tokenizer, "model_max_length", None)
-    known = [n for n in (positions, stated) if n is not None and 0 < n < UNLIMITED]
-    return min(known, default=None)
-
-
-def describe(net: Any, head: HeadKind) -> dict[str, Any]:
-    """What was loaded, for people and for the record."""
-    parameter = next(net.parameters())
-    return {
-        "class": type(net).__name__,
-        "head": head.name,
-        "device": str(parameter.device),
-        "precision": str(parameter.dtype).removeprefix("torch."),
-    }

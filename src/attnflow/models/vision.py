@@ -27,7 +27,7 @@ from attnflow.models.checks.layout import Layout, find_layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import IMAGES, HeadKind
 from attnflow.models.outputs import predict_label
-from attnflow.models.text import depth_of, describe
+from attnflow.models.sizes import depth_of, describe
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.records import PatchGrid, Prediction
 

@@ -1,0 +1,49 @@
+"""What a network tells of itself: its number of layers, its limit, its class and precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from attnflow.errors import ModelError
+from attnflow.models.heads import HeadKind
+
+UNLIMITED = 1_000_000  # tokenizers without a limit report 1e30
+
+
+def depth_of(net: Any, config: Any = None) -> int:
+    """The number of layers that a model's configuration states, or that of its part."""
+    config = net.config.get_text_config() if config is None else config
+    for name in ("num_hidden_layers", "num_layers", "n_layers"):
+        depth = getattr(config, name, None)
+        if isinstance(depth, int):
+            return depth
+    msg = f"the configuration of {type(net).__name__} states no number of layers"
+    raise ModelError(msg)
+
+
+def limit(net: Any, tokenizer: Any) -> int | None:
+    """How many tokens the model takes, special ones included; ``None`` where nothing limits it."""
+    config = net.config.get_text_config()
+    positions = getattr(config, "max_position_embeddings", None)
+    for name, module in net.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            # RoBERTa and related models count positions from after the padding token's.
+            reserved = 0 if module.padding_idx is None else module.padding_idx + 1
+            positions = module.num_embeddings - reserved
+            break
+    stated = getattr(tokenizer, "model_max_length", None)
+    known = [n for n in (positions, stated) if n is not None and 0 < n < UNLIMITED]
+    return min(known, default=None)
+
+
+def describe(net: Any, head: HeadKind) -> dict[str, Any]:
+    """What was loaded, for people and for the record."""
+    parameter = next(net.parameters())
+    return {
+        "class": type(net).__name__,
+        "head": head.name,
+        "device": str(parameter.device),
+        "precision": str(parameter.dtype).removeprefix("torch."),
+    }
