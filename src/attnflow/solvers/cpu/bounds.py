@@ -39,10 +39,11 @@ class Bounds(NamedTuple):
     share: FloatArray  # [sink, layer, position]
 
 
-def make_bounds(depth: int, size: int) -> Bounds:
+def make_bounds(depth: int, size: int, sinks: int | None = None) -> Bounds:
     """Arrays for the bounds of all sinks; empty ones if they would exceed `MOST_BYTES`."""
-    # 16 bytes: reach and share are float64 each.
-    sinks = size if 16 * size * (depth + 1) * size <= MOST_BYTES else 0
+    if sinks is None:
+        # 16 bytes: reach and share are float64 each.
+        sinks = size if 16 * size * (depth + 1) * size <= MOST_BYTES else 0
     shape = (sinks, depth + 1, size)
     return Bounds(np.zeros(sinks, np.int32), np.zeros(shape), np.zeros(shape))
 

@@ -42,7 +42,8 @@ class PreparedCpuGraph:
         self._weights = weights
         # Derived from the weights, so that it also holds for attention that a caller brings.
         self._causal = not np.triu(weights, 1).any()
-        self._bounds: Bounds = make_bounds(*weights.shape[:2])
+        self._bounds: Bounds = make_bounds(len(weights), weights.shape[1], sinks=0)
+        self._pieces = 0
         self._networks: list[Network] = []
         self._lock = threading.Lock()
 
@@ -69,7 +70,8 @@ class PreparedCpuGraph:
                 # of it. Such a thread ends soon, but what it works on must never be used again.
                 stop[0] = 1
                 self._networks = []
-                self._bounds = make_bounds(*self._weights.shape[:2])
+                self._bounds = make_bounds(len(self._weights), self._weights.shape[1], sinks=0)
+                self._pieces = 0
                 raise
 
     def _solve(
@@ -86,6 +88,10 @@ class PreparedCpuGraph:
         source_arrays = (sources.edges, orders, sources.layers)
         parts = _SharedParts(_split(len(sinks), workers))
         networks = self._networks_for(workers)
+        # A graph that is solved once needs no room for bounds that nobody asks for again.
+        if self._pieces == 1:
+            self._bounds = make_bounds(*self._weights.shape[:2])
+        self._pieces += 1
         bounds = self._bounds
 
         def work(network: Network, proofs: Any) -> None:
