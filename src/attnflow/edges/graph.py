@@ -47,7 +47,8 @@ def _graph(maps: Sequence[Array], options: EdgeOptions, *, sound: bool) -> Layer
     def mixed(maps: Sequence[Array], heads: Heads | None) -> Sequence[Array]:
         fused = [double(each) if heads is None else fuse_heads(each, heads) for each in maps]
         corrected = correct_maps(fused, options.correction)
-        return corrected if sound else [_to_one(each) for each in corrected]
+        whole = sound and options.correction is None
+        return corrected if whole else [_to_one(each) for each in corrected]
 
     if options.heads == "each":
         _check_equal_heads(maps)
