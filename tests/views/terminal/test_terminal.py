@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+SOURCE = Path(__file__).resolve().parents[3] / "src"
 QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
 WHO = b"\x1b[?62;c"
 
@@ -49,7 +49,12 @@ class Terminal:
         os.write(self.ours, what)
 
     def end(self):
-        self.process.wait(30)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
         self.wait_for(b"\0", 0.3)
         os.close(self.ours)
         return self.seen.decode()
@@ -112,7 +117,14 @@ def test_control_c_says_so_and_leaves_no_traceback():
 import sys, time
 from attnflow.cli.app import run
 from attnflow.models import loading
-loading.load_model = lambda _: (print("loading", flush=True), time.sleep(30))
+
+def load(_):
+    print("loading", flush=True)
+    # In short steps: a signal that arrives just before one long sleep is answered after it.
+    while True:
+        time.sleep(0.05)
+
+loading.load_model = load
 sys.exit(run(["explain", "x"]))
 """
     terminal = Terminal(code)
