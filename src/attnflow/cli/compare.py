@@ -63,14 +63,17 @@ def compare(  # noqa: PLR0913 - one argument per option
 
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import agreement_table, layer_maps
+    from attnflow.views.terminal.notes import show_notes
 
     console = Console(highlight=False)
-    console.print(header(results[0], all_layers=True))
+    found = running.summarize(session, results, few=True)
+    console.print(header(results[0], found.main, all_layers=True))
     if table:
         console.print()
         console.print(agreement_table(results[0].layers, table, console))
     console.print()
     console.print(layer_maps(results, console))
+    show_notes(found, console)
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attnflow.errors import InputError
 from attnflow.evaluation.blank_out import REPLACEMENTS, blank_out
 
 if TYPE_CHECKING:
@@ -26,11 +27,17 @@ def check_by_blanking(session: Session) -> Attribution | None:
     if not comparable or work > MOST_WORK or len(session.blankable) < 3:
         return None
     usual = adapter.filler().name
-    found = blank_out(
-        session.tokens.text,
-        adapter,
-        replacement=usual if usual in REPLACEMENTS else "pad",
-        target=config.target,
-        contrast=config.contrast,
-    )
+    replacement = usual if usual in REPLACEMENTS else "pad"
+    asked_for = session.forward.objective
+    target, contrast = (asked_for.target, asked_for.contrast) if asked_for else (None, None)
+    try:
+        found = blank_out(
+            session.tokens.text,
+            adapter,
+            replacement=replacement,
+            target=target,
+            contrast=contrast,
+        )
+    except InputError:  # the text is too long for the model, and was cut for the session
+        return None
     return found if found.tokens == session.tokens.names else None

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
+
+DELAY = 0.7  # seconds
 
 
 @contextmanager
 def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[float], None]]:
     """A bar; yields a function that takes how much is done so far. Not shown, it costs nothing.
 
-    In a terminal it disappears when the work is done: what stays on the screen are results.
+    In a terminal it disappears when the work is done: what stays on the screen are results; work
+    that is done at once shows none.
     """
     if not shown:
         yield lambda done: None
@@ -32,6 +36,18 @@ def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[f
     )
     console = Console(stderr=True)
     transient = console.is_terminal
-    with Progress(*columns, console=console, transient=transient) as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda done: progress.update(task, completed=done)
+    progress = Progress(*columns, console=console, transient=transient)
+    task = progress.add_task(label, total=total)
+    due = monotonic() + (DELAY if transient else 0)
+
+    def show(done: float) -> None:
+        progress.update(task, completed=done)
+        if not progress.live.is_started and monotonic() >= due:
+            progress.start()
+
+    try:
+        show(0)
+        yield show
+    finally:
+        if progress.live.is_started:
+            progress.stop()

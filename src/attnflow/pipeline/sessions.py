@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,11 @@ def open_sessions(  # noqa: PLR0913 - one keyword per choice
         msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
         raise InputError(msg)
     config.resolve_layers(adapter.depth)
-    tokens = [
-        adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
-        for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
-    ]
+    tokens = []
+    for place, answer in enumerate(one_each("answer", answers, len(items))):
+        with _naming([place], items):
+            item = check_unicode("text", items[place])
+            tokens.append(adapter.tokenize(item, truncate=config.truncate, answer=answer))
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
     _check_objectives(objectives, adapter, config)
@@ -67,17 +69,35 @@ def open_sessions(  # noqa: PLR0913 - one keyword per choice
     size = 1 if alone else batch_size
     for start in range(0, len(order), size):
         places = order[start : start + size]
-        passes = adapter.run(
-            [tokens[place] for place in places],
-            config.query,
-            spec,
-            [objectives[place] for place in places],
-        )
+        with _naming(places, items):
+            passes = adapter.run(
+                [tokens[place] for place in places],
+                config.query,
+                spec,
+                [objectives[place] for place in places],
+            )
         for place, forward in zip(places, passes, strict=True):
             if config.strict and forward.warnings:
                 msg = f"{forward.warnings[0]} (refused: strict=True)"
                 raise ModelError(msg)
             yield place, Session(adapter, forward, config)
+
+
+@contextmanager
+def _naming(places: Sequence[int], items: Sequence[Any]) -> Iterator[None]:
+    """Errors say which of many inputs they are about."""
+    try:
+        yield
+    except (InputError, ModelError) as error:
+        if len(items) == 1:
+            raise
+        which = (
+            f"input {places[0] + 1} of {len(items)}, {shown(items[places[0]])}"
+            if len(places) == 1
+            else f"one of the inputs {', '.join(str(at + 1) for at in sorted(places))}"
+        )
+        msg = f"{which}: {error}"
+        raise type(error)(msg) from error
 
 
 def _check_objectives(

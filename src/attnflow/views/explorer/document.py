@@ -157,9 +157,7 @@ def make_view(
         "edges": _strongest_edges(session),
         "traces": [],
         "blanked": [],
-        "notes": make_notes(
-            session.forward.warnings, len(session.forward.pooled), tokens.names[query]
-        ),
+        "notes": make_notes(session.warnings, len(session.forward.pooled), tokens.names[query]),
     }
     traced = [name for name in methods if _has_routes(name)]
     for layer, token in _pairs(top, session.depth, extent.pairs, key):
