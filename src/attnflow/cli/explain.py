@@ -59,6 +59,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     strict: options.Strict = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
+    steps: options.Steps = None,
     layer: options.Layer = None,
     layers: options.Layers = None,
     query: options.Query = None,
@@ -96,6 +97,8 @@ def explain(  # noqa: PLR0913 - one argument per option
         words=words,
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        steps=steps,
+        methods=tuple(methods),
         truncate=truncate,
         strict=strict,
     )
@@ -136,7 +139,7 @@ def show(attributions: Sequence[Attribution], console: Console, top: int) -> Non
     first = attributions[0]
     each_head = first.values.ndim == 2
     draw = head_maps if each_head else strips if first.grid is None else patch_grids
-    console.print(header(first))
+    console.print(header(*attributions))
     console.print()
     console.print(draw(attributions, console))
     if top:

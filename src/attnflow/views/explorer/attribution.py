@@ -20,6 +20,7 @@ from attnflow.views.explorer.parts import (
     to_grid,
 )
 from attnflow.views.explorer.schema import HeadScores, Scores, View, pack
+from attnflow.views.methods import is_signed
 from attnflow.views.scaling import input_positions
 
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
@@ -41,7 +42,7 @@ def attribution_view(of: Attribution) -> View:
         "answer": of.options.get("answer"),
         "model": model_name(of.model),
         "head": str(model.get("head", "")),
-        "methods": [describe_method(of.method)],
+        "methods": [{**describe_method(of.method), "signed": is_signed(of)}],
         "rule": describe_rule(str(of.options.get("edges", "attention"))),
         "causal": bool(model.get("causal", False)),
         "ratio": of.options.get("correction") == "uniform",

@@ -41,6 +41,12 @@ def draw(
     if attribution.scores.ndim == 4:
         msg = "a graph shows merged heads, and this attribution has single heads; use kind 'heads'"
         raise InputError(msg)
+    if not method_info(attribution.method).layered:
+        msg = (
+            f"a graph shows edges between layers, and {attribution.method} has neither; use kind "
+            "'heatmap'"
+        )
+        raise InputError(msg)
     positions = attribution.pooled or (attribution.query,)
     explained = sorted({attribution.queries.index(position) for position in positions})
     others = [at for at in range(len(attribution.queries)) if at not in explained]

@@ -9,16 +9,24 @@ from rich.text import Text
 
 from attnflow.records import Attribution, Prediction
 from attnflow.views.labels import clip, isolate, printable
-from attnflow.views.methods import describe_edges
+from attnflow.views.methods import describe_edges, describe_target, method_info
 from attnflow.views.terminal import label
 
 
-def header(attribution: Attribution, *, all_layers: bool = False) -> Group:
-    """Three lines above the scores, and what a reader must know about the model."""
-    source = _source_line(attribution, all_layers=all_layers)
+def header(attribution: Attribution, *others: Attribution, all_layers: bool = False) -> Group:
+    """Lines above the scores, and what a reader must know about the model.
+
+    ``others`` are scores of other methods of the same input; those without layers are towards a
+    target, which is named.
+    """
+    sources = [_source_line(attribution, all_layers=all_layers)]
+    layered = method_info(attribution.method).layered
+    other = next((o for o in others if method_info(o.method).layered != layered), None)
+    if other is not None:
+        sources.append(_source_line(other, all_layers=all_layers))
     warnings = [Text(f"! {each}", style="yellow") for each in attribution.warnings]
     predicted = prediction_lines(attribution.prediction)
-    return Group(title(attribution.text), *predicted, source, *warnings)
+    return Group(title(attribution.text), *predicted, *sources, *warnings)
 
 
 def title(text: str) -> Text:
@@ -54,6 +62,9 @@ def model_name(model: str) -> str:
 
 
 def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
+    if not method_info(attribution.method).layered:
+        about = describe_target(attribution.options) or "for the output"
+        return _line(f"{attribution.method} {about} · {model_name(attribution.model)}", "dim")
     source = label(attribution.explained, 32 if attribution.pooled else 24)
     depth = attribution.depth
     layer = f"layers 1 to {depth}" if all_layers else f"layer {attribution.layer} of {depth}"
