@@ -126,7 +126,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         device: Where flow is solved: ``"auto"`` or ``"cpu"``.
         progress: Show a progress bar and what was loaded.
 
-    Example:
+    Examples:
         >>> import attnflow
         >>> attnflow.explain("the keys to the cabinet").prediction.label
         'plural'
