@@ -154,7 +154,7 @@ class Seq2SeqModel(UnmeasuredModel):
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
-        if spec.blocks or spec.gradients:
+        if spec.blocks or spec.gradients or spec.zeroing:
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
             raise InputError(msg)
         source, target = self._sides(batch)

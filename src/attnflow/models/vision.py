@@ -29,6 +29,7 @@ from attnflow.models.heads import IMAGES, HeadKind
 from attnflow.models.outputs import predict_label
 from attnflow.models.sizes import depth_of, describe, heads_in
 from attnflow.models.unmeasured import UnmeasuredModel
+from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import PatchGrid, Prediction
 
 
@@ -102,6 +103,10 @@ class VisionModel(UnmeasuredModel):
             tokens = self._with_extra(patches, layout.before, layout.after)
             positions = self._positions(query, tokens, patches)
             activations = replace(network.square_activations(capture, item, size), model=self.name)
+            if spec.zeroing:
+                inputs, keys = self._inputs([patches]), [[size]] * self.depth
+                found = measure_zeroing(self.network, inputs, keys, spec.progress)
+                activations = replace(activations, zeroed=tuple(layer[0] for layer in found))
             said = self._prediction(output, item)
             passes.append(
                 ForwardPass(
