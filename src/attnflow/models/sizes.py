@@ -52,11 +52,14 @@ def limit(net: Any, tokenizer: Any) -> int | None:
 
 
 def describe(net: Any, head: HeadKind) -> dict[str, Any]:
-    """What was loaded, for people and for the record."""
+    """What was loaded, for people and for the record; what it decides, where a class says so."""
     parameter = next(net.parameters())
+    decides = getattr(net, "decides", None)
     return {
         "class": type(net).__name__,
         "head": head.name,
         "device": str(parameter.device),
+        "parameters": sum(each.numel() for each in net.parameters()),
         "precision": str(parameter.dtype).removeprefix("torch."),
+        **({"decides": decides} if isinstance(decides, str) else {}),
     }
