@@ -59,6 +59,9 @@ class Aggregator(Method):
             its own.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
+        full: The highest score there can be, which many tokens may share.
+        tie_breaker: The method whose scores order tokens that share a score.
+        alternative: The method that tells such tokens apart.
     """
 
     score: Callable[[LayeredGraph, Selection, Execution], Scores]
@@ -68,6 +71,9 @@ class Aggregator(Method):
     cost: Literal["matrix", "query", "pair"] = "matrix"
     single_heads: bool = False
     uses_maps: bool = False
+    full: float | None = None
+    tie_breaker: str = ""
+    alternative: str = ""
 
     def apply(self, graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
         """The scores of a selection, of the shape that it asks for."""

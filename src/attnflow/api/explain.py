@@ -130,7 +130,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         device: Where flow is solved: ``"auto"`` or ``"cpu"``.
         progress: Show a progress bar and what was loaded.
 
-    Example:
+    Examples:
         >>> import attnflow
         >>> attnflow.explain("the keys to the cabinet").prediction.label
         'plural'
@@ -162,11 +162,13 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     adapter = load_model(model)
     results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:
-        for place, session in open_sessions(texts, adapter, config, answers=answer):
 
-            def within(share: float, done: int = len(results)) -> None:
-                advance(done + share)
+        def within(share: float) -> None:
+            advance(len(results) + share)
 
+        for place, session in open_sessions(
+            texts, adapter, config, answers=answer, progress=within
+        ):
             results[place] = session.attribution(advance=within)
             advance(len(results))
     return results[0] if single else [results[place] for place in range(len(texts))]

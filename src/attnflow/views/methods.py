@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attnflow.aggregation import AGGREGATORS, Aggregator
+from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.records import Attribution
 
 _OTHER_SLOT = 7
@@ -27,6 +27,9 @@ class MethodInfo:
         layered: Whether it has scores of every layer and of single heads; others have scores of the
             output alone.
         signed: Whether scores below 0 speak against what is explained.
+        full: The highest score there can be, which many tokens may share.
+        tie_breaker: The method that orders tokens which share a score.
+        alternative: The method that tells such tokens apart.
     """
 
     title: str
@@ -34,8 +37,11 @@ class MethodInfo:
     slot: int
     reaches_input: bool = True
     traced: bool = False
-    layered: bool = True
+    layered: bool = False
     signed: bool = False
+    full: float | None = None
+    tie_breaker: str = ""
+    alternative: str = ""
 
 
 def _free_slot(place: int) -> int:
@@ -53,11 +59,29 @@ def method_info(name: str) -> MethodInfo:
         title=member.title,
         label=name.capitalize(),
         slot=_free_slot(list(AGGREGATORS).index(name)) if member.slot is None else member.slot,
-        reaches_input=member.reaches_input if isinstance(member, Aggregator) else True,
-        traced=isinstance(member, Aggregator) and member.trace is not None,
-        layered=isinstance(member, Aggregator),
         signed=member.signed,
+        **_of_edges(member),
     )
+
+
+def _of_edges(member: Aggregator | Measure) -> dict[str, Any]:
+    """What only methods that read edges have."""
+    if isinstance(member, Measure):
+        return {}
+    return {
+        "reaches_input": member.reaches_input,
+        "traced": member.trace is not None,
+        "layered": True,
+        "full": member.full,
+        "tie_breaker": member.tie_breaker,
+        "alternative": member.alternative,
+    }
+
+
+def has_layers(attribution: Attribution) -> bool:
+    """Whether scores are of layers and positions, and not of the output alone."""
+    several = len(attribution.layers) > 1 or len(attribution.queries) > 1
+    return several or method_info(attribution.method).layered
 
 
 def is_signed(attribution: Attribution) -> bool:

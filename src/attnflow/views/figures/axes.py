@@ -14,6 +14,7 @@ from attnflow.views.labels import clip
 from attnflow.views.methods import (
     describe_edges,
     describe_target,
+    has_layers,
     is_signed,
     method_info,
     signs_note,
@@ -81,7 +82,7 @@ def name_ticks(
 
 def layer_names(attribution: Attribution) -> list[str]:
     """L1, L2 … for the layers of an attribution; a method without layers has the output's."""
-    if not method_info(attribution.method).layered:
+    if not has_layers(attribution):
         return ["output"]
     return [f"L{layer}" for layer in attribution.layers]
 
@@ -102,7 +103,7 @@ def note(ax: Axes, text: str, theme: Theme) -> None:
 
 def source(attribution: Attribution, more: str = "") -> str:
     """The position that is explained, and how its scores were corrected."""
-    if not method_info(attribution.method).layered:
+    if not has_layers(attribution):
         if is_signed(attribution):
             return signs_note(attribution.options)
         return describe_target(attribution.options) or "for the output"
