@@ -27,7 +27,7 @@ from attnflow.models.checks.layout import Layout, find_layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import IMAGES, HeadKind
 from attnflow.models.outputs import predict_label
-from attnflow.models.sizes import depth_of, describe
+from attnflow.models.sizes import depth_of, describe, heads_in
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import PatchGrid, Prediction
@@ -59,6 +59,11 @@ class VisionModel(UnmeasuredModel):
     def depth(self) -> int:
         """The number of layers."""
         return depth_of(self.network, self._config())
+
+    @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+        return heads_in(self.network)
 
     @property
     def mask_token(self) -> None:
