@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from attnflow.edges import EDGE_RULES
-from attnflow.errors import AttnflowError, InputError
+from attnflow.errors import AttnflowError, InputError, ModelError
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.solvers.threads import cores
@@ -151,6 +151,13 @@ def serve(
     torch.set_num_threads(_threads(limits))  # more threads would wait for each other at every layer
     adapters = [load_model(source) for source in sources or [None]]
     local = host in ("127.0.0.1", "localhost", "::1")
+    for each in adapters:
+        if each.kind in ("audio", "speech"):
+            msg = (
+                f"{each.name} hears, and the page has no field for sounds; use "
+                "attnflow explain SOUND.wav --html FILE, or attnflow.explore"
+            )
+            raise ModelError(msg)
     named = {model_name(each.name): each for each in adapters}
     app = make_app(named, limits, LOCAL if local else None)
     warm_up(adapters)
