@@ -55,7 +55,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         truncate: Cut a text that is too long.
         sampling_rate: Of a sound given as an array, the samples per second.
 
-    Example:
+    Examples:
         >>> import attnflow
         >>> view = attnflow.explore("the keys to the cabinet")  # doctest: +SKIP
         >>> view.save("keys.html")  # doctest: +SKIP

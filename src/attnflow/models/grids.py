@@ -19,8 +19,9 @@ from attnflow.models.checks.layout import Layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import HeadKind
 from attnflow.models.outputs import predict_label
-from attnflow.models.sizes import depth_of, describe
+from attnflow.models.sizes import depth_of, describe, heads_in
 from attnflow.models.unmeasured import UnmeasuredModel
+from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import PatchGrid, Prediction
 
 
@@ -63,6 +64,11 @@ class GridModel(UnmeasuredModel, ABC):
         return depth_of(self.network, self.config)
 
     @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+        return heads_in(self.network)
+
+    @property
     def config(self) -> Any:
         """The configuration of what reads the input."""
         return self.network.config
@@ -91,6 +97,10 @@ class GridModel(UnmeasuredModel, ABC):
             tokens = self._with_extra(pieces, layout.before, layout.after)
             positions = self.positions(query, tokens, pieces, output, item)
             activations = replace(network.square_activations(capture, item, size), model=self.name)
+            if spec.zeroing:
+                inputs, keys = self.inputs([pieces]), [[size]] * self.depth
+                found = measure_zeroing(self.network, inputs, keys, spec.progress)
+                activations = replace(activations, zeroed=tuple(layer[0] for layer in found))
             said = self.prediction(output, item, positions[0] - layout.before)
             passes.append(
                 ForwardPass(
