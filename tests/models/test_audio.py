@@ -252,6 +252,12 @@ def test_a_model_that_hears_needs_its_feature_extractor():
         attnflow.explain(np.zeros(9000), (model, heard.tokenizer()))
 
 
+def test_a_tokenizer_does_not_read_sounds():
+    model, _ = heard.build("ast")
+    with pytest.raises(ModelError, match="does not read sounds"):
+        attnflow.explain(np.zeros(9000), (model, heard.tokenizer()))
+
+
 def test_models_are_loaded_from_folders(tmp_path, sound):
     model, extractor = heard.build("wav2vec2-label")
     model.save_pretrained(tmp_path / "label")

@@ -27,7 +27,8 @@ class AudioModel(GridModel):
     labels = AUDIO
     pieces = ("frame", "its time")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what does not come with its feature extractor."""
         check_extractor(self.extractor, self.network)
 
     @property

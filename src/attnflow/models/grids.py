@@ -34,6 +34,13 @@ class GridModel(UnmeasuredModel, ABC):
     name: str
     head: HeadKind
 
+    def __post_init__(self) -> None:
+        self.check()
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse what can't be explained before anything else."""
+
     @property
     @abstractmethod
     def labels(self) -> HeadKind:

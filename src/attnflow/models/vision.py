@@ -22,8 +22,9 @@ class VisionModel(GridModel):
     reads = "pixel_values"
     pieces = ("patch", "its row and column")
 
-    def __post_init__(self) -> None:
-        self._patch_size()  # refuse what has no patches before anything else
+    def check(self) -> None:
+        """Refuse what has no patches."""
+        self._patch_size()
 
     @property
     def kind(self) -> Kind:
