@@ -51,7 +51,7 @@ def _note_single_words(texts: Sequence[str]) -> None:
 
 def check_texts(texts: Sequence[str], kind: str) -> None:
     """Refuse names of files where a model takes text: their names would be explained."""
-    for text in texts if kind != "image" else ():
+    for text in texts if kind in ("text", "pair") else ():
         if is_file(text):
             msg = (
                 f"{text!r} is a file, and its name would be explained as a text; did you mean "
