@@ -1,7 +1,9 @@
 import { byId, make } from "./dom.js";
 import { graphNote, graphTitle, routeList } from "./description.js";
+import { FindingText } from "./finding.js";
 import { Graph } from "./graph.js";
 import { HeatMap } from "./heatmap.js";
+import { Legend } from "./legend.js";
 import { Prediction } from "./prediction.js";
 import { Strip } from "./strip.js";
 
@@ -11,16 +13,24 @@ class Side {
     this.heading = make("h2", { class: "pane-title" });
     this.prediction = new Prediction();
     this.strip = new Strip(actions);
-    this.notes = make("div", { class: "notes" });
-    const above = [this.heading, this.notes, this.prediction.element];
-    this.pane = make("div", { class: "pane" }, ...above, ...this.strip.elements);
+    this.finding = new FindingText();
+    this.legend = new Legend();
+    const above = [this.heading, this.finding.element, this.prediction.element];
+    const parts = [...above, ...this.strip.elements, this.legend.element];
+    this.pane = make("div", { class: "pane" }, ...parts);
     this.title = make("h2");
     this.note = make("p", { class: "note" });
     this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
     const graph = make("div", { class: "graph" });
     const caption = make("figcaption", {}, this.title);
-    const parts = [caption, graph, this.note, this.routes];
-    this.card = make("figure", { class: "card graph-card" }, ...parts);
+    this.card = make(
+      "figure",
+      { class: "card graph-card" },
+      caption,
+      graph,
+      this.note,
+      this.routes,
+    );
     this.mapHost = make("div", { class: "map" });
     byId("panes").append(this.pane);
     byId("graphs").append(this.card);
@@ -32,8 +42,8 @@ class Side {
   show(pane, heading, { threshold, byHead, served }) {
     this.heading.textContent = heading;
     this.heading.hidden = !heading;
-    const notes = pane.view.data.notes ?? [];
-    this.notes.replaceChildren(...notes.map((text) => make("p", { class: "note" }, text)));
+    this.finding.show(pane);
+    this.legend.show(pane);
     this.prediction.show(pane);
     this.strip.show(pane);
     const trace = pane.view.trace(pane.method.name, pane.layer, pane.query, pane.key);

@@ -1,6 +1,6 @@
 import { align } from "./align.js";
 import { make } from "./dom.js";
-import { digits, direction, percent, signed } from "./numbers.js";
+import { digits, direction, percent, points } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
 // The rows of the table, with the values they are sorted by; null if scores are not loaded yet.
@@ -14,8 +14,9 @@ export function singleRows(pane, trace) {
   const top = Math.max(...values) || 1;
   const [predicted] = view.data.said;
   const blanks = view.blanked.size > 0;
+  const seconds = secondScores(pane) ?? values.map(() => 0);
   const rows = units.map((unit, index) => ({
-    order: values[index],
+    order: [values[index], seconds[index]],
     make: () => {
       const onclick = () => trace(pane, unit.tokens[0]);
       const width = `${(100 * Math.max(0, values[index])) / top}%`;
@@ -23,9 +24,9 @@ export function singleRows(pane, trace) {
       const line = make(
         "tr",
         { class: unit.tokens.includes(key) ? "traced" : "" },
-        rowName(make("button", { type: "button", onclick }, unit.label)),
+        rowName(make("button", { type: "button", onclick }, unit.name)),
         make("td", { class: "bars" }, make("i", { style: { width } })),
-        make("td", { class: "number" }, digits(values[index])),
+        make("td", { class: "number" }, digits(values[index], view.data.ratio)),
         make("td", { class: "number quiet" }, percent(part[index])),
         blanks ? changeCell(change, "") : null,
       );
@@ -35,8 +36,20 @@ export function singleRows(pane, trace) {
       return line;
     },
   }));
-  const names = ["Token", "", "Score", "Share", ...(blanks ? [`Δ P(${predicted?.label})`] : [])];
+  const names = [
+    "Token",
+    "",
+    "Score",
+    "Share",
+    ...(blanks ? [`Δ P(${predicted?.label}), points`] : []),
+  ];
   return { rows, names };
+}
+
+// The scores that order units which share one: those of another method, where they are loaded.
+function secondScores(pane) {
+  const row = pane.view.row(pane.method.tie_breaker, pane.layer, pane.query);
+  return row && unitScores(pane, row);
 }
 
 // By how much the predicted probability changes without these tokens, if that is known.
@@ -52,15 +65,16 @@ export function pairRows(panes) {
   if (!scores.every(Boolean)) return null;
   const sides = panes.map((pane, i) => sharesOf(unitScores(pane, scores[i])));
   const labels = panes.map(({ units }) => units.map(({ label }) => label));
+  const shown = panes.map(({ units }) => units.map(({ name }) => name));
   const { shared } = panes[1];
   const matched = shared ? labels[0].map((_, i) => [i, i]) : align(...labels);
   const gapOf = ([i, j]) => (i === null || j === null ? undefined : sides[1][j] - sides[0][i]);
   const gaps = matched.map(gapOf);
   const widest = Math.max(...gaps.map((gap) => Math.abs(gap ?? 0)), 1e-12);
   const rows = matched.map((pair, at) => ({
-    order: gaps[at] === undefined ? -1 : Math.abs(gaps[at]),
+    order: [gaps[at] === undefined ? -1 : Math.abs(gaps[at])],
     make: () => {
-      const names = pair.map((index, side) => labels[side][index] ?? "–");
+      const names = pair.map((index, side) => shown[side][index] ?? "–");
       const line = make(
         "tr",
         {},
@@ -74,7 +88,7 @@ export function pairRows(panes) {
     },
   }));
   const names = shared ? panes.map(({ method }) => method.label) : ["first", "second"];
-  return { rows, names: ["Token", ...names, "", "Difference"] };
+  return { rows, names: ["Token", ...names, "", "Points"] };
 }
 
 function sharesOf(values) {
@@ -89,7 +103,7 @@ const shareCell = (share) =>
 
 function changeCell(change, unknown) {
   if (change === undefined) return make("td", { class: "number" }, unknown);
-  return make("td", { class: `number ${direction(change)}` }, signed(change));
+  return make("td", { class: `number ${direction(change)}` }, points(change));
 }
 
 function divergingBar(gap, widest) {
