@@ -12,7 +12,7 @@ export class HeatMap extends Chart {
     this.chosen = byHead ? null : layer;
     this.labels = units.map(({ name }) => name);
     const across = byHead ? `heads of layer ${layer}` : "layers";
-    const size = `${units.length} ${pane.words ? "words" : "tokens"} by ${columns.length} ${across}`;
+    const size = `${units.length} rows by ${columns.length} ${across}`;
     this.title = `${method.title} of ${quote(view.names[query])}: ${size}`;
     this.schedule();
   }

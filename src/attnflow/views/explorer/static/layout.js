@@ -32,16 +32,21 @@ class Side {
       this.routes,
     );
     this.mapHost = make("div", { class: "map" });
+    this.mapName = make("h3", { class: "pane-title" });
     byId("panes").append(this.pane);
     byId("graphs").append(this.card);
-    byId("map").append(this.mapHost);
+    byId("map").append(make("div", {}, this.mapName, this.mapHost));
     this.graph = new Graph(graph, actions);
     this.map = new HeatMap(this.mapHost, actions);
   }
 
-  show(pane, heading, { threshold, byHead, served }) {
-    this.heading.textContent = heading;
-    this.heading.hidden = !heading;
+  show(pane, heading, { threshold, byHead, served, beside }) {
+    [this.heading, this.mapName].forEach((element) => {
+      element.textContent = heading;
+      element.hidden = !heading;
+    });
+    this.graph.beside = beside;
+    this.map.beside = beside;
     this.finding.show(pane);
     this.legend.show(pane);
     this.prediction.show(pane);
@@ -59,7 +64,7 @@ class Side {
   }
 
   remove() {
-    [this.pane, this.card, this.mapHost].forEach((element) => element.remove());
+    [this.pane, this.card, this.mapHost.parentElement].forEach((element) => element.remove());
   }
 }
 
@@ -75,7 +80,12 @@ export class Layout {
     while (this.sides.length < panes.length) this.sides.push(new Side(this.actions));
     byId("view").classList.toggle("two", panes.length > 1);
     const headings = headingsOf(panes);
-    panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], options));
+    const beside = Math.max(...panes.map(({ view }) => view.size));
+    panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], { ...options, beside }));
+  }
+
+  get charts() {
+    return this.sides.flatMap(({ graph, map }) => [graph, map]);
   }
 
   get graph() {
