@@ -43,6 +43,8 @@ def describe_method(name: str) -> MethodDescription:
         "reaches_input": info.reaches_input,
         "traced": info.traced,
         "tie_breaker": info.tie_breaker,
+        "layered": info.layered,
+        "signed": info.signed,
     }
 
 
@@ -125,4 +127,5 @@ def to_grid(grid: PatchGrid | None) -> Grid | None:
         "rows": grid.rows,
         "columns": grid.columns,
         "box": [left / width, top / height, right / width, bottom / height],
+        "seconds": grid.seconds,
     }

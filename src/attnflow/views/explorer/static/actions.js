@@ -26,6 +26,10 @@ export class Actions {
 
   explain(pane, query, layer) {
     const { view, method, at } = pane;
+    if (!method.layered) {
+      this.notify(`${method.title} explains the output; choose another method for a position.`);
+      return;
+    }
     if (!this.served && !view.canExplain(query, method.name)) {
       const name = quote(view.names[query]);
       this.notify(`Scores from ${name} are not in this document; attnflow serve computes them.`);

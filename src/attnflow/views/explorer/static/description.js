@@ -6,14 +6,13 @@ const ROUTES_SHOWN = 6;
 
 // What a graph shows, in a sentence: its heading, and its name for screen readers. Like its arrows,
 // it goes the way that information goes: from the input up.
-export function graphTitle({ view, method, layer, query, key }, trace) {
+export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
   const [from, to] = [key, query].map((at) => quote(view.names[at]));
   const value = trace?.value ?? view.row(method.name, layer, query)?.[key];
   const start = `${method.title} from ${from} to ${to} at layer ${layer}`;
   if (value === undefined) return `${start}: not computed`;
-  const ratio = view.data.ratio && !trace;
   const ways = trace?.routes.length ? `, by ${count(trace.all_routes, "route")}` : "";
-  return `${start}: ${digits(value, ratio)}${ways}`;
+  return `${start}: ${digits(value, ratio && !trace)}${ways}`;
 }
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
@@ -29,7 +28,7 @@ export function graphNote(pane, trace, served) {
   if (trace && trace.all_edges > trace.edges.length) {
     parts.push(`The ${trace.edges.length} strongest of ${trace.all_edges} edges are drawn.`);
   }
-  if (view.data.ratio) {
+  if (pane.ratio) {
     const routes = method.reaches_input ? `; routes carry the plain ${lower(method.title)}` : "";
     parts.push(`Scores are relative to even attention (1 is chance)${routes}.`);
   }
@@ -74,6 +73,13 @@ function routeLine(route, view, trace, highlight) {
   );
   line.dataset.amount = amount;
   return line;
+}
+
+// What the colours of signed scores mean.
+export function signsNote({ method, view, columns }) {
+  if (!method.signed || !columns.length) return [];
+  const what = view.data.options.target ?? view.data.said[0]?.label ?? "what is explained";
+  return [`Orange speaks for ${what}, blue against it.`];
 }
 
 // The heat map's heading, and what is missing in it.

@@ -9,7 +9,7 @@ export class FindingText {
     this.element = make("div", { class: "found" }, this.sentence, this.notes);
   }
 
-  show({ view, method, layer, query, shared }) {
+  show({ view, method, layer, query, shared }, more) {
     const { findings = [], agreement, notes = [] } = view.data;
     const found = findings.find(
       (each) => each.method === method.name && each.layer === layer && each.query === query,
@@ -20,7 +20,7 @@ export class FindingText {
     const apart = other ? [`The method ${other.label} tells them apart.`] : [];
     const agree = agreement && !shared ? [capital(agreement)] : [];
     const lines = found ? [...found.notes, ...apart, ...agree] : [];
-    const all = [...lines, ...(shared ? [] : notes)];
+    const all = [...lines, ...more, ...(shared ? [] : notes)];
     this.notes.replaceChildren(...all.map((text) => make("p", { class: "note" }, text)));
   }
 }

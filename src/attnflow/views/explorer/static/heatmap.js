@@ -48,7 +48,7 @@ export class HeatMap extends Chart {
     surface.cell({ ...place, fill, stroke }, { cell: `${id}/${row}`, value });
     if (w <= 38 || h <= 17) return;
     const text = {
-      text: digits(value, this.pane.view.data.ratio),
+      text: digits(value, this.pane.ratio),
       size: Math.min(11, h * 0.5),
       anchor: "middle",
       fill: ink,
@@ -63,8 +63,8 @@ export class HeatMap extends Chart {
     const name = this.labels[row];
     if (at < 0) return { row, lines: [name, "click to trace to it"] };
     const { id, label, values } = this.columns[at];
-    const { method, view } = this.pane;
-    const score = `${method.title} ${digits(values[row], view.data.ratio)}`;
+    const { method, ratio } = this.pane;
+    const score = `${method.title} ${digits(values[row], ratio)}`;
     const layer = this.chosen === null ? undefined : id;
     return { row, layer, lines: [`${name} · ${label}`, score] };
   }

@@ -1,5 +1,5 @@
 import { byId, make } from "./dom.js";
-import { graphNote, graphTitle, routeList } from "./description.js";
+import { graphNote, graphTitle, routeList, signsNote } from "./description.js";
 import { FindingText } from "./finding.js";
 import { Graph } from "./graph.js";
 import { HeatMap } from "./heatmap.js";
@@ -47,7 +47,7 @@ class Side {
     });
     this.graph.beside = beside;
     this.map.beside = beside;
-    this.finding.show(pane);
+    this.finding.show(pane, signsNote(pane));
     this.legend.show(pane);
     this.prediction.show(pane);
     this.strip.show(pane);
@@ -60,7 +60,7 @@ class Side {
     const highlight = (route) => this.graph.highlight(route);
     this.routes.replaceChildren(...routeList(pane, trace, highlight));
     this.map.show(pane, byHead);
-    this.mapHost.hidden = !pane.columns.length;
+    this.mapHost.hidden = !pane.columns.length || !pane.method.layered;
   }
 
   remove() {

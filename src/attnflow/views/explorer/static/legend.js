@@ -20,7 +20,7 @@ export class Legend {
     this.element = make("div", { class: "legend note" }, scale, ...marks);
   }
 
-  show({ view, method, top, columns, blank }) {
+  show({ ratio, method, top, columns, blank }) {
     const ramp = rampOf(method);
     const least = method.signed ? -1 : 0;
     const stops = Array.from({ length: STEPS + 1 }, (_, i) => least + ((1 - least) * i) / STEPS);
@@ -28,7 +28,7 @@ export class Legend {
     this.bar.style.setProperty("background-image", `linear-gradient(to right, ${colours})`);
     this.name.textContent = method.title;
     this.low.textContent = method.signed ? digits(-top) : "0";
-    this.high.textContent = `${digits(top, view.data.ratio)} or more`;
+    this.high.textContent = `${digits(top, ratio)} or more`;
     this.element.firstChild.hidden = !columns.length;
     this.element.lastChild.hidden = !blank.length;
   }
