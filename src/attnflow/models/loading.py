@@ -121,7 +121,7 @@ def _load_once(source: str, device: str | None, name: str) -> ModelAdapter:
     from attnflow.paper import verbs
 
     verbs.register()
-    where, options = _locate(source)
+    where, options = locate(source)
     try:
         with no_bars():
             network, processor = _fetch(transformers, where, options)
@@ -174,7 +174,7 @@ def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any,
     return network, transformers.AutoTokenizer.from_pretrained(where, **options)
 
 
-def _locate(source: str) -> tuple[str, dict[str, str]]:
+def locate(source: str) -> tuple[str, dict[str, str]]:
     """The folder or hub name, and the GGUF file in it where that is what holds the weights."""
     path = Path(source).expanduser()
     if not exists(path):
