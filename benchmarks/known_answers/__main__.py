@@ -15,6 +15,7 @@ corpora/ud_english_ewt.conllu.gz; without it only the trials that make their own
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 
 from benchmarks.known_answers.measure import measure
@@ -33,17 +34,27 @@ def main() -> None:
     parser.add_argument("--only", action="append", metavar="TRIAL")
     parser.add_argument("--count", type=int, help="texts a trial, fewer than usual")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", help="where models run, such as cuda")
+    parser.add_argument(
+        "--part", default="1/1", help="2/3: every third text from the second on, and no tables"
+    )
     given = parser.parse_args()
     trials = make_trials(given.work, given.data, given.seed)
     unknown = sorted(set(given.only or ()) - set(trials))
     if unknown:
         parser.error(f"--only {unknown[0]} is unknown; there are {', '.join(trials)}")
+    logging.getLogger("attnflow").setLevel(logging.ERROR)
+    part, parts = map(int, given.part.split("/"))
     lines: list[str] = []
     for name in given.only or trials:
         trial = trials[name]
         count = trial.count if given.count is None else min(given.count, trial.count)
         checkpoint = Checkpoint(given.work / "scores" / name, {"trial": name, "seed": given.seed})
-        lines += table(trial.title, measure(name, trial, count, checkpoint))
+        numbers = range(part - 1, count, parts)
+        cases = measure(name, trial, numbers, checkpoint, given.device)
+        if parts > 1:
+            continue
+        lines += table(trial.title, cases)
         (given.work / "tables.md").write_text("\n".join(lines), encoding="utf-8")
     print("\n".join(lines))
 

@@ -77,24 +77,26 @@ def _plain(attribution: Any) -> list[float]:
     return [float(value) for value in attribution.values]
 
 
-def measure(name: str, trial: Trial, count: int, checkpoint: Checkpoint) -> list[Scored]:
-    """All pieces of a trial, computed where they are missing."""
+def measure(
+    name: str, trial: Trial, numbers: range, checkpoint: Checkpoint, device: str | None
+) -> list[Scored]:
+    """All pieces of some cases of a trial, computed where they are missing."""
     wanted = pieces(trial)
     missing = [
         (number, piece)
-        for number in range(count)
+        for number in numbers
         for piece in wanted
         if f"{name}.{number:03}.{piece}" not in checkpoint
     ]
     if missing:
-        model = load_model(trial.model())
-        found = list(islice(trial.cases(model), count))
+        model = load_model(trial.model(), device=device)
+        found = list(islice(trial.cases(model), numbers.stop))
         with progress_bar(trial.title, len(missing), shown=True) as advance:
             for done, (number, piece) in enumerate(missing, start=1):
                 value = wanted[piece](found[number], model)
                 checkpoint.put(f"{name}.{number:03}.{piece}", value)
                 advance(done)
-    return [dict(_collected(name, number, wanted, checkpoint)) for number in range(count)]
+    return [dict(_collected(name, number, wanted, checkpoint)) for number in numbers]
 
 
 def _collected(

@@ -53,7 +53,7 @@ def make_trials(work: Path, data: Path | None, seed: int) -> dict[str, Trial]:
         return prepare.trained(work / "planted-bert", rows, base, *options)
 
     def planted_smollm() -> Path:
-        rows = prepare.write_planted(work / "planted-few", 640, seed)
+        rows = prepare.write_planted(work / "planted-few", 1280, seed)
         return prepare.trained(work / "planted-smollm", rows, smollm(), "--epochs", "1")
 
     def long(model: Any) -> Iterator[Case]:

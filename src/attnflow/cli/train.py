@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -126,7 +126,7 @@ def train(  # noqa: PLR0913 - one argument per option
         scores = train_verbs(data, corpora, out, recipe=recipe, device=device)
     else:
         chosen = {"epochs": epochs, "learning_rate": learning_rate}
-        given = {name: value for name, value in chosen.items() if value is not None}
+        given: dict[str, Any] = {name: each for name, each in chosen.items() if each is not None}
         fine_tuning = SentimentRecipe(seed=seed, **given)
         scores = train_sentiment(data, str(base), out, recipe=fine_tuning, device=device)
     typer.echo(f"accuracy of the model in {out}")

@@ -10,6 +10,7 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
+from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def open_sessions(
         msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
         raise InputError(msg)
     config.resolve_layers(adapter.depth)
+    if isinstance(config.heads, LearnedHeads):
+        config.heads.check_model(adapter.name, adapter.depth)
     tokens = [
         adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
         for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
