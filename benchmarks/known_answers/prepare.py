@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.known_answers.cases import planted_sentence
 
 from attnflow.cli.app import run
+from attnflow.io.checkpoint import write_atomically
 
 SST_ROWS = 10_000
 
@@ -40,7 +41,7 @@ def _write(folder: Path, parts: dict[str, list[tuple[str, object]]]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in parts.items():
         lines = ["sentence\tlabel", *(f"{text}\t{label}" for text, label in rows)]
-        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_atomically(folder / name, ("\n".join(lines) + "\n").encode())
     return folder
 
 
