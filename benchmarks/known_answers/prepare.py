@@ -13,7 +13,7 @@ from benchmarks.known_answers.cases import planted_sentence
 from attnflow.cli.app import run
 from attnflow.io.checkpoint import write_atomically
 
-SST_ROWS = 10_000
+SST_ROWS = 3_000
 
 
 def write_planted(folder: Path, rows: int, seed: int) -> Path:

