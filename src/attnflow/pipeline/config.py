@@ -167,7 +167,10 @@ class ExplainConfig:
         later = self.heads == "each" or isinstance(self.heads, LearnedHeads)
         each = all_heads or later or not self.rule.fuses_heads
         return CaptureSpec(
-            fuse=None if each else self.fuse, blocks=needs.blocks, gradients=needs.gradients
+            fuse=None if each else self.fuse,
+            blocks=needs.blocks,
+            gradients=needs.gradients,
+            zeroing=needs.zeroing,
         )
 
     def fuse(self, attention: Tensor) -> Tensor:
