@@ -11,7 +11,7 @@ from benchmarks.known_answers.cases import Case
 from benchmarks.known_answers.trials import Trial
 
 import attnflow
-from attnflow import AGGREGATORS, EDGE_RULES
+from attnflow import AGGREGATORS, EDGE_RULES, Aggregator
 from attnflow.errors import AttnflowError
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.io.progress import progress_bar
@@ -20,17 +20,9 @@ from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 
 STEPS = 16  # of integrated gradients
-IMPORTANCES: dict[str, Callable[[str, Any], Any]] = {
-    "gradient norm": lambda text, model: attnflow.gradients(text, model, kind="norm"),
-    "gradient × input": lambda text, model: attnflow.gradients(text, model, kind="input"),
-    "integrated gradients": lambda text, model: attnflow.gradients(
-        text, model, kind="integrated", steps=STEPS
-    ),
-    "blank-out": lambda text, model: attnflow.blank_out(text, model, signed=True),
-    "deletion": lambda text, model: attnflow.blank_out(
-        text, model, replacement="delete", signed=True
-    ),
-}
+READ_EDGES = [name for name in AGGREGATORS if isinstance(AGGREGATORS[name], Aggregator)]
+DELETION = "deletion"
+IMPORTANCES = [*(name for name in AGGREGATORS if name not in READ_EDGES), DELETION]
 Scored = dict[str, Any]
 
 
@@ -41,12 +33,11 @@ def pieces(trial: Trial) -> dict[str, Callable[[Case, Any], Scored]]:
         return lambda case, model: rule_scores(rule, case, model)
 
     def of_importance(name: str) -> Callable[[Case, Any], Scored]:
-        return lambda case, model: {name: _plain(IMPORTANCES[name](case.text, model))}
+        return lambda case, model: {name: _plain(importance(name, case.text, model))}
 
     found: dict[str, Callable[[Case, Any], Scored]] = {"about": about}
     found |= {f"edges.{rule}": of_rule(rule) for rule in EDGE_RULES}
-    names = {name: "".join(c if c.isalpha() else "-" for c in name) for name in IMPORTANCES}
-    found |= {f"importance.{names[name]}": of_importance(name) for name in IMPORTANCES}
+    found |= {f"importance.{name}": of_importance(name) for name in IMPORTANCES}
     if trial.reference is not None:
         found["reference"] = lambda case, model: {
             "values": _plain(
@@ -54,6 +45,14 @@ def pieces(trial: Trial) -> dict[str, Callable[[Case, Any], Scored]]:
             )
         }
     return found
+
+
+def importance(name: str, text: str, model: Any) -> Any:
+    """The scores of a method that reads no edges."""
+    if name == DELETION:
+        return attnflow.blank_out(text, model, replacement="delete", signed=True)
+    steps = {"steps": STEPS} if AGGREGATORS[name].uses_steps else {}
+    return attnflow.explain(text, model, method=name, **steps)
 
 
 def about(case: Case, model: Any) -> Scored:
@@ -68,7 +67,7 @@ def rule_scores(rule: str, case: Case, model: Any) -> Scored:
     """The scores of all methods on one rule's edges, or why there are none."""
     try:
         session = open_session(case.text, model, ExplainConfig(edges=rule))
-        return {method: _plain(session.attribution(method)) for method in AGGREGATORS}
+        return {method: _plain(session.attribution(method)) for method in READ_EDGES}
     except AttnflowError as error:
         return {"refused": str(error)}
 
@@ -108,7 +107,7 @@ def _collected(
         value = checkpoint.get(f"{name}.{number:03}.{piece}")
         kind, _, rule = piece.partition(".")
         if kind == "importance":
-            scores |= {("", method): each for method, each in value.items()}
+            scores["", rule] = next(iter(value.values()))
         elif kind != "edges":
             yield piece, value
         elif "refused" in value:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from attnflow import AGGREGATORS
 from attnflow.evaluation.agreement import spearman
+from attnflow.evaluation.fit import partial_spearman
 from attnflow.records.rounding import round_scores
 
 TIED = "flow, ties by rollout"
@@ -42,21 +44,10 @@ def is_first(scores: np.ndarray, deciding: Sequence[bool]) -> float:
     return float(np.asarray(deciding)[best].mean())
 
 
-def partial(scores: np.ndarray, reference: np.ndarray) -> float:
-    """Rank correlation of scores and reference, given position."""
-    position = np.arange(len(scores))
-    both, one, other = (
-        spearman(scores, reference),
-        spearman(scores, position),
-        spearman(reference, position),
-    )
-    scale = np.sqrt((1 - one**2) * (1 - other**2))
-    return float((both - one * other) / scale) if scale > 1e-9 else float("nan")
-
-
 def measures(cases: Sequence[dict[str, Any]]) -> dict[Key, dict[str, list[float]]]:
     """For every combination and measure, one number a case."""
     chance = np.random.default_rng(0)
+    signed = {("", name) for name in AGGREGATORS if AGGREGATORS[name].signed}
     found: dict[Key, dict[str, list[float]]] = {}
     for case in cases:
         about = case["about"]
@@ -67,14 +58,16 @@ def measures(cases: Sequence[dict[str, Any]]) -> dict[Key, dict[str, list[float]
             reference = np.array(case["reference"]["values"])[about["ordinary"]]
             deciding = [bool(each) for each in reference == reference.max()]
         for key, values in scores.items():
-            if key[1] == "gradient × input" or key[1] == "integrated gradients":
-                values = np.abs(values) if reference is None else values
+            if key in signed and reference is None:
+                values = np.abs(values)
             mine = found.setdefault(key, {})
             mine.setdefault("first", []).append(is_first(values, deciding))
             if reference is not None:
                 rounded = round_scores(values)
                 mine.setdefault("agreement", []).append(spearman(rounded, reference))
-                mine.setdefault("given position", []).append(partial(rounded, reference))
+                mine.setdefault("given position", []).append(
+                    partial_spearman(rounded, reference, np.arange(len(rounded)) + 0.0)
+                )
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.version import VERSION
 
 if TYPE_CHECKING:
-    from attnflow.aggregation import AGGREGATORS, Aggregator, Scores
+    from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, Scores
     from attnflow.api.arrays import flow, raw, rollout
     from attnflow.api.explain import explain
     from attnflow.api.explore import explore
@@ -38,6 +38,7 @@ _MODULES = {
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
     "LearnedHeads": "attnflow.records.learned",
+    "Measure": "attnflow.aggregation",
     "Needs": "attnflow.edges",
     "Scores": "attnflow.aggregation",
     "agreement": "attnflow.evaluation.agreement",
@@ -63,6 +64,7 @@ __all__ = [
     "Exploration",
     "FlowTrace",
     "LearnedHeads",
+    "Measure",
     "Needs",
     "Scores",
     "__version__",
