@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from benchmarks.known_answers.measure import IMPORTANCES
 
-from attnflow import AGGREGATORS
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.fit import partial_spearman
 from attnflow.records.rounding import round_scores
@@ -47,7 +47,7 @@ def is_first(scores: np.ndarray, deciding: Sequence[bool]) -> float:
 def measures(cases: Sequence[dict[str, Any]]) -> dict[Key, dict[str, list[float]]]:
     """For every combination and measure, one number a case."""
     chance = np.random.default_rng(0)
-    signed = {("", name) for name in AGGREGATORS if AGGREGATORS[name].signed}
+    sizes = {("", name) for name in IMPORTANCES}  # a planted word may speak against
     found: dict[Key, dict[str, list[float]]] = {}
     for case in cases:
         about = case["about"]
@@ -58,7 +58,7 @@ def measures(cases: Sequence[dict[str, Any]]) -> dict[Key, dict[str, list[float]
             reference = np.array(case["reference"]["values"])[about["ordinary"]]
             deciding = [bool(each) for each in reference == reference.max()]
         for key, values in scores.items():
-            if key in signed and reference is None:
+            if key in sizes and reference is None:
                 values = np.abs(values)
             mine = found.setdefault(key, {})
             mine.setdefault("first", []).append(is_first(values, deciding))
