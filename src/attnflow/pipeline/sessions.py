@@ -12,6 +12,7 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
+from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
@@ -47,6 +48,8 @@ def open_sessions(
     edges that need many runs.
     """
     config.resolve_layers(adapter.depth)
+    if isinstance(config.heads, LearnedHeads):
+        config.heads.check_model(adapter.name, adapter.depth)
     tokens = []
     for place, answer in enumerate(one_each("answer", answers, len(items))):
         with _naming([place], items):
