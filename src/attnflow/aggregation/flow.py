@@ -107,11 +107,10 @@ def _merged(graph: LayeredGraph, groups: Groups, to_layer: int) -> LayeredGraph:
     if key not in graph.cache:
         weights = graph.weights.copy()
         heads = None if graph.heads is None else graph.heads.copy()
-        for edges in (weights, heads):
-            for group in groups if edges is not None else ():
+        for edges in (weights,) if heads is None else (weights, heads):
+            for group in groups:
                 # Groups share no key: what one has taken in, no other reads.
-                led = edges[to_layer][..., list(group)].sum(-1)
-                edges[to_layer][..., group[0]] = led
+                edges[to_layer][..., group[0]] = edges[to_layer][..., list(group)].sum(-1)
         graph.cache[key] = LayeredGraph(weights, heads)
     merged: LayeredGraph = graph.cache[key]
     return merged

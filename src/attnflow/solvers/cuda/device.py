@@ -114,7 +114,7 @@ class CudaDevice:
             if is_tensor(given) and not on_cpu(given):
                 given = self._cupy.from_dlpack(given.detach().contiguous())
             elif not isinstance(given, self._cupy.ndarray):
-                given = to_numpy(given)
+                given = self._cupy.asarray(to_numpy(given))
             ready = self._cupy.ascontiguousarray(given, dtype=np.float64)
             # What was queued elsewhere, such as the copy above, is done before a kernel reads it.
             self._device.synchronize()
@@ -160,7 +160,8 @@ class CudaDevice:
         room = int(attributes["MaxSharedMemoryPerMultiprocessor"]) // (shared + 1024)
         registers = int(attributes["MaxRegistersPerMultiprocessor"]) // (32 * kernel.num_regs)
         blocks = int(attributes.get("MaxBlocksPerMultiprocessor", 16))
-        return max(1, min(room, registers, blocks)) * int(attributes["MultiProcessorCount"])
+        each = max(1, min(room, registers, blocks))
+        return each * int(attributes["MultiProcessorCount"])
 
     def _kernel(self, name: str, shared: int) -> Any:
         with self._device:

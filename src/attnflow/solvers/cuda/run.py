@@ -123,11 +123,11 @@ class Run:
         reach, share = device.empty(shape, np.float64), device.empty(shape, np.float64)
         whole = device.empty((items, slots), np.float64)
         asked = (self._graph, sinks, np.int32(slots), np.int32(items))
-        args = (*asked, reach, share, whole)
-        device.launch("bound_first", (-(-items * slots // 4), 1, 1), 128, args)
+        found = (reach, share, whole)
+        device.launch("bound_first", (-(-items * slots // 4), 1, 1), 128, (*asked, *found))
         grid = (-(-size // TILE), -(-slots // TILE), items)
         for layer in range(1, self._deepest):
-            args = (*asked, np.int32(layer), reach, share, whole)
+            args = (*asked, np.int32(layer), *found)
             device.launch("bound_next", grid, 256, args, TILE_SHARED)
         return reach, share
 

@@ -78,4 +78,3 @@ class Emulated:
 
     def wait(self, show):
         show()
-
