@@ -161,7 +161,7 @@ class CudaDevice:
         registers = int(attributes["MaxRegistersPerMultiprocessor"]) // (32 * kernel.num_regs)
         blocks = int(attributes.get("MaxBlocksPerMultiprocessor", 16))
         each = max(1, min(room, registers, blocks))
-        return each * int(attributes["MultiProcessorCount"])
+        return int(each * attributes["MultiProcessorCount"])
 
     def _kernel(self, name: str, shared: int) -> Any:
         with self._device:
