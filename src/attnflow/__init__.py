@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.version import VERSION
 
 if TYPE_CHECKING:
-    from attnflow.aggregation import AGGREGATORS, Aggregator, Scores
+    from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, Scores
     from attnflow.api.arrays import flow, raw, rollout
     from attnflow.api.explain import explain
     from attnflow.api.explore import explore
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
     from attnflow.evaluation.blank_out import blank_out
+    from attnflow.evaluation.fit import fit
     from attnflow.evaluation.gradients import gradients
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
+    from attnflow.records.learned import LearnedHeads
     from attnflow.views.explorer.exploration import Exploration
 
 __version__ = VERSION
@@ -35,12 +37,15 @@ _MODULES = {
     "EdgeRule": "attnflow.edges",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
+    "LearnedHeads": "attnflow.records.learned",
+    "Measure": "attnflow.aggregation",
     "Needs": "attnflow.edges",
     "Scores": "attnflow.aggregation",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
     "explain": "attnflow.api.explain",
     "explore": "attnflow.api.explore",
+    "fit": "attnflow.evaluation.fit",
     "flow": "attnflow.api.arrays",
     "gradients": "attnflow.evaluation.gradients",
     "load_model": "attnflow.models.loading",
@@ -58,6 +63,8 @@ __all__ = [
     "EdgeRule",
     "Exploration",
     "FlowTrace",
+    "LearnedHeads",
+    "Measure",
     "Needs",
     "Scores",
     "__version__",
@@ -65,6 +72,7 @@ __all__ = [
     "blank_out",
     "explain",
     "explore",
+    "fit",
     "flow",
     "gradients",
     "load_model",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[float], None]]:
     """A bar; yields a function that takes how much is done so far. Not shown, it costs nothing.
 
     In a terminal it disappears when the work is done: what stays on the screen are results.

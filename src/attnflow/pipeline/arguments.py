@@ -9,13 +9,17 @@ import operator
 from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Integral, Rational, Real
+from os import PathLike
 from typing import Any, get_args
 
 from attnflow.edges.options import HeadRule
 from attnflow.errors import InputError, shown
+from attnflow.io.files import as_path
+from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, listed_numbers
 
 HUGE = 1 << 63
+MOST_STEPS = 4096  # that can be asked for: finding so many points takes seconds
 
 
 def plain_query(given: Any) -> int | str | None:
@@ -63,7 +67,11 @@ def plain_share(name: str, given: Any) -> Any:
 
 
 def plain_heads(given: Any) -> Any:
-    """Head numbers as a tuple of integers, weights as a tuple of floats."""
+    """Head numbers as a tuple of integers, weights as a tuple of floats, a file as its content."""
+    if isinstance(given, LearnedHeads):
+        return given
+    if isinstance(given, PathLike) or (isinstance(given, str) and given.endswith(".json")):
+        return LearnedHeads.load(as_path(given))
     if isinstance(given, Real):
         _check_size("heads", given, given)
     if isinstance(given, str | Real):
@@ -72,13 +80,27 @@ def plain_heads(given: Any) -> Any:
     heads = tuple(given) if listed else ()
     if not listed or not all(isinstance(h, Real) and not isinstance(h, bool) for h in heads):
         rules = ", ".join(map(repr, get_args(HeadRule)))
-        allowed = f"{rules}, a list of integers or of weights"
+        allowed = f"{rules}, a list of integers or of weights, learned heads or their .json file"
         msg = f"heads={shown(given)} is unknown; allowed: {allowed}"
         raise InputError(msg)
     for head in heads:
         _check_size("heads", head, given)
     whole = all(isinstance(head, Integral) for head in heads)
     return tuple(int(head) if whole else float(head) for head in heads)
+
+
+def check_steps(given: Any) -> None:
+    """Refuse what is no number of points on a line."""
+    if given is not None and not (is_integer(given) and 1 <= given <= MOST_STEPS):
+        msg = f"steps={shown(given)} must be an integer from 1 to {MOST_STEPS}, or None"
+        raise InputError(msg)
+
+
+def check_batch_size(given: Any) -> None:
+    """Refuse what is no number of inputs."""
+    if not (is_integer(given) and given >= 1):
+        msg = f"batch_size={shown(given)} must be an integer of at least 1"
+        raise InputError(msg)
 
 
 def _check_size(name: str, number: Any, given: Any) -> None:

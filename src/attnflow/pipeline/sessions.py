@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, ModelError, shown
@@ -10,12 +11,10 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
-from attnflow.records.selection import is_integer
+from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
-
-BATCH_SIZE = 16
 
 
 def open_session(
@@ -37,19 +36,19 @@ def open_sessions(
     config: ExplainConfig,
     *,
     answers: Any = None,
-    batch_size: int = BATCH_SIZE,
     all_heads: bool = False,
+    progress: Callable[[float], None] | None = None,
 ) -> Iterator[tuple[int, Session]]:
     """The sessions of many inputs, each with its place among them, as they are computed.
 
     ``answers``, of encoder–decoders, is one for all inputs or one per input, and so is the
     configuration's target. Nothing runs before every input is tokenized, so that an input that
-    can't be used is refused at once.
+    can't be used is refused at once. ``progress`` is told the share of one input that is done, by
+    edges that need many runs.
     """
-    if not (is_integer(batch_size) and batch_size >= 1):
-        msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
-        raise InputError(msg)
     config.resolve_layers(adapter.depth)
+    if isinstance(config.heads, LearnedHeads):
+        config.heads.check_model(adapter.name, adapter.depth)
     tokens = [
         adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
         for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
@@ -57,10 +56,11 @@ def open_sessions(
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
     _check_objectives(objectives, adapter, config)
-    spec = config.capture(all_heads=all_heads)
+    spec = replace(config.capture(all_heads=all_heads), progress=progress)
     # The longest first, so that a batch that is too large for the memory is noticed at once.
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
-    size = batch_size if adapter.batchable(tokens) else 1
+    alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
+    size = 1 if alone else config.batch_size
     for start in range(0, len(order), size):
         places = order[start : start + size]
         passes = adapter.run(
@@ -73,7 +73,7 @@ def open_sessions(
             if config.strict and forward.warnings:
                 msg = f"{forward.warnings[0]} (refused: strict=True)"
                 raise ModelError(msg)
-            yield place, Session(adapter, forward, config)
+            yield place, Session(adapter, forward, config, objectives[place])
 
 
 def _check_objectives(
@@ -82,11 +82,12 @@ def _check_objectives(
     """Refuse a target where nothing depends on it, or which the model does not know."""
     if config.target is None and config.contrast is None:
         return
-    if not config.rule.needs.gradients:
+    if not config.uses_target:
         name = "target" if config.target is not None else "contrast"
         msg = (
             f"{name}={shown(getattr(config, name))} has no effect on edges={config.edges!r}, which "
-            "are the same for every target; use edges='gradient', or leave it out"
+            "are the same for every target; use edges='gradient', or a method that reads no edges, "
+            "such as method='gradient-norm', or leave it out"
         )
         raise InputError(msg)
     for objective in objectives:
