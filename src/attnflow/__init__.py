@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.version import VERSION
 
 if TYPE_CHECKING:
-    from attnflow.aggregation import AGGREGATORS, Aggregator, Scores
+    from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, Scores
     from attnflow.api.arrays import flow, raw, rollout
     from attnflow.api.explain import explain
     from attnflow.api.explore import explore
@@ -35,6 +35,7 @@ _MODULES = {
     "EdgeRule": "attnflow.edges",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
+    "Measure": "attnflow.aggregation",
     "Needs": "attnflow.edges",
     "Scores": "attnflow.aggregation",
     "agreement": "attnflow.evaluation.agreement",
@@ -58,6 +59,7 @@ __all__ = [
     "EdgeRule",
     "Exploration",
     "FlowTrace",
+    "Measure",
     "Needs",
     "Scores",
     "__version__",

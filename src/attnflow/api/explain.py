@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-import numpy as np
 import numpy.typing as npt
 
 from attnflow.edges.options import Heads
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
     from attnflow.models.loading import Source
 
-    One = str | PathLike[str] | Image | npt.NDArray[np.uint8]  # a text or an image
+    One = str | PathLike[str] | Image | npt.NDArray[Any]  # a text, an image or a sound
 
 
 class Options(TypedDict, total=False):
@@ -44,8 +43,10 @@ class Options(TypedDict, total=False):
     words: bool
     target: TargetSpec | Sequence[TargetSpec]
     contrast: TargetSpec
+    steps: int | None
     answer: str | Sequence[str] | None
     truncate: bool
+    sampling_rate: int | None
     strict: bool
     batch_size: int
     threads: int | None
@@ -82,8 +83,10 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     words: bool = False,
     target: TargetSpec | Sequence[TargetSpec] = None,
     contrast: TargetSpec = None,
+    steps: int | None = None,
     answer: str | Sequence[str] | None = None,
     truncate: bool = False,
+    sampling_rate: int | None = None,
     strict: bool = False,
     batch_size: int = 16,
     threads: int | None = None,
@@ -94,10 +97,12 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
 
     Args:
         text: A text, or many: a list, a Series, a generator. For vision models an image (a path,
-            a PIL image or an array), or a list of images.
+            a PIL image or an array), or a list of images; for models that hear a sound (a .wav
+            file, or an array of samples).
         model: A hub name, a folder, ``(model, tokenizer)``, what `load_model` returned, or ``None``
             for the model shipped with attnflow.
-        method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``, or another one of
+        method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``; or without edges:
+            ``"gradient-norm"``, ``"integrated"``, ``"blank-out"``; or another one of
             ``attnflow.AGGREGATORS`` (docs/methods.md).
         edges: What the edges of the graph are made of: ``"attention"``, ``"alti"``, ``"gradient"``,
             or another one of ``attnflow.EDGE_RULES`` (docs/methods.md).
@@ -113,20 +118,23 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         normalize: Divide each position's scores by their sum.
         words: Words for tokens: edges to a word are those to all its tokens, and flow is the
             maximum flow to the whole word, which the sum over its tokens would exceed.
-        target: For edges that are seen by a target: a label or token, by name or number, or a list
-            with one per text; ``None`` is the model's prediction.
+        target: For edges and methods that are towards a target: a label or token, by name or
+            number, or a list with one per text; ``None`` is the model's prediction.
         contrast: Explain why the target rather than this label or token.
+        steps: For ``method="integrated"``: points on the line; ``None`` takes as many as it needs.
         answer: For encoder–decoder models the text that was made of the input, or a list with one
             per text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
+        sampling_rate: For a sound that is given as an array, its samples per second; ``None`` is
+            what the model hears. Another rate is resampled.
         strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of
             which the scores do not show all. Otherwise the result's ``warnings`` say so.
-        batch_size: How many texts run through the model together.
+        batch_size: How many inputs run through the model together at most.
         threads: How many threads flow uses; ``None`` is one per core.
         device: Where flow is solved: ``"auto"`` or ``"cpu"``.
         progress: Show a progress bar and what was loaded.
 
-    Example:
+    Examples:
         >>> import attnflow
         >>> attnflow.explain("the keys to the cabinet").prediction.label
         'plural'
@@ -145,26 +153,29 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         words=words,
         target=target,
         contrast=contrast,
+        steps=steps,
+        batch_size=batch_size,
         truncate=truncate,
         strict=strict,
         execution=Execution(threads, device=device),
     )
     check_flag("progress", progress)
     from attnflow.models.loading import load_model
+    from attnflow.models.sounds import with_rates
 
-    texts, single = as_list(text)
+    items, single = as_list(text)
     adapter = load_model(model)
+    texts = with_rates(items, adapter, sampling_rate)
     results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:
+
+        def within(share: float) -> None:
+            advance(len(results) + share)
+
         for place, session in open_sessions(
-            texts,
-            adapter,
-            config,
-            answers=answer,
-            batch_size=batch_size,
-            progress=lambda share: advance(len(results) + share),
+            texts, adapter, config, answers=answer, progress=within
         ):
-            results[place] = session.attribution()
+            results[place] = session.attribution(advance=within)
             advance(len(results))
     return results[0] if single else [results[place] for place in range(len(texts))]
 

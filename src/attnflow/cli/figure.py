@@ -28,6 +28,7 @@ class Kind(StrEnum):
     PRONOUNS = "pronouns"
     HEADS = "heads"
     IMAGE = "image"
+    SOUND = "sound"
 
 
 Output = Annotated[
@@ -106,7 +107,9 @@ def figure(  # noqa: PLR0913 - one argument per option
     kind: Annotated[
         Kind,
         typer.Argument(
-            metavar="KIND", help="graph, heatmap, pronouns, heads or image.", show_default=False
+            metavar="KIND",
+            help="graph, heatmap, pronouns, heads, image or sound.",
+            show_default=False,
         ),
     ],
     text: options.OneText = None,
@@ -120,6 +123,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     truncate: options.Truncate = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
+    steps: options.Steps = None,
     layer: options.Layer = None,
     query: options.Query = None,
     residual: options.Residual = None,
@@ -140,9 +144,11 @@ def figure(  # noqa: PLR0913 - one argument per option
 
     graph: layers, tokens and edges between them. heatmap: layers × tokens. heads: the heads of a
     layer × tokens. pronouns: layers × a few tokens. image: patches over the picture.
+    sound: frames over time, below the waveform.
 
     Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
     """
+    from attnflow.aggregation import find_aggregator
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.views.figures import figure as compose
     from attnflow.views.figures import save
@@ -150,14 +156,20 @@ def figure(  # noqa: PLR0913 - one argument per option
 
     source = read_text(text, file)
     check_file(output, overwrite=force)
-    if kind is Kind.IMAGE and model is None:
-        msg = "figure image needs a vision model, and the shipped one takes text: give --model NAME"
+    if kind in (Kind.IMAGE, Kind.SOUND) and model is None:
+        needed = "a vision model" if kind is Kind.IMAGE else "a model that hears"
+        msg = f"figure {kind} needs {needed}, and the shipped one takes text: give --model NAME"
         raise InputError(msg)
     given = {"threshold": threshold, "to": to, "candidate": candidate, "pronoun": pronoun}
     _check(kind, {**given, "values": values, "relative": relative}, words=words)
     look = _drop_unset(threshold=threshold, candidates=candidate, values=values, relative=relative)
     position = options.parse_query(query)
+    methods = options.parse_methods(method)
+    if kind is Kind.GRAPH:
+        for name in methods:
+            find_aggregator(name)  # the others have no edges to draw
     config = ExplainConfig(
+        method=methods[0] if method else ExplainConfig.method,
         edges=edges,
         layer=layer,
         layers=None if kind in ONE_LAYER else "all",
@@ -168,9 +180,10 @@ def figure(  # noqa: PLR0913 - one argument per option
         words=words,
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        steps=steps,
+        methods=tuple(methods),
         truncate=truncate,
     )
-    methods = options.parse_methods(method)
     session = running.one_session(source, model, config, answer=answer)
     results = running.attributions(session, methods)
     if kind is Kind.GRAPH and position is not None:
@@ -184,7 +197,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     typer.echo(printable(f"saved {output}"), err=True)
 
 
-ONE_LAYER = (Kind.HEADS, Kind.IMAGE)
+ONE_LAYER = (Kind.HEADS, Kind.IMAGE, Kind.SOUND)
 KINDS_WITH = {  # options that not every kind has
     "threshold": (Kind.GRAPH,),
     "to": (Kind.GRAPH,),

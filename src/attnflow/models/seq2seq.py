@@ -14,7 +14,7 @@ leaves what is carried along as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ from attnflow.models.heads import SEQ2SEQ, HeadKind
 from attnflow.models.objectives import resolve_objective, token_index
 from attnflow.models.outputs import predict
 from attnflow.models.sides import add_gradients, add_zeroed, check_sites, pair_activations
-from attnflow.models.sizes import depth_of, describe, limit
+from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.models.zeroing import measure_zeroing
@@ -87,6 +87,11 @@ class Seq2SeqModel(UnmeasuredModel):
         return int(encoder), int(decoder)
 
     @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+        return heads_in(self.network)
+
+    @property
     def mask_token(self) -> None:
         """It predicts no masked words."""
 
@@ -95,25 +100,40 @@ class Seq2SeqModel(UnmeasuredModel):
         check_text(self.name, item)
         most = limit(self.network, self.tokenizer)
         source = tokenize(self.tokenizer, item, most, truncate=truncate)
+        written = self._answer(source, answer, most, truncate=truncate)
+        return self._join(replace(source, segments=("source",) * len(source)), written)
+
+    def _answer(
+        self, source: Tokens, answer: str | None, most: int | None, *, truncate: bool
+    ) -> Tokens:
+        """The answer's tokens with the one that starts it: those given, or the model's own."""
         if answer is None:
             ids = self.generate(source, ANSWER)
             written = read_answer(self.tokenizer, ids, self.network.generation_config)
         elif isinstance(answer, str):
             written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
             start = self._start(written.inputs["input_ids"])
-            written = put_before(start, self.tokenizer, without_end(written, self.tokenizer))
+            written = without_end(written, self.tokenizer)
+            if written.inputs["input_ids"][:1] != [start] or not self.starts_itself:
+                written = put_before(start, self.tokenizer, written)
         else:
             msg = f"answer={answer!r} is {type(answer).__name__}; give the answer as text"
             raise InputError(msg)
         if most and len(written) > most:  # the token that starts the answer takes a position, too
             written = self._cut(written, most, truncate=truncate)
-        return Tokens(
+        return written
+
+    starts_itself = False  # whether the tokenizer puts the token before answers that starts them
+
+    def _join(self, source: Tokens, written: Tokens) -> Tokens:
+        """Source and answer as one list of tokens."""
+        return replace(
+            source,
             names=source.names + written.names,
-            text=item,
             inputs={**source.inputs, "decoder_input_ids": written.inputs["input_ids"]},
             word_ids=_join_word_ids(source, written),
             word_texts=source.word_texts + written.word_texts,
-            segments=("source",) * len(source) + ("target",) * len(written),
+            segments=(*(source.segments or ()), *(("target",) * len(written))),
             answer=written.text,
         )
 
@@ -141,8 +161,7 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The model's own answer, most likely token by most likely token."""
-        inputs = self._batch([tokens], SOURCE)
-        return network.generate(self.network, inputs, length)
+        return network.generate(self.network, self._sources([tokens]), length)
 
     def run(
         self,
@@ -154,9 +173,9 @@ class Seq2SeqModel(UnmeasuredModel):
         """Run encoder and decoder once on a batch."""
         source, target = self._sides(batch)
         output, capture = network.run(self.network, _inputs(source, target), spec)
-        lengths = (source["input_ids"].shape[1], target["input_ids"].shape[1])
+        lengths = (max(map(source_size, batch)), target["input_ids"].shape[1])
         check_sites(capture.sites, lengths, self._depths(), self.network)
-        warnings = mixing_warnings(self, batch[0])
+        warnings = self._warnings(batch[0])
         asked = [self._position(query, tokens) for tokens in batch]
         seen = [self._activations(capture, item, tokens) for item, tokens in enumerate(batch)]
         wanted: list[Objective | None] = [None] * len(batch)
@@ -178,8 +197,8 @@ class Seq2SeqModel(UnmeasuredModel):
         return [ForwardPass(*each, warnings=warnings) for each in parts]
 
     def _activations(self, capture: Capture, item: int, tokens: Tokens) -> Activations:
-        segments = tokens.segments or ()
-        sizes = (segments.count("source"), segments.count("target"))
+        source = source_size(tokens)
+        sizes = (source, len(tokens) - source)
         return pair_activations(capture, item, sizes, self._depths(), self.network, self.name)
 
     def _zeroed(self, tokens: Tokens, seen: Activations, spec: CaptureSpec) -> Activations:
@@ -230,7 +249,15 @@ class Seq2SeqModel(UnmeasuredModel):
         return blank_tokens(tokens, positions, filler)
 
     def _sides(self, batch: Sequence[Tokens]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        return self._batch(batch, SOURCE), self._batch(batch, {"decoder_input_ids": "input_ids"})
+        return self._sources(batch), self._batch(batch, {"decoder_input_ids": "input_ids"})
+
+    def _sources(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
+        """What the encoder is called with."""
+        return self._batch(batch, SOURCE)
+
+    def _warnings(self, tokens: Tokens) -> tuple[str, ...]:
+        """What a reader must know: whether tokens reach each other past attention."""
+        return mixing_warnings(self, tokens)
 
     def _batch(self, batch: Sequence[Tokens], names: dict[str, str]) -> dict[str, Tensor]:
         items = [{to: t.inputs[of] for of, to in names.items()} for t in batch]
@@ -248,7 +275,7 @@ class Seq2SeqModel(UnmeasuredModel):
         """For each input what must not depend on the others: outputs and attention."""
         source, target = self._sides(batch)
         output, capture = network.run(self.network, _inputs(source, target), CaptureSpec())
-        lengths = (source["input_ids"].shape[1], target["input_ids"].shape[1])
+        lengths = (max(map(source_size, batch)), target["input_ids"].shape[1])
         check_sites(capture.sites, lengths, self._depths(), self.network)
         found = []
         for item, tokens in enumerate(batch):
@@ -266,7 +293,7 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
         """Of what follows a position of the answer; positions of the source predict nothing."""
-        source = (tokens.segments or ()).count("source")
+        source = source_size(tokens)
         logits: Tensor | None = None if at < source else output.logits[item, at - source]
         return logits
 
@@ -275,6 +302,11 @@ class Seq2SeqModel(UnmeasuredModel):
         if logits is None:
             return None
         return predict(logits, lambda token: name_token(self.tokenizer, token), at)
+
+
+def source_size(tokens: Tokens) -> int:
+    """How many positions the source has: those before the target."""
+    return len(tokens) - (tokens.segments or ()).count("target")
 
 
 def _inputs(source: dict[str, Tensor], target: dict[str, Tensor]) -> dict[str, Any]:

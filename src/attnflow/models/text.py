@@ -38,7 +38,7 @@ from attnflow.models.outputs import (
     predict_label,
     to_probabilities,
 )
-from attnflow.models.sizes import depth_of, describe, limit
+from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
@@ -73,6 +73,11 @@ class TextModel:
     def depth(self) -> int:
         """The number of layers."""
         return depth_of(self.network)
+
+    @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+        return heads_in(self.network)
 
     @property
     def mask_token(self) -> str | None:

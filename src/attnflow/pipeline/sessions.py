@@ -11,12 +11,9 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
-from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
-
-BATCH_SIZE = 16
 
 
 def open_session(
@@ -32,13 +29,12 @@ def open_session(
     return session
 
 
-def open_sessions(  # noqa: PLR0913 - one keyword per choice
+def open_sessions(
     items: Sequence[Any],
     adapter: ModelAdapter,
     config: ExplainConfig,
     *,
     answers: Any = None,
-    batch_size: int = BATCH_SIZE,
     all_heads: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Iterator[tuple[int, Session]]:
@@ -49,9 +45,6 @@ def open_sessions(  # noqa: PLR0913 - one keyword per choice
     can't be used is refused at once. ``progress`` is told the share of one input that is done, by
     edges that need many runs.
     """
-    if not (is_integer(batch_size) and batch_size >= 1):
-        msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
-        raise InputError(msg)
     config.resolve_layers(adapter.depth)
     tokens = [
         adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
@@ -64,7 +57,7 @@ def open_sessions(  # noqa: PLR0913 - one keyword per choice
     # The longest first, so that a batch that is too large for the memory is noticed at once.
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
     alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
-    size = 1 if alone else batch_size
+    size = 1 if alone else config.batch_size
     for start in range(0, len(order), size):
         places = order[start : start + size]
         passes = adapter.run(
@@ -77,7 +70,7 @@ def open_sessions(  # noqa: PLR0913 - one keyword per choice
             if config.strict and forward.warnings:
                 msg = f"{forward.warnings[0]} (refused: strict=True)"
                 raise ModelError(msg)
-            yield place, Session(adapter, forward, config)
+            yield place, Session(adapter, forward, config, objectives[place])
 
 
 def _check_objectives(
@@ -86,11 +79,12 @@ def _check_objectives(
     """Refuse a target where nothing depends on it, or which the model does not know."""
     if config.target is None and config.contrast is None:
         return
-    if not config.rule.needs.gradients:
+    if not config.uses_target:
         name = "target" if config.target is not None else "contrast"
         msg = (
             f"{name}={shown(getattr(config, name))} has no effect on edges={config.edges!r}, which "
-            "are the same for every target; use edges='gradient', or leave it out"
+            "are the same for every target; use edges='gradient', or a method that reads no edges, "
+            "such as method='gradient-norm', or leave it out"
         )
         raise InputError(msg)
     for objective in objectives:

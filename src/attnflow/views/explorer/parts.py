@@ -41,6 +41,8 @@ def describe_method(name: str) -> MethodDescription:
         "slot": info.slot,
         "reaches_input": info.reaches_input,
         "traced": info.traced,
+        "layered": info.layered,
+        "signed": info.signed,
     }
 
 
@@ -111,4 +113,5 @@ def to_grid(grid: PatchGrid | None) -> Grid | None:
         "rows": grid.rows,
         "columns": grid.columns,
         "box": [left / width, top / height, right / width, bottom / height],
+        "seconds": grid.seconds,
     }
