@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attnflow.api.explain import explain
     from attnflow.api.explore import explore
     from attnflow.api.routes import routes
+    from attnflow.api.run import run
     from attnflow.api.trace import trace
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from attnflow.evaluation.gradients import gradients
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
+    from attnflow.runs.reading import Run, read_run
     from attnflow.views.explorer.exploration import Exploration
 
 __version__ = VERSION
@@ -36,6 +38,7 @@ _MODULES = {
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
     "Needs": "attnflow.edges",
+    "Run": "attnflow.runs.reading",
     "Scores": "attnflow.aggregation",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
@@ -45,8 +48,10 @@ _MODULES = {
     "gradients": "attnflow.evaluation.gradients",
     "load_model": "attnflow.models.loading",
     "raw": "attnflow.api.arrays",
+    "read_run": "attnflow.runs.reading",
     "rollout": "attnflow.api.arrays",
     "routes": "attnflow.api.routes",
+    "run": "attnflow.api.run",
     "trace": "attnflow.api.trace",
 }
 
@@ -59,6 +64,7 @@ __all__ = [
     "Exploration",
     "FlowTrace",
     "Needs",
+    "Run",
     "Scores",
     "__version__",
     "agreement",
@@ -69,8 +75,10 @@ __all__ = [
     "gradients",
     "load_model",
     "raw",
+    "read_run",
     "rollout",
     "routes",
+    "run",
     "trace",
 ]
 

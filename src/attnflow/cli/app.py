@@ -12,6 +12,7 @@ import typer
 
 from attnflow import __version__
 from attnflow.cli import bench, compare, explain, figure, reproduce, routes, serve, train
+from attnflow.cli import run as dataset
 from attnflow.cli.errors import print_error, usage_message
 from attnflow.cli.help import Command, Program
 from attnflow.errors import AttnflowError, InputError, ModelError
@@ -28,6 +29,7 @@ app = typer.Typer(
 EXPLAIN = "Explain a text"
 for command in (explain.explain, compare.compare, routes.routes, figure.figure, serve.serve):
     app.command(cls=Command, rich_help_panel=EXPLAIN)(command)
+app.command(cls=Command, rich_help_panel="Explain a data set")(dataset.run)
 MEASURE = "Measure"
 app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)
 app.command(cls=Command, rich_help_panel=MEASURE)(reproduce.reproduce)

@@ -202,14 +202,18 @@ class Session:
         """The step of the graph at which a layer ends."""
         return self.activations.steps[resolve("layer", layer, 1, self.depth, self.depth + 1) - 1]
 
-    def attribution(self, method: str | None = None) -> Attribution:
-        """The scores that the configuration selects, of its method or another."""
+    def attribution(self, method: str | None = None, *, only_asked: bool = False) -> Attribution:
+        """The scores that the configuration selects, of its method or another.
+
+        Where scores of all positions come at once they are all kept, unless ``only_asked``.
+        """
         config, tokens = self.config, self.tokens
         method = config.method if method is None else method
         self._check()
         layers, layer = config.resolve_layers(self.depth)
         groups = self.groups if config.words else None
-        everywhere = config.query == "all" or AGGREGATORS[method].cost == "matrix"
+        at_once = AGGREGATORS[method].cost == "matrix" and not only_asked
+        everywhere = config.query == "all" or at_once
         queries = tuple(range(self.size)) if everywhere else self._explained(groups)
         each = config.heads == "each"
         scores = self.scores(method, layers, queries, words=config.words, each_head=each)

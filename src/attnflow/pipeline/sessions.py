@@ -13,7 +13,7 @@ from attnflow.pipeline.session import Session
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.adapter import ModelAdapter, Tokens
 
 BATCH_SIZE = 16
 
@@ -56,27 +56,47 @@ def open_sessions(
     ]
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
-    _check_objectives(objectives, adapter, config)
-    spec = config.capture(all_heads=all_heads)
+    check_objectives(objectives, adapter, config)
+    for places in batches_by_length(tokens, adapter, batch_size):
+        sessions = open_batch(
+            [tokens[place] for place in places],
+            [objectives[place] for place in places],
+            adapter,
+            config,
+            all_heads=all_heads,
+        )
+        yield from zip(places, sessions, strict=True)
+
+
+def batches_by_length(
+    tokens: Sequence[Tokens], adapter: ModelAdapter, batch_size: int
+) -> Iterator[list[int]]:
+    """The places of inputs that run together: of similar length, so that little is padding."""
     # The longest first, so that a batch that is too large for the memory is noticed at once.
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
     size = batch_size if adapter.batchable(tokens) else 1
     for start in range(0, len(order), size):
-        places = order[start : start + size]
-        passes = adapter.run(
-            [tokens[place] for place in places],
-            config.query,
-            spec,
-            [objectives[place] for place in places],
-        )
-        for place, forward in zip(places, passes, strict=True):
-            if config.strict and forward.warnings:
-                msg = f"{forward.warnings[0]} (refused: strict=True)"
-                raise ModelError(msg)
-            yield place, Session(adapter, forward, config)
+        yield order[start : start + size]
 
 
-def _check_objectives(
+def open_batch(
+    tokens: Sequence[Tokens],
+    objectives: Sequence[Objective],
+    adapter: ModelAdapter,
+    config: ExplainConfig,
+    *,
+    all_heads: bool = False,
+) -> Iterator[Session]:
+    """The sessions of inputs that run through the model together."""
+    spec = config.capture(all_heads=all_heads)
+    for forward in adapter.run(tokens, config.query, spec, objectives):
+        if config.strict and forward.warnings:
+            msg = f"{forward.warnings[0]} (refused: strict=True)"
+            raise ModelError(msg)
+        yield Session(adapter, forward, config)
+
+
+def check_objectives(
     objectives: Sequence[Objective], adapter: ModelAdapter, config: ExplainConfig
 ) -> None:
     """Refuse a target where nothing depends on it, or which the model does not know."""
