@@ -106,7 +106,7 @@ def page(found: list[dict[str, Any]]) -> str:
         lines += ["", f"## {title}", "", "| task | class | |", "|---|---|---|"]
         lines += [
             f"| {each['task']} | {each['name']}{' ~' if each['warnings'] else ''} | "
-            f"{each['why'].replace('|', '/')[:160]} |"
+            f"{each['why'].replace('|', '/').replace('[', '(').replace(']', ')')[:160]} |"
             for each in sorted(found, key=lambda v: (v["task"], v["name"]))
             if each["found"] == kind
         ]

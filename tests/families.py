@@ -43,6 +43,7 @@ MORE = {
         tf.OPTForCausalLM,
         tf.OPTConfig(**USUAL, ffn_dim=64, word_embed_proj_dim=32, do_layer_norm_before=False),
     ),
+    "t5-encoder": lambda: (tf.T5EncoderModel, tiny.PAIRS["t5"]()[1]),
     "beit": lambda: (
         tf.BeitForImageClassification,
         tf.BeitConfig(**SMALL_VIT, layer_scale_init_value=0.5),

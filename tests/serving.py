@@ -9,14 +9,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def running(app):
+def running(app, limits=None):
     """Where the app answers, while inside; leaving stops it."""
-    import uvicorn
+    from attnflow.views.explorer.server.connections import make_server
+    from attnflow.views.explorer.server.limits import Limits
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", ws="none"))
+    server = make_server(app, "127.0.0.1", port, limits or Limits())
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + 20

@@ -166,7 +166,7 @@ def client(family):
 
     from attnflow.views.explorer.server.app import make_app
 
-    return TestClient(make_app({"verbs": load_model()}))
+    return TestClient(make_app({"verbs": load_model()}), "http://localhost")
 
 
 def test_the_server_knows_both(client):

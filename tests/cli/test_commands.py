@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 import attnflow
 from attnflow.evaluation.agreement import spearman
+from attnflow.views.numbers import number
 
 TEXT = "the keys to the cabinet"
 TOKENS = ["[CLS]", "the", "keys", "to", "the", "cabinet", "[SEP]"]
@@ -136,18 +137,34 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
     from rich.console import Console
 
     from attnflow.records import Attribution
+    from attnflow.views.findings import find
     from attnflow.views.terminal.tables import top_tables
 
     full = [1 - 1e-15, 1.0, 0.2, 1.0, 1.0]
     given = Attribution(tuple("abcde"), np.array([[full]]), (1,), (0,), 1, 0, "flow")
     console = Console(width=40, record=True)
-    console.print(top_tables([given], console, 3))
-    assert re.findall(r"^ *([a-e]?) *(?:█+|(\d more)) +1\.000", console.export_text(), re.M) == [
+    console.print(top_tables([given], [find(given)], console, 3))
+    assert re.findall(r"^ *([a-e]?) *(?:█+|(\d more)) +1\.00", console.export_text(), re.M) == [
         ("a", ""),
         ("b", ""),
         ("d", ""),
         ("", "1 more"),
     ]
+
+
+def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
+    shown = run("explain", TEXT, columns=200).out.splitlines()
+    assert shown[1].startswith("The number of the verb that comes next: plural, because of “keys”")
+    flow, blanked = attnflow.explain(TEXT), attnflow.blank_out(TEXT)
+    rho = f"{attnflow.agreement(flow, blanked):.2f}".removeprefix("0")
+    assert shown[-1].startswith(f"blanking agrees with flow (ρ {rho})")
+    assert "[CLS] " not in "".join(shown[10:16])  # special tokens are in no table
+
+
+def test_long_words_are_whole_where_there_is_room(run):
+    shown = run("explain", "the incomprehensibilities of the cabinet", columns=200).out
+    assert shown.count("cabinet") > 5
+    assert "…" not in shown
 
 
 def test_the_model_runs_once_for_all_methods(run, folder, monkeypatch):
@@ -209,8 +226,8 @@ def test_routes_prints_the_paths_and_the_cut(run, folder):
     assert all(route["positions"][-1] == 2 for route in said["routes"])
     shown = run("routes", TEXT, "-m", folder, "--to", "2", "--top", "3").out
     first = said["routes"][0]
-    assert f"flow {said['value']:.4f} from [CLS] at layer 3 to keys" in shown
-    assert f"{first['amount']:.4f} " in shown
+    assert f"flow {number(said['value'])} from [CLS] at layer 3 to keys" in shown
+    assert f"{number(first['amount'])} " in shown
     assert re.search(r"█ keys input.* → \[CLS\] ", shown)
     assert f"bottleneck: {len(said['cut'])} edge" in shown
 

@@ -88,7 +88,7 @@ def test_the_server_blanks_while_gradients_are_taken():
     adapter = load_model(
         (tiny.build("bert", head=tf.BertForSequenceClassification), tiny.word_piece())
     )
-    client = TestClient(make_app({"bert": adapter}))
+    client = TestClient(make_app({"bert": adapter}), "http://localhost")
     request = {"model": "bert", "text": tiny.TEXT, "sets": [[1], [2, 3]]}
     alone = client.post("/api/blank", json=request)
     assert alone.status_code == 200

@@ -72,7 +72,7 @@ def test_a_request_tokenizes_once_and_an_encoder_decoder_generates_once(counts):
     from attnflow.views.explorer.server.app import make_app
 
     pair = load_model((tiny.build("t5"), tiny.word_piece()))
-    client = TestClient(make_app({"verbs": load_model(), "t5": pair}))
+    client = TestClient(make_app({"verbs": load_model(), "t5": pair}), "http://localhost")
     assert client.post("/api/explain", json={"text": TEXT}).status_code == 200
     assert counts == {"tokenize": 1, "run": 1, "forward": 1}
     counts.clear()

@@ -40,6 +40,9 @@ class Aggregator:
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
         shown_by_default: Whether commands and pages show it where no method is named.
         slot: The place of its colour in the palette; ``None`` is the next free one.
+        full: The highest score there can be, which many tokens may share.
+        tie_breaker: The method whose scores order tokens that share a score.
+        alternative: The method that tells such tokens apart.
     """
 
     name: str
@@ -53,6 +56,9 @@ class Aggregator:
     uses_maps: bool = False
     shown_by_default: bool = True
     slot: int | None = None
+    full: float | None = None
+    tie_breaker: str = ""
+    alternative: str = ""
 
     def apply(self, graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
         """The scores of a selection, of the shape that it asks for."""

@@ -101,4 +101,7 @@ MEMBER = Aggregator(
     single_heads=True,
     cost="pair",
     slot=2,
+    full=1.0,
+    tie_breaker="rollout",
+    alternative="barrier",
 )

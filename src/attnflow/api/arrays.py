@@ -73,7 +73,7 @@ def rollout(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         ``heads="each"``; with a batch axis after ``layer`` for a batch), of the input's kind,
         precision and device. Padding has zeros.
 
-    Example:
+    Examples:
         >>> import numpy as np, attnflow
         >>> attention = np.random.default_rng(0).dirichlet(np.ones(4), size=(3, 2, 4))
         >>> attnflow.rollout(attention).shape
@@ -139,7 +139,7 @@ def flow(  # noqa: PLR0913 - one keyword per option, the same words as everywher
         ``[layer, query, key]`` of what is selected (``[layer, head, query, key]`` for
         ``heads="each"``; a batch axis after ``layer`` for a batch).
 
-    Example:
+    Examples:
         >>> import numpy as np, attnflow
         >>> attention = np.random.default_rng(0).dirichlet(np.ones(4), size=(3, 2, 4))
         >>> attnflow.flow(attention, layers=-1, queries=0).shape

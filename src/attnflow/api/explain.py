@@ -126,7 +126,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         device: Where flow is solved: ``"auto"`` or ``"cpu"``.
         progress: Show a progress bar and what was loaded.
 
-    Example:
+    Examples:
         >>> import attnflow
         >>> attnflow.explain("the keys to the cabinet").prediction.label
         'plural'
@@ -157,7 +157,12 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:
         for place, session in open_sessions(
-            texts, adapter, config, answers=answer, batch_size=batch_size
+            texts,
+            adapter,
+            config,
+            answers=answer,
+            batch_size=batch_size,
+            progress=lambda share: advance(len(results) + share),
         ):
             results[place] = session.attribution()
             advance(len(results))
@@ -165,7 +170,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
 
 
 @contextmanager
-def _bar(adapter: ModelAdapter, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+def _bar(adapter: ModelAdapter, total: int, *, shown: bool) -> Iterator[Callable[[float], None]]:
     if shown:
         from rich.console import Console
 

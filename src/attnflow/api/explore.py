@@ -52,7 +52,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         answer: For encoder–decoder models the answer.
         truncate: Cut a text that is too long.
 
-    Example:
+    Examples:
         >>> import attnflow
         >>> view = attnflow.explore("the keys to the cabinet")  # doctest: +SKIP
         >>> view.save("keys.html")  # doctest: +SKIP

@@ -43,7 +43,7 @@ def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhe
         to_layer: As for `attnflow.flow`.
         head: Only this head in the source's layer, on top of the merged layers below (App. A.1).
 
-    Example:
+    Examples:
         >>> import numpy as np, attnflow
         >>> attention = np.random.default_rng(0).dirichlet(np.ones(4), size=(3, 2, 4))
         >>> found = attnflow.trace(attention, key=2)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
+    from attnflow.views.summary import Summary
 
 Save = Annotated[
     Path | None,
@@ -45,6 +46,9 @@ Top = Annotated[
         "--top", metavar="N", min=0, help="How many tokens to list.", rich_help_panel="Output"
     ),
 ]
+
+
+FEW = 20  # texts: of more, none is blanked out to check the methods
 
 
 def explain(  # noqa: PLR0913 - one argument per option
@@ -100,11 +104,14 @@ def explain(  # noqa: PLR0913 - one argument per option
         strict=strict,
     )
     results_at: dict[int, list[Attribution]] = {}
+    found_at: dict[int, Summary] = {}
     sessions_at: dict[int, Session] = {}
     for place, session in running.sessions(
         inputs, model, config, answer=answer, all_heads=html is not None
     ):
         results_at[place] = running.attributions(session, methods)
+        if not as_json:
+            found_at[place] = running.summarize(session, results_at[place], few=len(inputs) <= FEW)
         if html is not None:
             sessions_at[place] = session
     results = [results_at[place] for place in range(len(inputs))]
@@ -116,39 +123,47 @@ def explain(  # noqa: PLR0913 - one argument per option
         for one in results:
             typer.echo(json.dumps(as_data(one), ensure_ascii=False))
         return
+    _show_all(results, [found_at[place] for place in range(len(inputs))], top)
+
+
+def _show_all(results: Sequence[Sequence[Attribution]], found: Sequence[Summary], top: int) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    for at, one in enumerate(results):
+    for at, (one, summary) in enumerate(zip(results, found, strict=True)):
         if at:
             console.print()
-        show(one, console, top)
+        show(one, summary, console, top)
 
 
-def show(attributions: Sequence[Attribution], console: Console, top: int) -> None:
+def show(attributions: Sequence[Attribution], found: Summary, console: Console, top: int) -> None:
     """Print the scores of each method, token by token, and the highest ones."""
     from attnflow.views.terminal.grids import patch_grids
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import head_maps
+    from attnflow.views.terminal.notes import show_notes
     from attnflow.views.terminal.strips import strips
     from attnflow.views.terminal.tables import top_tables
 
     first = attributions[0]
     each_head = first.values.ndim == 2
     draw = head_maps if each_head else strips if first.grid is None else patch_grids
-    console.print(header(first))
+    console.print(header(first, found.main))
     console.print()
     console.print(draw(attributions, console))
     if top:
         console.print()
         if each_head:
             console.print("[dim]the mean of heads[/]")
-        console.print(top_tables(attributions, console, top))
+        console.print(top_tables(attributions, found.each, console, top))
+    show_notes(found, console)
 
 
 def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
     """What ``--json`` prints for one text: the selected scores of each method."""
     from dataclasses import asdict
+
+    from attnflow.views.findings import find
 
     first = attributions[0]
     return {
@@ -160,6 +175,7 @@ def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
         "query": first.query,
         "explained": first.explained,
         "warnings": list(first.warnings),
+        "found": {item.method: find(item).sentence for item in attributions},
         "scores": {item.method: item.values.tolist() for item in attributions},
         "options": {item.method: dict(item.options) for item in attributions},
     }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
+    from attnflow.views.summary import Summary
 
 MANY = 20  # from this many texts on, a progress bar is shown
 
@@ -59,3 +60,10 @@ def one_session(
 def attributions(session: Session, methods: Sequence[str]) -> list[Attribution]:
     """The attributions of several methods from one forward pass."""
     return [session.attribution(method) for method in methods]
+
+
+def summarize(session: Session, attributions: Sequence[Attribution], *, few: bool) -> Summary:
+    """What the methods found; for a few texts, checked by blanking where that is cheap."""
+    from attnflow.views import summary
+
+    return summary.summarize(session, attributions, blank=few)

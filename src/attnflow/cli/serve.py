@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated
 
 import typer
@@ -16,7 +17,7 @@ Host = Annotated[
     typer.Option(
         "--host",
         metavar="ADDRESS",
-        help="Where to listen; 0.0.0.0 lets the whole network in.",
+        help="Where to listen; 0.0.0.0 lets the whole network in, with a token.",
         rich_help_panel="Server",
     ),
 ]
@@ -24,6 +25,33 @@ Port = Annotated[
     int,
     typer.Option(
         "--port", metavar="N", min=1, max=65535, help="The port.", rich_help_panel="Server"
+    ),
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="A host name to answer to; repeat it for several. [default: that of --host]",
+        rich_help_panel="Server",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        metavar="TOKEN",
+        help="What a browser must bring. [default: a new one beyond this machine, else none]",
+        rich_help_panel="Server",
+    ),
+]
+Memory = Annotated[
+    float,
+    typer.Option(
+        "--max-memory",
+        metavar="GIB",
+        help="What all requests together may take beside the models; one takes at most half.",
+        rich_help_panel="Server",
     ),
 ]
 Workers = Annotated[
@@ -58,9 +86,12 @@ def serve(  # noqa: PLR0913 - one argument per option
     model: options.Models = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
+    allow_host: AllowHost = None,
+    token: Token = None,
     workers: Workers = 2,
     max_tokens: Tokens = 512,
     timeout: Seconds = 60,
+    max_memory: Memory = 4,
     plugin: options.Plugins = None,
 ) -> None:
     """Open the explorer: an interactive view in the browser.
@@ -71,6 +102,12 @@ def serve(  # noqa: PLR0913 - one argument per option
     """
     if not 0 < timeout < math.inf:
         msg = f"--timeout {timeout:g} must be more than 0 seconds"
+        raise InputError(msg)
+    if not 0 < max_memory < math.inf:
+        msg = f"--max-memory {max_memory:g} must be more than 0 GiB"
+        raise InputError(msg)
+    if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):
+        msg = "--token must be 16 or more letters, digits, - and _; leave it out to get a new one"
         raise InputError(msg)
     import errno
     import socket
@@ -87,16 +124,32 @@ def serve(  # noqa: PLR0913 - one argument per option
             other = "--host" if no_host else "--port"
             msg = f"cannot listen on {host} port {port}: {error.strerror}; choose another {other}"
             raise InputError(msg) from error
+    from attnflow.views.explorer.server import access
     from attnflow.views.explorer.server.app import serve as run
-    from attnflow.views.explorer.server.limits import Limits
+    from attnflow.views.explorer.server.limits import GIB, Limits
 
+    for name in allow_host or []:
+        if access.host_name(access.bracketed(name)) is None:
+            msg = f"--allow-host {name!r} is no host name; give one like explorer.example.org"
+            raise InputError(msg)
+    if token is None and not access.is_loopback(host):
+        token = access.new_token()
+    hosts = [access.bracketed(name) for name in allow_host or access.default_hosts(host)]
     typer.echo(printable(f"loading {', '.join(model or ['the shipped model'])} …"), err=True)
-    limits = Limits(workers=workers, tokens=max_tokens, seconds=timeout)
-    address = f"[{host}]" if ":" in host else host
+    memory = int(max_memory * GIB)
+    limits = Limits(
+        workers=workers,
+        tokens=max_tokens,
+        seconds=timeout,
+        memory=memory,
+        request_memory=memory // 2,
+    )
+    shown = hosts[0] if host in access.EVERYWHERE else access.bracketed(host)
 
     def ready() -> None:
-        typer.echo(f"http://{address}:{port}")
+        link = "" if token is None else f"/?token={token}"
+        typer.echo(f"http://{shown}:{port}{link}")
         typer.echo("open this address in a browser; Ctrl-C stops the server", err=True)
 
-    run(model or [], host, port, limits, ready=ready)
+    run(model or [], host, port, limits, access.Access(tuple(hosts), token), ready=ready)
     raise KeyboardInterrupt  # the server only ends when it is interrupted

@@ -20,7 +20,7 @@ class Needs:
         blocks: The parts of every attention block: value vectors, output projection, the residual
             stream that its output is added to, and the norm that follows, where there is one.
         gradients: The gradient of the target by the probabilities.
-        zeroing: What becomes of every layer's output without each position's value vector.
+        zeroing: How far every layer's output moves without each position's value vector.
     """
 
     blocks: bool = False
@@ -92,5 +92,6 @@ EDGE_RULES: Registry[EdgeRule] = Registry(
         "alti": "attnflow.edges.alti",
         "gradient": "attnflow.edges.gradient",
         "gradient-only": "attnflow.edges.gradient:ONLY",
+        "value-zeroing": "attnflow.edges.zeroing",
     },
 )

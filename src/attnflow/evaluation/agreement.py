@@ -18,7 +18,7 @@ def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
 
     NaN where it is undefined: fewer than two scores, all of one list equal, or NaN among them.
 
-    Example:
+    Examples:
         >>> spearman([0.1, 0.5, 0.4], [1, 3, 2])
         1.0
     """
@@ -40,7 +40,7 @@ def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
 def ranks(values: FloatArray) -> FloatArray:
     """Ranks from 1, the smallest value's; equal values have the mean of their ranks.
 
-    Example:
+    Examples:
         >>> ranks(np.array([0.2, 0.7, 0.2])).tolist()
         [1.5, 3.0, 1.5]
     """
@@ -77,7 +77,7 @@ def agreement(first: Attribution, second: Attribution, layer: int | None = None)
             single layer, such as `attnflow.blank_out` gives, is compared by that one. ``None``
             compares the layers that they explain.
 
-    Example:
+    Examples:
         >>> import attnflow
         >>> text = "the keys to the cabinet"
         >>> attnflow.agreement(attnflow.explain(text), attnflow.blank_out(text)) > 0

@@ -82,7 +82,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
 
     The mask of a masked language model is what it predicts: it is left in place and scores 0.
 
-    Example:
+    Examples:
         >>> import attnflow
         >>> attnflow.blank_out("the keys to the cabinet", replacement="delete").top(1)[0][0]
         'keys'

@@ -93,7 +93,7 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
         batch_size: How many inputs, or points, run together at most; fewer where they are long.
         progress: Show a progress bar.
 
-    Example:
+    Examples:
         >>> import attnflow
         >>> attnflow.gradients("the keys", kind="integrated").tokens
         ('[CLS]', 'the', 'keys')

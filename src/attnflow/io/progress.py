@@ -9,7 +9,7 @@ from contextlib import contextmanager
 @contextmanager
 def progress_bar(
     label: str, total: int | None, *, shown: bool, unit: str | None = None
-) -> Iterator[Callable[[int], None]]:
+) -> Iterator[Callable[[float], None]]:
     """A bar; yields a function that takes how much is done so far. Not shown, it costs nothing.
 
     With a ``unit`` the rate is shown, too; without a ``total`` the time left is not.

@@ -133,6 +133,10 @@ class ModelAdapter(Protocol):
         """The number of layers."""
 
     @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+
+    @property
     def mask_token(self) -> str | None:
         """What a masked language model predicts the word for; ``None`` for other models."""
 

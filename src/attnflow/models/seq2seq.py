@@ -31,7 +31,7 @@ from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import SEQ2SEQ, HeadKind
 from attnflow.models.outputs import predict
-from attnflow.models.sizes import depth_of, describe, limit
+from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.records import Activations, Prediction
@@ -82,6 +82,11 @@ class Seq2SeqModel(UnmeasuredModel):
         names = ("decoder_layers", "num_decoder_layers")
         decoder = next((getattr(config, n) for n in names if getattr(config, n, None)), encoder)
         return int(encoder), int(decoder)
+
+    @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+        return heads_in(self.network)
 
     @property
     def mask_token(self) -> None:
@@ -149,7 +154,7 @@ class Seq2SeqModel(UnmeasuredModel):
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
-        if spec.blocks or spec.gradients:
+        if spec.blocks or spec.gradients or spec.zeroing:
             msg = "values and gradients are read from models of one sequence, not encoder–decoders"
             raise InputError(msg)
         source, target = self._sides(batch)

@@ -23,6 +23,19 @@ def depth_of(net: Any, config: Any = None) -> int:
     raise ModelError(msg)
 
 
+def heads_in(net: Any) -> int:
+    """The most heads that a layer of the model has, by its configurations; 1 if none states it."""
+    whole = net.config
+    parts = [getattr(whole, name, None) for name in ("encoder", "decoder", "vision_config")]
+    found = [1]
+    for config in (whole, whole.get_text_config(), *parts):
+        for name in ("num_attention_heads", "num_heads", "n_heads"):
+            stated = getattr(config, name, None)
+            counts = stated if isinstance(stated, list | tuple) else [stated]
+            found += [count for count in counts if isinstance(count, int)]
+    return max(found)
+
+
 def limit(net: Any, tokenizer: Any) -> int | None:
     """How many tokens the model takes, special ones included; ``None`` where nothing limits it."""
     config = net.config.get_text_config()
@@ -39,11 +52,14 @@ def limit(net: Any, tokenizer: Any) -> int | None:
 
 
 def describe(net: Any, head: HeadKind) -> dict[str, Any]:
-    """What was loaded, for people and for the record."""
+    """What was loaded, for people and for the record; what it decides, where a class says so."""
     parameter = next(net.parameters())
+    decides = getattr(net, "decides", None)
     return {
         "class": type(net).__name__,
         "head": head.name,
         "device": str(parameter.device),
+        "parameters": sum(each.numel() for each in net.parameters()),
         "precision": str(parameter.dtype).removeprefix("torch."),
+        **({"decides": decides} if isinstance(decides, str) else {}),
     }

@@ -39,9 +39,10 @@ from attnflow.models.outputs import (
     predict_label,
     to_probabilities,
 )
-from attnflow.models.sizes import depth_of, describe, limit
+from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
-from attnflow.records import Prediction
+from attnflow.models.zeroing import measure_zeroing
+from attnflow.records import Activations, Prediction
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
@@ -73,6 +74,11 @@ class TextModel:
     def depth(self) -> int:
         """The number of layers."""
         return depth_of(self.network)
+
+    @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+        return heads_in(self.network)
 
     @property
     def mask_token(self) -> str | None:
@@ -111,6 +117,8 @@ class TextModel:
             self._positions(query, tokens, causal=each.causal)
             for tokens, each in zip(batch, passes, strict=True)
         ]
+        if spec.zeroing:
+            passes = [self._zeroed(*pair, spec) for pair in zip(passes, batch, strict=True)]
         queries = [first for first, *_ in positions]
         said = self._predictions(output, batch, queries)
         wanted: list[Objective | None] = [None] * len(batch)
@@ -125,6 +133,12 @@ class TextModel:
         warnings = [mixing_warnings(self, batch[0])] * len(batch)
         parts = zip(batch, passes, queries, said, wanted, pooled, warnings, strict=True)
         return [ForwardPass(*each) for each in parts]
+
+    def _zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
+        """With what becomes of every layer without single values."""
+        inputs, keys = self._inputs([tokens]), [[len(tokens)]] * self.depth
+        found = measure_zeroing(self.network, inputs, keys, spec.progress)
+        return replace(activations, zeroed=tuple(layer[0] for layer in found))
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The predictions at positions."""

@@ -27,8 +27,9 @@ from attnflow.models.checks.layout import Layout, find_layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import IMAGES, HeadKind
 from attnflow.models.outputs import predict_label
-from attnflow.models.sizes import depth_of, describe
+from attnflow.models.sizes import depth_of, describe, heads_in
 from attnflow.models.unmeasured import UnmeasuredModel
+from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import PatchGrid, Prediction
 
 
@@ -58,6 +59,11 @@ class VisionModel(UnmeasuredModel):
     def depth(self) -> int:
         """The number of layers."""
         return depth_of(self.network, self._config())
+
+    @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+        return heads_in(self.network)
 
     @property
     def mask_token(self) -> None:
@@ -97,6 +103,10 @@ class VisionModel(UnmeasuredModel):
             tokens = self._with_extra(patches, layout.before, layout.after)
             positions = self._positions(query, tokens, patches)
             activations = replace(network.square_activations(capture, item, size), model=self.name)
+            if spec.zeroing:
+                inputs, keys = self._inputs([patches]), [[size]] * self.depth
+                found = measure_zeroing(self.network, inputs, keys, spec.progress)
+                activations = replace(activations, zeroed=tuple(layer[0] for layer in found))
             said = self._prediction(output, item)
             passes.append(
                 ForwardPass(

@@ -165,7 +165,10 @@ class ExplainConfig:
         needs = self.rule.needs
         each = all_heads or self.heads == "each" or not self.rule.fuses_heads
         return CaptureSpec(
-            fuse=None if each else self.fuse, blocks=needs.blocks, gradients=needs.gradients
+            fuse=None if each else self.fuse,
+            blocks=needs.blocks,
+            gradients=needs.gradients,
+            zeroing=needs.zeroing,
         )
 
     def fuse(self, attention: Tensor) -> Tensor:

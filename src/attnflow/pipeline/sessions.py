@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, ModelError, shown
@@ -14,6 +15,7 @@ from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
+    from attnflow.models.capture.spec import CaptureSpec
 
 BATCH_SIZE = 16
 
@@ -31,7 +33,7 @@ def open_session(
     return session
 
 
-def open_sessions(
+def open_sessions(  # noqa: PLR0913 - one keyword per choice
     items: Sequence[Any],
     adapter: ModelAdapter,
     config: ExplainConfig,
@@ -39,12 +41,14 @@ def open_sessions(
     answers: Any = None,
     batch_size: int = BATCH_SIZE,
     all_heads: bool = False,
+    progress: Callable[[float], None] | None = None,
 ) -> Iterator[tuple[int, Session]]:
     """The sessions of many inputs, each with its place among them, as they are computed.
 
     ``answers``, of encoder–decoders, is one for all inputs or one per input, and so is the
     configuration's target. Nothing runs before every input is tokenized, so that an input that
-    can't be used is refused at once.
+    can't be used is refused at once. ``progress`` is told the share of one input that is done, by
+    edges that need many runs.
     """
     if not (is_integer(batch_size) and batch_size >= 1):
         msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
@@ -57,24 +61,26 @@ def open_sessions(
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
     check_objectives(objectives, adapter, config)
-    for places in batches_by_length(tokens, adapter, batch_size):
+    spec = replace(config.capture(all_heads=all_heads), progress=progress)
+    for places in batches_by_length(tokens, adapter, spec, batch_size):
         sessions = open_batch(
             [tokens[place] for place in places],
             [objectives[place] for place in places],
             adapter,
             config,
-            all_heads=all_heads,
+            spec,
         )
         yield from zip(places, sessions, strict=True)
 
 
 def batches_by_length(
-    tokens: Sequence[Tokens], adapter: ModelAdapter, batch_size: int
+    tokens: Sequence[Tokens], adapter: ModelAdapter, spec: CaptureSpec, batch_size: int
 ) -> Iterator[list[int]]:
     """The places of inputs that run together: of similar length, so that little is padding."""
     # The longest first, so that a batch that is too large for the memory is noticed at once.
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
-    size = batch_size if adapter.batchable(tokens) else 1
+    alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
+    size = 1 if alone else batch_size
     for start in range(0, len(order), size):
         yield order[start : start + size]
 
@@ -84,11 +90,9 @@ def open_batch(
     objectives: Sequence[Objective],
     adapter: ModelAdapter,
     config: ExplainConfig,
-    *,
-    all_heads: bool = False,
+    spec: CaptureSpec,
 ) -> Iterator[Session]:
     """The sessions of inputs that run through the model together."""
-    spec = config.capture(all_heads=all_heads)
     for forward in adapter.run(tokens, config.query, spec, objectives):
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"

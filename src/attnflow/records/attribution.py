@@ -14,7 +14,7 @@ from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
 from attnflow.records import checks
 from attnflow.records.kinds import FloatArray
-from attnflow.records.positions import find_position, words_of_tokens
+from attnflow.records.positions import find_position, input_positions, words_of_tokens
 from attnflow.records.rounding import round_scores
 from attnflow.records.selection import is_integer
 
@@ -265,18 +265,23 @@ class Attribution:
         """The scores of all tokens for the layer and the position that are explained."""
         return self.row()
 
-    def top(self, k: int = 5) -> Sequence[tuple[str, float]]:
+    def top(self, k: int = 5, *, special: bool = False) -> Sequence[tuple[str, float]]:
         """The k highest-scored tokens with their scores, highest first; heads are averaged.
 
-        Tokens whose scores differ by rounding alone are in the order of the text.
+        Special tokens are left out unless ``special`` is set. Tokens whose scores differ by
+        rounding alone are in the order of the text.
         """
+        checks.check_flag("special", special)
         if not is_integer(k) or k < 0:
             rule = "must be an integer of at least 0"
             msg = f"k={shown(k)} {rule}; top({len(self.tokens)}) ends with the lowest scores"
             raise InputError(msg)
         values = self.values if self.values.ndim == 1 else self.values.mean(0)
-        order = np.argsort(-round_scores(values), kind="stable")[: operator.index(k)]
-        return [(self.tokens[i], float(values[i])) for i in order]
+        everything = range(len(self.tokens))
+        words = input_positions(self.word_ids, self.segments, len(self.tokens))
+        places = np.array(everything if special or not words else words)
+        order = places[np.argsort(-round_scores(values)[places], kind="stable")]
+        return [(self.tokens[i], float(values[i])) for i in order[: operator.index(k)]]
 
     def words(self) -> Attribution:
         """The same scores for words: summed over a word's tokens, averaged over its positions.

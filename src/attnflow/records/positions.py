@@ -1,4 +1,4 @@
-"""Which position is meant: by its number, by its token, or by a label of both (``the:4``)."""
+"""Positions: by number, by token or by a label of both (``the:4``), and which are no input."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from attnflow.errors import InputError, shown
 from attnflow.records.selection import is_integer
 
 MOST_LISTED = 64  # tokens in an error
+INPUT_SEGMENTS = ("source", "target", "patch")  # not class, distillation or register tokens
 LABELS = (
     re.compile(r"(?P<token>.+):(?P<at>\d{1,9})", re.DOTALL),
     re.compile(r"(?P<at>\d{1,9}):(?P<token>.+)", re.DOTALL),
@@ -32,6 +33,18 @@ def find_position(
         msg = f"{name}={shown(query)} does not exist; {there}"
         raise InputError(msg)
     return number % len(tokens)
+
+
+def input_positions(
+    word_ids: Sequence[int | None] | None, segments: Sequence[str] | None, size: int
+) -> list[int]:
+    """The positions of tokens that are part of the input itself: no special ones."""
+    return [
+        at
+        for at in range(size)
+        if (word_ids is None or word_ids[at] is not None)
+        and (segments is None or segments[at] in INPUT_SEGMENTS)
+    ]
 
 
 def words_of_tokens(

@@ -134,7 +134,7 @@ def execute(plan: Plan, model: Source, *, workers: int, progress: bool) -> None:
             def advance(rows: float) -> None:
                 nonlocal done
                 done += rows
-                show(int(done))
+                show(done)
 
             def left() -> Iterator[Job]:
                 for each in plan.jobs(_chain(first, shards)):

@@ -109,7 +109,9 @@ class ShardWorker:
                         tokens.pop(place, None)
             places = list(tokens)
             inputs = list(tokens.values())
-            for batch in batches_by_length(inputs, self.adapter, self.work.batch_size):
+            for batch in batches_by_length(
+                inputs, self.adapter, config.capture(), self.work.batch_size
+            ):
                 members = [places[each] for each in batch]
                 for place, result in self._batch(members, tokens, rows, config):
                     if isinstance(result, str):
@@ -134,7 +136,13 @@ class ShardWorker:
         objectives = [Objective(rows[place].target, config.contrast) for place in places]
         try:
             sessions = list(
-                open_batch([tokens[place] for place in places], objectives, self.adapter, config)
+                open_batch(
+                    [tokens[place] for place in places],
+                    objectives,
+                    self.adapter,
+                    config,
+                    config.capture(),
+                )
             )
         except AttnflowError as error:
             if len(places) == 1:

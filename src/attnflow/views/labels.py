@@ -7,6 +7,8 @@ letter before them, letters two cells wide.
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
@@ -102,3 +104,17 @@ def isolate(label: str) -> str:
     if any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in label):
         return f"\u2068{label}\u2069"
     return label
+
+
+def label(token: str, width: int) -> str:
+    """A token in at most ``width`` cells that does not move its neighbours."""
+    return isolate(clip(token, width))
+
+
+def distinct_labels(tokens: Sequence[str], width: int) -> list[str]:
+    """Labels of tokens; those that occur more than once with their positions: ``the:4``."""
+    count = Counter(tokens)
+    return [
+        label(token, width) + (f":{at}" if count[token] > 1 else "")
+        for at, token in enumerate(tokens)
+    ]

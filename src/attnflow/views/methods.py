@@ -24,6 +24,10 @@ class MethodInfo:
         reaches_input: Whether its scores are those of input tokens; raw attention's are those of
             the layer below.
         traced: Whether the edges that carry its scores can be shown.
+        layered: Whether scores are made layer by layer; those of gradients and blanking are not.
+        full: The highest score there can be, which many tokens may share.
+        tie_breaker: The method that orders tokens which share a score.
+        alternative: The method that tells such tokens apart.
     """
 
     title: str
@@ -31,6 +35,10 @@ class MethodInfo:
     slot: int
     reaches_input: bool = True
     traced: bool = False
+    layered: bool = False
+    full: float | None = None
+    tie_breaker: str = ""
+    alternative: str = ""
 
 
 def _free_slot(place: int) -> int:
@@ -50,6 +58,10 @@ def method_info(name: str) -> MethodInfo:
         slot=_free_slot(list(AGGREGATORS).index(name)) if member.slot is None else member.slot,
         reaches_input=member.reaches_input,
         traced=member.trace is not None,
+        layered=True,
+        full=member.full,
+        tie_breaker=member.tie_breaker,
+        alternative=member.alternative,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-_INPUT_SEGMENTS = (None, "source", "target", "patch")  # not class, distillation or register tokens
+from attnflow.records import positions
 
 
 class Tokenized(Protocol):
@@ -42,9 +42,7 @@ class Explained(Tokenized, Protocol):
 
 def input_positions(of: Tokenized, size: int) -> list[int]:
     """The positions of tokens that are part of the input itself."""
-    words = of.word_ids or [0] * size
-    segments: Sequence[str | None] = of.segments or [None] * size
-    return [at for at in range(size) if words[at] is not None and segments[at] in _INPUT_SEGMENTS]
+    return positions.input_positions(of.word_ids, of.segments, size)
 
 
 def ordinary_positions(of: Explained) -> list[int]:

@@ -12,6 +12,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from attnflow.views.explorer.server.access import LOOPBACK, Access
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
 
@@ -30,7 +31,9 @@ OPERATIONS = [
 
 @pytest.fixture(scope="module")
 def description(classifier):
-    app = make_app({"tiny/verbs": classifier}, Limits(seconds=30))
+    # Schemathesis calls an application in this process by that name.
+    access = Access((*LOOPBACK, "testserver"))
+    app = make_app({"tiny/verbs": classifier}, Limits(seconds=30), access)
     return schemathesis.openapi.from_asgi("/api/openapi.json", app)
 
 

@@ -102,7 +102,7 @@ def test_every_kind_of_model_answers(ask):
         ("scores", {"text": "x", "method": "flow", "layers": [1], "query": -1}, (422, "invalid")),
         ("scores", {"text": "x", "method": "magic", "layers": [1], "query": 0}, (422, "invalid")),
         ("blank", {"text": "x", "sets": [[0]]}, (422, "invalid")),
-        ("blank", {"text": "x", "sets": [[1]] * 65}, (413, "too-large")),
+        ("blank", {"text": "x", "sets": [[at] for at in range(65)]}, (413, "too-large")),
         ("blank", {"text": "x", "sets": [[1]], "model": "tiny/long"}, (422, "invalid")),
     ],
 )
@@ -309,13 +309,18 @@ def test_what_was_read_last_is_cached_within_the_limit(classifier):
     from attnflow.views.explorer.server.requests import InputRequest
 
     job = Job(time.monotonic() + 60)
-    first = sessions.open(InputRequest(text=TEXT), job)
-    assert sessions.open(InputRequest(text=TEXT), job) is first
+
+    def opened(cache, text):
+        with cache.open(InputRequest(text=text), job, lambda _: 0) as found:
+            return found
+
+    first = opened(sessions, TEXT)
+    assert opened(sessions, TEXT) is first
     for word in ("key", "cat", "mat", "red", "old"):
-        sessions.open(InputRequest(text=f"the {word} is on the mat"), job)
+        opened(sessions, f"the {word} is on the mat")
     assert sum(session.nbytes for session, _ in sessions._cached.values()) <= 40_000
-    assert sessions.open(InputRequest(text=TEXT), job) is not first
+    assert opened(sessions, TEXT) is not first
     few = make_app({"tiny/verbs": classifier}, Limits(cached_inputs=2)).state.sessions
     for word in ("key", "cat", "mat"):
-        few.open(InputRequest(text=word), job)
+        opened(few, word)
     assert len(few._cached) == 2

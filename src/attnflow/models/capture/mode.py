@@ -110,11 +110,13 @@ class Capture(TorchFunctionMode):
             self._on_tape(probabilities)
             self._softmaxes[id(probabilities)] = (probabilities, probabilities, False)
 
+    def _tracked(self, func: Any, args: Any) -> Tensor | None:
+        """What is on its way from a softmax to a product, among the operands of a call."""
+        operands = _operands(args) if func is torch.einsum else args[:1]
+        return next((each for each in operands if id(each) in self._softmaxes), None)
+
     def _follow(self, func: Any, args: Any, result: Any) -> None:
-        operands = args[1:] if func is torch.einsum else args[:1]
-        if func is torch.einsum and len(operands) == 1:  # einsum(equation, [a, b])
-            operands = operands[0]
-        tracked = next((a for a in operands if id(a) in self._softmaxes), None)
+        tracked = self._tracked(func, args)
         if tracked is None:
             return
         _, root, sink = self._softmaxes[id(tracked)]
@@ -126,7 +128,7 @@ class Capture(TorchFunctionMode):
             sink = sink or result.shape[-1] < tracked.shape[-1]
             self._softmaxes[id(result)] = (result, result, sink)
         elif func in PRODUCTS or func is torch.einsum:
-            factors = args[1:] if func is not torch.einsum else operands
+            factors = args[1:] if func is not torch.einsum else _operands(args)
             value = next((a for a in factors if a is not tracked), None)
             self._softmaxes.clear()
             self._product(root, value, result, sink=sink)
@@ -261,3 +263,9 @@ class Capture(TorchFunctionMode):
         if self.spec.blocks and value is not None:
             site.values, site.output = self._four_axes(value), output
             self._block.start(site, output)
+
+
+def _operands(args: Any) -> Any:
+    """The operands of an einsum, which may be given as a list."""
+    operands = args[1:]
+    return operands[0] if len(operands) == 1 else operands

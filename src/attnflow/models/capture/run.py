@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import CaptureError, ModelError
+from attnflow.models.capture.copies import copied
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
@@ -21,49 +21,12 @@ from attnflow.records.arrays import row_tolerance
 def in_eval_mode(network: Any) -> Any:
     """The network without dropout: itself, or, where it is being trained, a copy in eval mode.
 
-    The copy shares every parameter. The network that was given is never changed, so that other
-    threads may train it or run it at the same time.
+    The network that was given is never changed, so that other threads may train it or run it at the
+    same time.
     """
     if not any(module.training for module in network.modules()):
         return network
-    copies: dict[int, torch.nn.Module] = {}
-
-    def copy_of(module: torch.nn.Module) -> torch.nn.Module:
-        held = _held_by_attribute(module)
-        if held is not None:  # the copy would run the original, which is in training mode
-            msg = (
-                f"{type(network).__name__} is in training mode, and {type(module).__name__} holds "
-                f"modules or their methods in its attribute {held!r}; call model.eval() first"
-            )
-            raise ModelError(msg)
-        if id(module) not in copies:  # a module may be used in several places
-            twin = copies[id(module)] = copy.copy(module)
-            twin.__dict__ = {**module.__dict__, "training": False}
-            twin._compiled_call_impl = None  # bound to the original; the copy runs uncompiled
-            twin._modules = {
-                name: None if child is None else copy_of(child)
-                for name, child in module._modules.items()
-            }
-        return copies[id(module)]
-
-    return copy_of(network)
-
-
-def _held_by_attribute(module: torch.nn.Module) -> str | None:
-    """The attribute in which a module refers to modules beside its children; ``None`` is none."""
-
-    def refers(value: Any) -> bool:
-        if isinstance(value, torch.nn.Module):
-            return True
-        if isinstance(value, list | tuple | set | frozenset):
-            return any(map(refers, value))
-        if isinstance(value, dict):
-            return any(map(refers, value.values()))
-        return isinstance(getattr(value, "__self__", None), torch.nn.Module)
-
-    own = ("_modules", "_parameters", "_buffers", "_compiled_call_impl")
-    named = ((name, value) for name, value in vars(module).items() if name not in own)
-    return next((name for name, value in named if refers(value)), None)
+    return copied(network)
 
 
 def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> list[int]:

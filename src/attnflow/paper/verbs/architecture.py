@@ -157,6 +157,8 @@ class VerbsModel(VerbsPreTrainedModel):
 class VerbsForSequenceClassification(VerbsPreTrainedModel):
     """Singular or plural, read from the last state of the first token, CLS."""
 
+    decides = "the number of the verb that comes next"
+
     def __init__(self, config: VerbsConfig) -> None:
         super().__init__(config)
         self.encoder = VerbsModel(config)

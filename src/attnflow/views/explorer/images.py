@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from attnflow.errors import InputError
 
 LONGEST_SIDE = 640  # pixels of an image inside a document
-MOST_PIXELS = 40_000_000  # of an image in a request
 
 
 def to_data_url(item: Any) -> str:
@@ -29,19 +30,46 @@ def to_data_url(item: Any) -> str:
     return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode("ascii")
 
 
-def decode_image(encoded: str) -> Any:
+def pixels_of(encoded: str, most: int) -> int:
+    """How many pixels the image of a request has, at most this many; nothing is decoded for it."""
+    image = _open(encoded, most)
+    return int(image.width * image.height)
+
+
+def decode_image(encoded: str, most: int) -> Any:
     """The image of a request: base64, with or without the prefix of a data URL."""
+    with _named():
+        return _open(encoded, most).convert("RGB")
+
+
+def _open(encoded: str, most: int) -> Any:
+    from PIL import Image
+
+    with _named():
+        content = base64.b64decode(encoded.rpartition(",")[2], validate=True)
+        image = Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP"))
+        if image.width * image.height > most:
+            msg = f"the image has {image.width} × {image.height} pixels; at most {most:,}"
+            raise InputError(msg)
+        return image
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """What goes wrong with an image, as an error that says what to send."""
     from PIL import Image, UnidentifiedImageError
 
     try:
-        content = base64.b64decode(encoded.rpartition(",")[2], validate=True)
-        image = Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP"))
-        if image.width * image.height > MOST_PIXELS:
-            msg = f"the image has {image.width} × {image.height} pixels; at most {MOST_PIXELS:,}"
-            raise InputError(msg)
-        return image.convert("RGB")
-    except (ValueError, UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        if isinstance(error, InputError):
-            raise
+        yield
+    except InputError:
+        raise
+    # Broken PNG files raise SyntaxError.
+    except (
+        ValueError,
+        SyntaxError,
+        UnidentifiedImageError,
+        OSError,
+        Image.DecompressionBombError,
+    ) as error:
         msg = "the image could not be read; send a PNG, JPEG or WebP file as base64"
         raise InputError(msg) from error

@@ -8,17 +8,29 @@ from rich.console import Group
 from rich.text import Text
 
 from attnflow.records import Attribution, Prediction
-from attnflow.views.labels import clip, isolate, printable
-from attnflow.views.methods import describe_edges
-from attnflow.views.terminal import label
+from attnflow.views.findings import Finding
+from attnflow.views.labels import clip, isolate, label, printable
+from attnflow.views.methods import describe_edges, method_info
 
 
-def header(attribution: Attribution, *, all_layers: bool = False) -> Group:
-    """Three lines above the scores, and what a reader must know about the model."""
+def header(
+    attribution: Attribution, finding: Finding | None = None, *, all_layers: bool = False
+) -> Group:
+    """The text, what was found, and lines on the prediction and the position; then warnings."""
     source = _source_line(attribution, all_layers=all_layers)
+    found = [] if finding is None else [sentence(finding)]
     warnings = [Text(f"! {each}", style="yellow") for each in attribution.warnings]
     predicted = prediction_lines(attribution.prediction)
-    return Group(title(attribution.text), *predicted, source, *warnings)
+    return Group(title(attribution.text), *found, *predicted, source, *warnings)
+
+
+def sentence(finding: Finding) -> Text:
+    """What was found, with the words that it is about set apart."""
+    line = Text()
+    for part in finding.parts:
+        text = f"“{part.text}”" if part.position is not None else part.text
+        line.append(text, "bold" if part.role else "")
+    return line
 
 
 def title(text: str) -> Text:
@@ -56,10 +68,14 @@ def model_name(model: str) -> str:
 def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
     source = label(attribution.explained, 32 if attribution.pooled else 24)
     depth = attribution.depth
-    layer = f"layers 1 to {depth}" if all_layers else f"layer {attribution.layer} of {depth}"
+    layer = (
+        f" at layers 1 to {depth}" if all_layers else f" at layer {attribution.layer} of {depth}"
+    )
+    if not method_info(attribution.method).layered:
+        layer = ""
     heads = attribution.options.get("heads", "mean")
     note = "" if heads == "mean" else f", heads {heads}"
     note += describe_edges(attribution.options)
     if attribution.options.get("correction"):
         note += f", corrected ({attribution.options['correction']})"
-    return _line(f"from {source} at {layer}{note} · {model_name(attribution.model)}", "dim")
+    return _line(f"from {source}{layer}{note} · {model_name(attribution.model)}", "dim")

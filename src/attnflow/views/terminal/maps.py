@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution, FloatArray
+from attnflow.views.labels import label
 from attnflow.views.scaling import ordinary_positions
-from attnflow.views.terminal import label, paint
+from attnflow.views.terminal import paint
 
 LABEL = 18
 

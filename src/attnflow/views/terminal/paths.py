@@ -11,13 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Edge, FlowTrace, Route
-from attnflow.views.terminal import distinct_labels, paint
+from attnflow.views.conclusions import trace_sentence
+from attnflow.views.labels import distinct_labels
+from attnflow.views.numbers import number
+from attnflow.views.runs import runs
+from attnflow.views.terminal import paint
 from attnflow.views.terminal.header import model_name, prediction_lines, title
 from attnflow.views.terminal.wrapping import wrap_parts
 
 WIDTH = 16
 BAR = 12
-NUMBER = 6  # 0.1234
+NUMBER = 8  # 0.000123
 EDGES_SHOWN = 4  # of each layer of the cut
 ROUNDING = 1e-12  # a smaller gap is a rounding error
 
@@ -28,7 +32,7 @@ def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     console.print(Group(title(trace.text), *prediction_lines(trace.prediction)))
     ink = paint.ink(trace.method)
     line = Text(f"{trace.method} ")
-    line.append(f"{trace.value:.4f}", ink)
+    line.append(number(trace.value), ink)
     line.append(f" from {tokens[trace.query]} at layer {trace.layer} to ")
     line.append(tokens[trace.key], "bold")
     console.print(line)
@@ -51,6 +55,8 @@ def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     if trace.cut:
         console.print()
         _show_cut(trace, tokens, console)
+    console.print()
+    console.print(trace_sentence(trace))
 
 
 def _correction(trace: FlowTrace) -> list[str]:
@@ -72,7 +78,7 @@ def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Ta
     for route in trace.routes[:top]:
         bar = Text(paint.bar(route.amount / largest, BAR), paint.ink(trace.method))
         path = wrap_parts(_path(route, tokens, trace.to_layer), room)
-        table.add_row(f"{route.amount:.4f}", bar, path)
+        table.add_row(number(route.amount), bar, path)
     return table
 
 
@@ -90,25 +96,18 @@ def _strongest(trace: FlowTrace, tokens: Sequence[str], top: int) -> Table:
         if amount > 0:
             bar = Text(paint.bar(amount / largest, BAR), paint.ink(trace.method))
             ends = f"{tokens[key]} → {tokens[query]}"
-            table.add_row(f"{amount:.4f}", bar, _step(int(layer) + trace.to_layer + 1), ends)
+            table.add_row(number(amount), bar, _step(int(layer) + trace.to_layer + 1), ends)
     return table
 
 
 def _path(route: Route, tokens: Sequence[str], base: int) -> list[Text]:
-    """From the input up; a token is named once for all layers that a route stays on it."""
-    upward = list(enumerate(reversed(route.positions), start=base))
+    """From the input up, in parts between which a line may break."""
+    steps = runs(route, base)
     parts = []
-    for position, stay in groupby(upward, key=lambda step: step[1]):
-        layers = [layer for layer, _ in stay]
-        arrow = "" if layers[-1] == upward[-1][0] else " → "
-        name = (tokens[position], "bold")
-        parts.append(Text.assemble(name, (f" {_span(layers)}{arrow}", "dim")))
+    for run in steps:
+        arrow = "" if run is steps[-1] else " → "
+        parts.append(Text.assemble((tokens[run.position], "bold"), (f" {run.span}{arrow}", "dim")))
     return parts
-
-
-def _span(layers: Sequence[int]) -> str:
-    names = ["input" if layer == 0 else f"L{layer}" for layer in (layers[0], layers[-1])]
-    return names[0] if len(layers) == 1 else f"{names[0]}–{names[1].removeprefix('L')}"
 
 
 def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None:
@@ -125,7 +124,7 @@ def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None
     for layer, group in groupby(by_layer, key=lambda edge: edge.layer):
         edges = list(group)
         total = sum(edge.capacity for edge in edges)
-        table.add_row(_step(layer), f"{total:.4f}", wrap_parts(_edges(edges, tokens), room))
+        table.add_row(_step(layer), number(total), wrap_parts(_edges(edges, tokens), room))
     console.print(table)
 
 
@@ -139,7 +138,7 @@ def _edges(edges: Sequence[Edge], tokens: Sequence[str]) -> list[Text]:
     for edge in edges[:EDGES_SHOWN]:
         comma = "" if rest <= 0 and edge is edges[-1] else ", "
         ends = f"{tokens[edge.key]} → {tokens[edge.query]} "
-        parts.append(Text.assemble(ends, (f"{edge.capacity:.3f}{comma}", "dim")))
+        parts.append(Text.assemble(ends, (f"{number(edge.capacity)}{comma}", "dim")))
     return [*parts, Text(f"and {rest} more", "dim")] if rest > 0 else parts
 
 

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution
+from attnflow.views.labels import label
 from attnflow.views.scaling import ordinary_positions
-from attnflow.views.terminal import label, paint
+from attnflow.views.terminal import paint
 from attnflow.views.terminal.wrapping import wrap_parts
 
 LONGEST = 24

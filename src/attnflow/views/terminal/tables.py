@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isclose
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -11,17 +10,27 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution
-from attnflow.views.terminal import distinct_labels, paint
+from attnflow.records.rounding import round_scores
+from attnflow.views.findings import Finding, is_ratio, merged_scores
+from attnflow.views.labels import distinct_labels
+from attnflow.views.numbers import number
+from attnflow.views.terminal import paint
 
-TIE = 1e-9  # scores that differ by less are equal: flow is often exactly 1
 NARROWEST = 26  # a column with token, bar and number
+WIDEST = 60
+SHORTEST_BAR = 4
+SHORTEST_NAME = 6
+POSITION = 4  # ":123", where a token occurs twice
 
 
-def top_tables(attributions: Sequence[Attribution], console: Console, k: int) -> RenderableType:
-    """The k highest tokens of each method."""
+def top_tables(
+    attributions: Sequence[Attribution], findings: Sequence[Finding], console: Console, k: int
+) -> RenderableType:
+    """The k highest tokens of each method, without special ones."""
     side_by_side = console.width // len(attributions) >= NARROWEST
     width = (console.width - 2) // len(attributions) - 2 if side_by_side else console.width - 2
-    tables = [_top(attribution, min(width, 46), k) for attribution in attributions]
+    pairs = zip(attributions, findings, strict=True)
+    tables = [_top(attribution, found, min(width, WIDEST), k) for attribution, found in pairs]
     if not side_by_side:
         return Group(*tables)
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -31,31 +40,39 @@ def top_tables(attributions: Sequence[Attribution], console: Console, k: int) ->
     return grid
 
 
-def _top(attribution: Attribution, width: int, k: int) -> Table:
+def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> Table:
     """Token, bar, number."""
-    ranked = _rank_tokens(attribution, max(6, width // 3))
-    rows = ranked[:k]
-    names = [name for name, _ in rows]
-    room = width - max(map(cell_len, names), default=0) - 8
-    largest = max((score for _, score in rows), default=0.0) or 1.0
+    ratio = is_ratio(attribution)
+    values = merged_scores(attribution)
+    places = finding.ranked[:k]
+    numbers = [number(float(values[at]), ratio=ratio) for at in places]
+    beside = max(map(cell_len, numbers), default=0) + 2
+    names = _names(attribution, places, width - beside - SHORTEST_BAR)
+    room = max(width - beside - max(map(cell_len, names), default=0), SHORTEST_BAR)
+    largest = max((abs(float(values[at])) for at in places), default=0.0) or 1.0
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True)
-    table.add_column(width=max(room, 4), no_wrap=True)
+    table.add_column(width=room, no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    table.add_row("", Text(attribution.method, paint.ink(attribution.method)), "")
-    for name, (_, score) in zip(names, rows, strict=True):
-        bar = paint.bar(score / largest, max(room, 4))
-        table.add_row(name, Text(bar, paint.ink(attribution.method)), f"{score:.3f}")
-    equal = sum(isclose(score, rows[-1][1], abs_tol=TIE) for _, score in ranked[k:])
-    if equal:
-        table.add_row("", Text(f"{equal} more", "dim"), Text(f"{rows[-1][1]:.3f}", "dim"))
+    unit = Text("× chance", "dim") if ratio else ""
+    table.add_row("", Text(attribution.method, paint.ink(attribution.method)), unit)
+    for at, name, amount in zip(places, names, numbers, strict=True):
+        bar = paint.bar(abs(float(values[at])) / largest, room)
+        table.add_row(name, Text(bar, paint.ink(attribution.method)), amount)
+    if places:
+        rounded = round_scores(values)
+        equal = sum(rounded[at] == rounded[places[-1]] for at in finding.ranked[k:])
+        if equal:
+            table.add_row("", Text(f"{equal} more", "dim"), Text(numbers[-1], "dim"))
     return table
 
 
-def _rank_tokens(attribution: Attribution, width: int) -> list[tuple[str, float]]:
-    """Tokens by score, highest first and equal ones as in the text; single heads by their mean."""
-    values = attribution.values
-    merged = values.mean(0) if values.ndim == 2 else values
-    order = sorted(range(len(merged)), key=lambda at: (-round(float(merged[at]) / TIE), at))
-    names = distinct_labels(attribution.tokens, width)
-    return [(names[at], float(merged[at])) for at in order]
+def _names(attribution: Attribution, places: Sequence[int], width: int) -> list[str]:
+    """Labels of tokens in at most that many cells, positions of repeated ones included."""
+    names: list[str] = []
+    for size in (width, width - POSITION):
+        labels = distinct_labels(attribution.tokens, max(size, SHORTEST_NAME))
+        names = [labels[at] for at in places]
+        if max(map(cell_len, names), default=0) <= width:
+            break
+    return names

@@ -24,29 +24,31 @@ from attnflow.views.explorer.document import SERVED, make_view
 from attnflow.views.explorer.parts import describe_rule, model_name
 from attnflow.views.explorer.render import read_static
 from attnflow.views.explorer.server import requests
+from attnflow.views.explorer.server.access import Access
+from attnflow.views.explorer.server.connections import make_server
 from attnflow.views.explorer.server.guard import Guard, error_response
 from attnflow.views.explorer.server.limits import ApiError, Cancelled, Limits
 from attnflow.views.explorer.server.routes import router
-from attnflow.views.explorer.server.sessions import EXAMPLE, SessionCache
+from attnflow.views.explorer.server.sessions import EXAMPLE, SessionCache, distinct_names
 from attnflow.views.explorer.server.workers import Workers
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
 
 log = logging.getLogger("attnflow")
-LOCAL = ("127.0.0.1", "localhost", "[::1]", "testserver")
 
 
 def make_app(
     models: Mapping[str, ModelAdapter],
     limits: Limits | None = None,
-    hosts: Sequence[str] | None = LOCAL,
+    access: Access | None = None,
 ) -> FastAPI:
     """The server for these models, and no others: a request can name only what is listed here.
 
-    ``hosts`` are the host names that it accepts; ``None`` is any.
+    ``access`` says under which names it answers, and whether it asks for a token.
     """
     limits = limits or Limits()
+    access = access or Access()
     sessions = SessionCache(models, limits, _threads(limits))
     workers = Workers(limits)
 
@@ -65,7 +67,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.state.sessions, app.state.workers = sessions, workers
-    app.add_middleware(Guard, hosts=hosts, body=limits.body)
+    app.add_middleware(Guard, access=access, limits=limits)
     _add_error_handlers(app)
     _add_pages(app, sessions, workers)
     app.include_router(router)
@@ -115,7 +117,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def on_http_error(_: Request, error: HTTPException) -> JSONResponse:
-        code = {404: "not-found", 413: "too-large"}.get(error.status_code, "invalid")
+        code = {404: "not-found", 408: "slow", 413: "too-large"}.get(error.status_code, "invalid")
         response = error_response(error.status_code, code, str(error.detail))
         response.headers.update(error.headers or {})
         return response
@@ -136,33 +138,26 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     limits: Limits | None = None,
+    access: Access | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Load the models and serve until interrupted; running requests get some time to finish.
 
-    ``ready`` is called when the models are loaded, just before the server listens.
+    ``access`` is by default this machine alone. ``ready`` is called when the models are loaded,
+    just before the server listens.
     """
     import torch
-    import uvicorn
 
     from attnflow.models.loading import load_model
 
     limits = limits or Limits()
     torch.set_num_threads(_threads(limits))  # more threads would wait for each other at every layer
     adapters = [load_model(source) for source in sources or [None]]
-    local = host in ("127.0.0.1", "localhost", "::1")
-    named = {model_name(each.name): each for each in adapters}
-    app = make_app(named, limits, LOCAL if local else None)
+    names = distinct_names([model_name(each.name) for each in adapters])
+    app = make_app(dict(zip(names, adapters, strict=True)), limits, access)
     warm_up(adapters)
     ready()
-    uvicorn.run(
-        app,
-        host=host,
-        port=port,
-        log_level="warning",
-        timeout_graceful_shutdown=5,
-        server_header=False,
-    )
+    make_server(app, host, port, limits).run()
 
 
 def _threads(limits: Limits) -> int:

@@ -1,14 +1,17 @@
-"""Checks of every request (host, origin, size), and security headers of every response."""
+"""Checks of every request (host, origin, token, size, time), and security headers of responses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from attnflow.views.explorer.server.access import Access
+from attnflow.views.explorer.server.limits import Limits
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -23,22 +26,29 @@ HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
     "Cache-Control": "no-store",
 }
+LOCKED = (
+    "this server needs its token: open the link that attnflow serve printed, "
+    "or send the header Authorization: Bearer TOKEN"
+)
+OPEN_TO_ALL = ("/health",)  # says nothing that a token protects
 
 
 def error_response(status: int, code: str, message: str) -> JSONResponse:
     """An error in the shape of `ErrorResponse`."""
     later = {"Retry-After": "1"} if status == 503 else {}
-    content = {"error": {"code": code, "message": message}}
+    # A message may quote half a character, which is no UTF-8.
+    readable = message.encode("utf-8", "backslashreplace").decode()
+    content = {"error": {"code": code, "message": readable}}
     return JSONResponse(content, status_code=status, headers={**HEADERS, **later})
 
 
 class Guard:
-    """Middleware that refuses foreign hosts, foreign origins and bodies that are too large."""
+    """Middleware that refuses foreign hosts and origins, strangers, and what is large or slow."""
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str] | None, body: int) -> None:
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
         self.app = app
-        self.hosts = hosts  # None: any, for servers that listen to the network
-        self.body = body
+        self.access = access
+        self.limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -53,36 +63,78 @@ class Guard:
                     headers[name] = value
             await send(message)
 
-        refusal = self._refusal(Headers(scope=scope))
+        refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is not None:
             await refusal(scope, receive, send_with_headers)
             return
-        await self.app(scope, _limit_body(receive, self.body), send_with_headers)
+        await self.app(scope, _limit_body(receive, self.limits), send_with_headers)
 
-    def _refusal(self, headers: Headers) -> JSONResponse | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        if self.hosts is not None and name not in self.hosts:
+        if not self.access.allows_host(host):
             # DNS rebinding: a web site whose name leads here could otherwise use a local server.
-            return error_response(403, "forbidden", "this server answers to local names only")
+            msg = "this server does not answer to that host name; attnflow serve --allow-host NAME"
+            return error_response(403, "forbidden", msg)
         origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        if origin is not None and origin.lower() not in _origins(host):
             return error_response(403, "forbidden", "pages of other sites may not use this server")
+        locked = self._locked(scope, headers)
+        if locked is not None:
+            return locked
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.body:
-            return error_response(413, "too-large", _too_large(self.body))
+        if not length.isdigit() or int(length) > self.limits.body:
+            return error_response(413, "too-large", _too_large(self.limits.body))
         return None
 
+    def _locked(self, scope: Scope, headers: Headers) -> Response | None:
+        """What a request gets that lacks the token, or brings it in a link."""
+        port = (scope.get("server") or (None, None))[1]
+        if scope["path"] == "/":
+            rest = self.access.without_token(scope["query_string"].decode("latin-1"))
+            if rest is not None:
+                # The token must not stay in the address, which is copied and bookmarked.
+                link = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
+                link.headers["Set-Cookie"] = self.access.cookie(port)
+                return link
+        if scope["path"] in OPEN_TO_ALL or self.access.allows_token(headers, port):
+            return None
+        if "text/html" in headers.get("accept", ""):
+            return HTMLResponse(_locked_page(), status_code=401)
+        return error_response(401, "unauthorized", LOCKED)
 
-def _limit_body(receive: Receive, most: int) -> Receive:
+
+def _origins(host: str) -> tuple[str, str]:
+    return f"http://{host.lower()}", f"https://{host.lower()}"
+
+
+def _locked_page() -> str:
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>attnflow</title>'
+        '<meta name="viewport" content="width=device-width"><h1>attnflow</h1>'
+        f"<p>{LOCKED[0].upper()}{LOCKED[1:]}.</p></html>"
+    )
+
+
+def _limit_body(receive: Receive, limits: Limits) -> Receive:
+    """The body of a request, as long as it is short and comes in time."""
     total = 0
+    complete = False
+    deadline = asyncio.get_running_loop().time() + limits.transfer_seconds
 
     async def receive_counted() -> Message:
-        nonlocal total
-        message: Any = await receive()
+        nonlocal total, complete
+        if complete:  # what comes now is that the client leaves, at any time
+            return await receive()
+        try:
+            async with asyncio.timeout_at(deadline):
+                message: Any = await receive()
+        except TimeoutError as error:
+            msg = f"the request did not arrive within {limits.transfer_seconds:g} seconds"
+            raise HTTPException(408, msg, {"Connection": "close"}) from error
         total += len(message.get("body", b""))
-        if total > most:
-            raise HTTPException(413, _too_large(most))
+        complete = not message.get("more_body", False)
+        if total > limits.body:
+            raise HTTPException(413, _too_large(limits.body))
         return message  # type: ignore[no-any-return]
 
     return receive_counted

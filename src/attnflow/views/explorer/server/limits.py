@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from attnflow.errors import AttnflowError
 
+GIB = 1024**3
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -17,23 +19,37 @@ class Limits:
         characters: Of a text.
         tokens: Of an input, special ones included.
         body: Bytes of a request (images are the large ones).
+        pixels: Of an image; looked up before it is decoded.
         sets: Sets of tokens blanked in one request.
         workers: Requests that are processed at the same time.
         waiting: Requests that wait for a worker; one more gets the error "busy".
         seconds: That a request may take, waiting included.
         cached_inputs: Inputs cached for further requests.
         cached_bytes: Bytes of attention of all cached inputs together.
+        memory: Bytes that all requests together may take, beside models and cache; estimated from
+            shapes before anything is allocated.
+        request_memory: Bytes that one request may take.
+        connections: Open at the same time; one more gets the error "busy".
+        transfer_seconds: In which a request must have arrived; as long may a client leave its
+            response unread.
+        closing_seconds: That running requests get when the server stops.
     """
 
     characters: int = 20_000
     tokens: int = 512
     body: int = 8 * 1024 * 1024
+    pixels: int = 16_000_000
     sets: int = 64
     workers: int = 2
     waiting: int = 16
     seconds: float = 60.0
     cached_inputs: int = 64
     cached_bytes: int = 256 * 1024 * 1024
+    memory: int = 4 * GIB
+    request_memory: int = 2 * GIB
+    connections: int = 256
+    transfer_seconds: float = 15.0
+    closing_seconds: float = 4.0
 
 
 class ApiError(AttnflowError):

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from attnflow.aggregation import AGGREGATORS
 from attnflow.edges import EDGE_RULES
+from attnflow.errors import InputError
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
 
+
+def _whole_characters(text: str) -> str:
+    """Refuse half characters (lone surrogates), which are no Unicode text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        msg = f"half a character (a lone surrogate) at {error.start}; send Unicode text"
+        raise ValueError(msg) from error
+    return text
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    seen = set()
+    for value in values:
+        key = tuple(sorted(value)) if isinstance(value, list) else value
+        if key in seen:
+            msg = f"{value} is there twice; send each once"
+            raise ValueError(msg)
+        seen.add(key)
+    return values
+
+
+Unicode = Annotated[str, AfterValidator(_whole_characters)]
+Distinct = AfterValidator(_distinct)
 Position = Annotated[int, Field(ge=0, le=100_000, strict=True)]
 Layer = Annotated[int, Field(ge=1, le=10_000, strict=True)]
 
@@ -37,20 +63,44 @@ class InputRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    model: str | None = Field(None, description="One of GET /api/models; null is the first.")
-    text: str | None = Field(None, description="The text to explain.")
-    image: str | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
-    answer: str | None = Field(None, description="Encoder–decoders: the answer to explain.")
+    model: Unicode | None = Field(None, description="One of GET /api/models; null is the first.")
+    text: Unicode | None = Field(None, description="The text to explain.")
+    image: Unicode | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
+    answer: Unicode | None = Field(None, description="Encoder–decoders: the answer to explain.")
 
     edges: Edges = Field("attention", description="What the edges are made of.")
+
+    def check_against(self, depth: int, size: int | None) -> None:
+        """Refuse layers and positions that the input does not have, before the model runs.
+
+        ``size`` is ``None`` where only the model itself tells how many positions there are.
+        """
+
+
+def _check_within(name: str, values: Iterable[int], least: int, most: int | None) -> None:
+    for value in values:
+        if most is not None and not least <= value <= most:
+            msg = f"{name}={value} does not exist; allowed: {least} … {most}"
+            raise InputError(msg)
+
+
+def _last(size: int | None) -> int | None:
+    return None if size is None else size - 1
 
 
 class ScoresRequest(InputRequest):
     """Scores of layers that the document left out, or of another position."""
 
     method: Method
-    layers: list[Layer] = Field(min_length=1, max_length=1000)
+    layers: Annotated[list[Layer], Distinct] = Field(
+        min_length=1, max_length=1000, json_schema_extra={"uniqueItems": True}
+    )
     query: Position
+
+    def check_against(self, depth: int, size: int | None) -> None:
+        """Refuse layers and a query that the input does not have."""
+        _check_within("layers", self.layers, 1, depth)
+        _check_within("query", [self.query], 0, _last(size))
 
 
 class TraceRequest(InputRequest):
@@ -61,13 +111,24 @@ class TraceRequest(InputRequest):
     query: Position
     key: Position
 
+    def check_against(self, depth: int, size: int | None) -> None:
+        """Refuse a layer and positions that the input does not have."""
+        _check_within("layer", [self.layer], 1, depth)
+        _check_within("query", [self.query], 0, _last(size))
+        _check_within("key", [self.key], 0, _last(size))
+
 
 class BlankRequest(InputRequest):
     """Sets of positions to blank out, each in a separate run."""
 
-    sets: list[Annotated[list[Position], Field(min_length=1, max_length=1024)]] = Field(
-        min_length=1
-    )
+    sets: Annotated[
+        list[Annotated[list[Position], Distinct, Field(min_length=1, max_length=1024)]], Distinct
+    ] = Field(min_length=1)
+
+    def check_against(self, depth: int, size: int | None) -> None:
+        """Refuse positions that the input does not have."""
+        for positions in self.sets:
+            _check_within("position", positions, 0, _last(size))
 
 
 class Model(BaseModel):
@@ -111,6 +172,9 @@ class ErrorDetail(BaseModel):
         "busy",
         "timeout",
         "forbidden",
+        "unauthorized",
+        "slow",
+        "stopping",
         "not-found",
         "failed",
     ]
@@ -125,11 +189,13 @@ class ErrorResponse(BaseModel):
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorResponse, "description": "The body is not JSON."},
+    401: {"model": ErrorResponse, "description": "The token of this server is missing."},
     403: {"model": ErrorResponse, "description": "The request comes from a page of another site."},
+    408: {"model": ErrorResponse, "description": "The request did not arrive in time."},
     404: {"model": ErrorResponse, "description": "The model is not served here."},
     413: {"model": ErrorResponse, "description": "The input is larger than the server allows."},
     422: {"model": ErrorResponse, "description": "The request is invalid."},
     500: {"model": ErrorResponse, "description": "The model failed on this input."},
-    503: {"model": ErrorResponse, "description": "Busy: try again in a second."},
+    503: {"model": ErrorResponse, "description": "Busy, or stopping: try again in a second."},
     504: {"model": ErrorResponse, "description": "The work took too long and was stopped."},
 }

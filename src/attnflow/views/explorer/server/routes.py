@@ -21,19 +21,32 @@ from attnflow.views.explorer.document import (
 from attnflow.views.explorer.schema import Document, HeadScores, Scores, Trace
 from attnflow.views.explorer.server import requests
 from attnflow.views.explorer.server.limits import ApiError, Job
-from attnflow.views.explorer.server.sessions import SessionCache
+from attnflow.views.explorer.server.memory import Shape
+from attnflow.views.explorer.server.sessions import Cost, SessionCache
 from attnflow.views.explorer.traces import trace_path
 
 router = APIRouter(prefix="/api", responses=requests.ERRORS)
 Work = Callable[[Session, str | None, Job], Any]
 
 
-async def respond(request: Request, body: requests.InputRequest, work: Work) -> Response:
-    """The result of work on the session of a request, done off the event loop."""
+def _whole(shape: Shape) -> int:
+    """Every method, single heads included."""
+    return shape.merged + shape.single + shape.solving
+
+
+def _merged(shape: Shape) -> int:
+    return shape.merged + shape.solving
+
+
+async def respond(
+    request: Request, body: requests.InputRequest, cost: Cost, work: Work
+) -> Response:
+    """The result of work on the session of a request, done off the event loop within ``cost``."""
     cache: SessionCache = request.app.state.sessions
 
     def run(job: Job) -> str:
-        return to_json(work(*cache.open(body, job), job))
+        with cache.open(body, job, cost) as opened:
+            return to_json(work(*opened, job))
 
     result = await request.app.state.workers.run(run, request.is_disconnected)
     return Response(result, media_type="application/json")
@@ -45,6 +58,7 @@ async def explain(body: requests.InputRequest, request: Request) -> Response:
     return await respond(
         request,
         body,
+        _whole,
         lambda session, image, job: make_document(
             [make_view(session, SERVED, job.check, image)], session.config.method
         ),
@@ -57,6 +71,7 @@ async def scores(body: requests.ScoresRequest, request: Request) -> Response:
     return await respond(
         request,
         body,
+        _merged,
         lambda session, _, job: scores_of(
             session, body.method, body.layers, [body.query], job.check
         ),
@@ -69,6 +84,7 @@ async def heads(body: requests.ScoresRequest, request: Request) -> Response:
     return await respond(
         request,
         body,
+        _whole,
         lambda session, _, job: heads_of(session, body.method, body.layers, body.query, job.check),
     )
 
@@ -79,6 +95,7 @@ async def trace(body: requests.TraceRequest, request: Request) -> Response:
     return await respond(
         request,
         body,
+        _merged,
         lambda session, _, __: trace_path(session, body.method, body.layer, body.query, body.key),
     )
 
@@ -93,5 +110,6 @@ async def blank(body: requests.BlankRequest, request: Request) -> Response:
     return await respond(
         request,
         body,
+        lambda shape: shape.blanking(len(body.sets)),
         lambda session, _, job: {"blanked": predict_blanked(session, body.sets, job.check)},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,7 @@ class Workers:
         self.pending = 0  # waiting or being processed
         self._counting = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
+        self._stop_at = math.inf
 
     async def run(self, work: Callable[[Job], T], disconnected: Callable[[], Awaitable[bool]]) -> T:
         """The result of ``work(job)``, unless the client is ``disconnected`` before."""
@@ -36,6 +38,8 @@ class Workers:
             while not (await asyncio.wait({future}, timeout=POLL_SECONDS))[0]:
                 if time.monotonic() > job.deadline:
                     raise _timeout_error(limits)
+                if time.monotonic() > self._stop_at:
+                    raise _stopping_error()
                 if await disconnected():
                     raise Cancelled
             return future.result()
@@ -46,6 +50,10 @@ class Workers:
         finally:
             job.stopped.set()
 
+    def stop(self) -> None:
+        """The server stops: what still runs after some seconds is answered with an error."""
+        self._stop_at = time.monotonic() + self.limits.closing_seconds
+
     def _enter(self) -> ThreadPoolExecutor:
         with self._counting:
             if self.pending >= self.limits.workers + self.limits.waiting:
@@ -53,6 +61,7 @@ class Workers:
                 raise ApiError(503, "busy", msg)
             self.pending += 1
             if self._pool is None:  # an application may be started again after it was closed
+                self._stop_at = math.inf
                 self._pool = ThreadPoolExecutor(self.limits.workers, "attnflow")
             return self._pool
 
@@ -80,6 +89,10 @@ def _check_first(work: Callable[[Job], T], job: Job) -> Callable[[], T]:
         return work(job)
 
     return start
+
+
+def _stopping_error() -> ApiError:
+    return ApiError(503, "stopping", "the server is stopping; this request was not finished")
 
 
 def _timeout_error(limits: Limits) -> ApiError:

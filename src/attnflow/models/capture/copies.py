@@ -1,0 +1,64 @@
+"""Copies of a network that share its weights, to be run in another way than the network itself."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+import torch
+
+from attnflow.errors import ModelError
+
+Forward = Callable[..., Any]
+Watch = Callable[[str, Forward], Forward]  # from a module's name and its forward, another one
+
+
+def copied(network: Any, watch: Watch | None = None) -> Any:
+    """A copy in eval mode that shares every parameter; ``watch`` may replace what modules do.
+
+    The network that was given is never changed, so that other threads may use it meanwhile.
+    """
+    copies: dict[int, torch.nn.Module] = {}
+
+    def copy_of(module: torch.nn.Module, name: str) -> torch.nn.Module:
+        held = _held_by_attribute(module)
+        if held is not None:  # the copy would run the original
+            reason = "is in training mode" if watch is None else "can't be run layer by layer"
+            msg = (
+                f"{type(network).__name__} {reason}, and {type(module).__name__} holds modules or "
+                f"their methods in its attribute {held!r}"
+            )
+            raise ModelError(msg + ("; call model.eval() first" if watch is None else ""))
+        if id(module) not in copies:  # a module may be used in several places
+            twin = copies[id(module)] = copy.copy(module)
+            twin.__dict__ = {**module.__dict__, "training": False}
+            twin._compiled_call_impl = None  # bound to the original; the copy runs uncompiled
+            twin._modules = {
+                child_name: None if child is None else copy_of(child, f"{name}.{child_name}")
+                for child_name, child in module._modules.items()
+            }
+            if watch is not None:
+                forward = module.__dict__.get("forward", MethodType(type(module).forward, twin))
+                twin.__dict__["forward"] = watch(name, forward)
+        return copies[id(module)]
+
+    return copy_of(network, type(network).__name__)
+
+
+def _held_by_attribute(module: torch.nn.Module) -> str | None:
+    """The attribute in which a module refers to modules beside its children; ``None`` is none."""
+
+    def refers(value: Any) -> bool:
+        if isinstance(value, torch.nn.Module):
+            return True
+        if isinstance(value, list | tuple | set | frozenset):
+            return any(map(refers, value))
+        if isinstance(value, dict):
+            return any(map(refers, value.values()))
+        return isinstance(getattr(value, "__self__", None), torch.nn.Module)
+
+    own = ("_modules", "_parameters", "_buffers", "_compiled_call_impl")
+    named = ((name, value) for name, value in vars(module).items() if name not in own)
+    return next((name for name, value in named if refers(value)), None)

@@ -1,0 +1,195 @@
+"""What becomes of a layer's output without the value vector of each position.
+
+While the network runs once, each of its layers is run again for every position that it attends to,
+with this position's value vector set to zero in all heads. Everything else of the layer is as it
+was. Several positions run together, in a batch of copies of one input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import ModelError
+from attnflow.models.capture.copies import Forward, copied
+from attnflow.models.capture.mode import PRODUCTS, Capture
+from attnflow.models.capture.run import called
+from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.checks.layers import layers_of, made_states
+
+BATCH_BYTES = 1 << 28  # what a layer's activations of all copies may take, about
+SAME = 1e-5  # of the largest number, in float32
+
+Keys = Sequence[Sequence[int]]  # of each layer, how many positions each of its attentions reads
+Progress = Callable[[float], None]  # takes the share of the work that is done
+
+
+class WithoutValues(Capture):
+    """A context in which item m of a batch reads nothing at ``positions[m]``.
+
+    That is so at the attention call of number ``site``, counted from 1; ``None`` are all positions.
+    A position without its value and one that nobody reads give the same output.
+    """
+
+    def __init__(self, site: int, positions: Tensor | None, batch: int) -> None:
+        super().__init__(CaptureSpec(layers=()), batch)
+        self.site = site
+        self.positions = positions
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Change what multiplies values; leave all other calls as they are."""
+        if self._is_next and (func in PRODUCTS or func is torch.einsum):
+            tracked = self._tracked(func, args)
+            if tracked is not None:
+                hidden = self._hide(tracked, -1)
+                _, root, sink = self._softmaxes[id(tracked)]
+                self._softmaxes[id(hidden)] = (hidden, root, sink)
+                args = _replaced(args, tracked, hidden)
+        return super().__torch_function__(func, types, args, kwargs)
+
+    def _fused_kernel(  # what follows is passed on
+        self, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any
+    ) -> Tensor:
+        value = self._hide(value, -2) if self._is_next else value
+        return super()._fused_kernel(query, key, value, *rest, **more)
+
+    @property
+    def _is_next(self) -> bool:
+        return self._calls + 1 == self.site
+
+    def _hide(self, tensor: Tensor, axis: int) -> Tensor:
+        """The tensor, its items first (or flattened with heads), with zeros along an axis."""
+        if self.positions is None:
+            return torch.zeros_like(tensor)
+        whole = self._four_axes(tensor)
+        if whole.shape[0] != self.batch:
+            msg = "attention whose items are not its first axis can't be run without single values"
+            raise ModelError(msg)
+        keep = torch.ones(self.batch, whole.shape[axis], dtype=whole.dtype, device=whole.device)
+        keep[torch.arange(self.batch), self.positions] = 0
+        shape = [1] * whole.dim()
+        shape[0], shape[axis] = keep.shape
+        return (whole * keep.reshape(shape)).reshape(tensor.shape)
+
+
+class _Finished(Exception):  # noqa: N818 - no error: the last layer has run, and heads are not needed
+    pass
+
+
+class _Measurement:
+    """The distances of all layers, in the order in which they run."""
+
+    def __init__(self, network: Any, keys: Keys, batch: int, progress: Progress | None) -> None:
+        self.name = type(network).__name__
+        self.keys = keys
+        self.batch = batch
+        self.found: list[list[Tensor]] = []
+        self.progress = progress
+        self.done = 0
+        self.total = sum(-(-count // batch) for layer in keys for count in layer)
+
+    def run(self, forward: Forward, args: Any, kwargs: Any) -> Any:
+        """One call of a layer, with what becomes of it without each value."""
+        output = forward(*args, **kwargs)
+        plain = made_states(output)
+        layer = [
+            self._distances(forward, args, kwargs, plain, site, count)
+            for site, count in enumerate(self.keys[len(self.found)], start=1)
+        ]
+        self.found.append(layer)
+        if len(self.found) == len(self.keys):
+            raise _Finished
+        return output
+
+    def _distances(
+        self, forward: Forward, args: Any, kwargs: Any, plain: Any, site: int, count: int
+    ) -> Tensor:
+        def again(positions: Tensor | None, site: int = site) -> Tensor:
+            with WithoutValues(site, positions, self.batch):
+                states = made_states(forward(*args, **kwargs))
+            assert states is not None  # which `layers_of` saw
+            return states
+
+        self._check(plain, again(None, 0), again(None))
+        found = torch.empty(plain.shape[1], count, dtype=torch.float64)
+        for positions in _batches(count, self.batch):
+            apart = cosine_distance(plain, again(positions))
+            found[:, positions] = apart.T.cpu()  # a position that fills a batch up is there twice
+            self.done += 1
+            if self.progress is not None:
+                self.progress(self.done / self.total)
+        return found
+
+    def _check(self, plain: Tensor, same: Tensor, empty: Tensor) -> None:
+        """Refuse layers that run differently a second time, or that have no residual stream."""
+        limit = max(SAME, 16 * torch.finfo(plain.dtype).eps) * float(plain.abs().max())
+        if float((plain - same).abs().max()) > limit:
+            msg = f"a layer of {self.name}, run again on the same states, gives others"
+            raise ModelError(msg)
+        apart = float((empty[:1] - empty[:1, :1]).abs().max())
+        if plain.shape[1] > 1 and apart <= limit and float((plain - empty).abs().max()) > limit:
+            msg = f"the layers of {self.name} were not found: without values nothing is left"
+            raise ModelError(msg)
+
+
+def measure_zeroing(
+    network: Any, inputs: dict[str, Any], keys: Keys, progress: Progress | None = None
+) -> list[list[Tensor]]:
+    """For each layer and each of its attentions the distances ``[query, key]`` of one input.
+
+    ``inputs`` are those of one item, with a batch axis.
+    """
+    layers = layers_of(network, inputs, [len(each) for each in keys])
+    batch = _batch_size(keys, layers.width)
+    measured = _Measurement(network, keys, batch, progress)
+
+    def watch(name: str, forward: Forward) -> Forward:
+        if name not in layers.names:
+            return forward
+        return lambda *args, **kwargs: measured.run(forward, args, kwargs)
+
+    copies = {
+        name: each.repeat(batch, *[1] * (each.dim() - 1)) if isinstance(each, Tensor) else each
+        for name, each in inputs.items()
+    }
+    try:
+        with torch.no_grad():
+            called(copied(network, watch), copies)
+    except _Finished:
+        return measured.found
+    msg = f"{len(measured.found)} layers of {measured.name} ran; {len(keys)} were expected"
+    raise ModelError(msg)
+
+
+def cosine_distance(first: Tensor, second: Tensor) -> Tensor:
+    """1 − cos of vectors along the last axis, without the loss of nearly equal ones."""
+    first, second = (
+        torch.nn.functional.normalize(each.double(), dim=-1) for each in (first, second)
+    )
+    return (first - second).square().sum(-1) / 2
+
+
+def _batch_size(keys: Keys, width: int) -> int:
+    size = max(count for layer in keys for count in layer)
+    heads = max(1, width // 32)
+    per_item = 4 * (24 * size * width + 3 * heads * size**2)
+    return max(1, min(size, BATCH_BYTES // per_item))
+
+
+def _batches(count: int, size: int) -> Iterator[Tensor]:
+    """All positions, so many at a time; the last one fills the last batch up."""
+    for start in range(0, count, size):
+        yield torch.arange(start, start + size).clamp_max(count - 1)
+
+
+def _replaced(args: Any, old: Tensor, new: Tensor) -> Any:
+    """The arguments of a product with one of its factors replaced."""
+    return tuple(
+        [new if part is old else part for part in each]
+        if isinstance(each, list | tuple)
+        else (new if each is old else each)
+        for each in args
+    )

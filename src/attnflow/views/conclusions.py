@@ -1,0 +1,71 @@
+"""Last lines: which methods agree, and what a trace comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+
+from attnflow.evaluation.agreement import agreement
+from attnflow.records import Attribution, FlowTrace
+from attnflow.views.labels import distinct_labels
+from attnflow.views.numbers import correlation, join_names
+from attnflow.views.runs import carried, place_of_cut
+
+AGREES, PARTLY = 0.5, 0.2
+LONGEST = 40  # cells of a label
+WORTH_NAMING = 0.05  # of a flow
+
+
+def agreement_sentence(
+    reference: Attribution, others: Sequence[Attribution], name: str = ""
+) -> str:
+    """Which methods rank tokens as a reference does; empty where nothing can be compared.
+
+    ``name`` is what the reference is called, where that is not its method.
+
+    >>> import attnflow
+    >>> text = "the keys to the cabinet"
+    >>> one = attnflow.explain(text, method="rollout")
+    >>> agreement_sentence(attnflow.explain(text), [one])
+    'flow agrees with rollout (ρ .93).'
+    """
+    pairs = [(other.method, agreement(reference, other)) for other in others]
+    found = sorted((pair for pair in pairs if not isnan(pair[1])), key=lambda pair: -pair[1])
+    if not found:
+        return ""
+    parts: list[str] = []
+    for words, low, high in (
+        ("agrees with", AGREES, 2.0),
+        ("in part with", PARTLY, AGREES),
+        ("not with", -2.0, PARTLY),
+    ):
+        named = [(other, rho) for other, rho in found if low <= rho < high]
+        if named:
+            verb = words if parts or words.startswith("agrees") else f"agrees {words}"
+            each = [f"{other} (ρ {correlation(rho)})" for other, rho in named]
+            parts.append(f"{verb} {join_names(each)}")
+    return f"{name or reference.method} {', '.join(parts)}."
+
+
+def trace_sentence(trace: FlowTrace) -> str:
+    """What a trace comes to: the ways that carry it, and where it is narrow."""
+    names = [f"“{name}”" for name in distinct_labels(trace.tokens, LONGEST)]
+    key, query = names[trace.key], names[trace.query]
+    if not trace.value:
+        return f"nothing passes from {key} to {query}."
+    parts = []
+    if trace.routes:
+        direct, through = carried(trace)
+        ways = [f"{share:.0%} through {names[at]}" for at, share in through[:2]]
+        ways = [w for w, (_, share) in zip(ways, through, strict=False) if share >= WORTH_NAMING]
+        if direct >= WORTH_NAMING or not ways:
+            ways.insert(0, f"{direct:.0%} goes directly")
+        parts.append(f"from {key} to {query}, {join_names(ways)}")
+    where = {
+        "source": f"the bottleneck is at the source: {query} can take in no more, whatever comes",
+        "input": f"the bottleneck is at the input: no more leaves {key} in layer 1",
+        "between": "the bottleneck lies between them",
+        "": "",
+    }[place_of_cut(trace)]
+    said = "; ".join(filter(None, [*parts, where]))
+    return f"{said[0].upper()}{said[1:]}." if said else ""

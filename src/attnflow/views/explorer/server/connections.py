@@ -1,0 +1,113 @@
+"""Connections that cost a client little and the server much are closed: idle, slow, too many."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from attnflow.views.explorer.server.limits import Limits
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+HEAD_BYTES = 32 * 1024  # of a request's first line and headers
+_FULL = {"error": {"code": "busy", "message": "too many connections; try again in a second"}}
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP with clocks: on a request's head, and on a response that nobody reads."""
+
+    limits = Limits()
+
+    def connection_made(self, transport: Any) -> None:
+        """A new connection: its first request must come soon."""
+        super().connection_made(transport)
+        self._waiting: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        if len(self.connections) > self.limits.connections:
+            body = json.dumps(_FULL).encode()
+            head = (
+                "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+                f"Retry-After: 1\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            transport.write(head.encode() + body)
+            transport.close()
+            return
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request: the clock runs until its head is complete."""
+        super().data_received(data)
+        self._expect_head()
+
+    def on_response_complete(self) -> None:
+        """The next request may come; while nothing arrives, uvicorn's own clock runs."""
+        super().on_response_complete()
+        self._stop_waiting()
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.limits.transfer_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        super().resume_writing()
+        self._stop_unread()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end: no clock may run on."""
+        self._stop_waiting()
+        self._stop_unread()
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        elif self._waiting is None:
+            self._waiting = self.loop.call_later(self.limits.transfer_seconds, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+
+class BoundedServer(uvicorn.Server):
+    """A server that tells its workers when it stops, so that running requests get an answer."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop: what runs may end within some seconds, and is answered in any case."""
+        app: Any = self.config.app
+        app.state.workers.stop()
+        super().handle_exit(sig, frame)
+
+
+def make_server(app: FastAPI, host: str, port: int, limits: Limits) -> BoundedServer:
+    """The server of an application, ready to run."""
+    protocol = type("Protocol", (BoundedProtocol,), {"limits": limits})
+    return BoundedServer(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            http=protocol,
+            ws="none",
+            log_level="warning",
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            timeout_keep_alive=max(1, int(min(5, limits.transfer_seconds))),
+            timeout_graceful_shutdown=int(limits.closing_seconds) + 2,
+            server_header=False,
+        )
+    )

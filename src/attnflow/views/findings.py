@@ -1,0 +1,250 @@
+"""What was found, in a sentence: what the model said, and which words it came from.
+
+One `Finding` is made of an attribution; terminal, page, notebook and file show the same words. Its
+parts say which of them are tokens, so that each view sets them apart in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from attnflow.records import Attribution, FloatArray
+from attnflow.records.positions import input_positions
+from attnflow.records.rounding import round_scores
+from attnflow.views.labels import distinct_labels, isolate, label, printable
+from attnflow.views.methods import method_info
+from attnflow.views.numbers import number
+
+CLOSE = 0.8  # of the highest score: a token that has as much is named, too
+MOST_NAMED = 3
+COUNTER = 0.2  # of the highest score: a negative one of this size is named
+LONGEST = 40  # cells of a label
+
+Role = Literal["", "said", "token", "against"]
+
+
+class Part(NamedTuple):
+    """A piece of a sentence; tokens have a position."""
+
+    text: str
+    role: Role = ""
+    position: int | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an attribution says, in words.
+
+    Attributes:
+        parts: The sentence in pieces.
+        method: The method that found it.
+        ranked: The tokens of the input, the highest-scored first; ties as ``ties`` says.
+        order: The same without the position that is explained, which the residual favours.
+        tied: How many of them share the highest score; 1 where it is one token's own.
+        ties: What orders tokens that share a score: a method, or ``"text"``.
+        notes: What a reader must know of the scores themselves, in sentences.
+        alternative: A method that tells tied tokens apart; empty where there is no need.
+    """
+
+    parts: tuple[Part, ...]
+    method: str
+    ranked: tuple[int, ...]
+    order: tuple[int, ...]
+    tied: int
+    ties: str
+    notes: tuple[str, ...] = ()
+    alternative: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The sentence as plain text, tokens in quotation marks.
+
+        >>> import attnflow
+        >>> find(attnflow.explain("the keys to the cabinet", method="rollout")).sentence
+        'The number of the verb that comes next: plural, because of “keys”.'
+        """
+        return "".join(f"“{p.text}”" if p.position is not None else p.text for p in self.parts)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether so many tokens share the highest score that it ranks nothing."""
+        return self.tied > MOST_NAMED
+
+
+def rank(attribution: Attribution, ties: Attribution | None = None) -> list[int]:
+    """Tokens of the input, the highest-scored first; heads are averaged.
+
+    Scores that differ by rounding alone are equal: such tokens are in the order of ``ties``, the
+    scores of another method, and then in that of the text.
+    """
+    places = input_positions(attribution.word_ids, attribution.segments, len(attribution.tokens))
+    places = places or list(range(len(attribution.tokens)))
+    values = round_scores(merged_scores(attribution))
+    seconds = np.zeros_like(values) if ties is None else round_scores(merged_scores(ties))
+    return sorted(places, key=lambda at: (-values[at], -seconds[at], at))
+
+
+def find(attribution: Attribution, ties: Attribution | None = None) -> Finding:
+    """What an attribution says; ``ties`` is another of the same tokens, which orders ties."""
+    info = method_info(attribution.method)
+    own = None if attribution.pooled or not info.layered else attribution.query
+    everything = rank(attribution, ties)
+    # The residual connection favours the position that is explained, whatever it says.
+    order = [at for at in everything if at != own] or everything
+    scores = merged_scores(attribution)
+    rounded = round_scores(scores)
+    tied = sum(rounded[at] == rounded[order[0]] for at in order) if scores[order[0]] > 0 else 1
+    by = "text" if ties is None else ties.method
+    full = info.full is not None and _is_full(attribution, float(scores[order[0]]), info.full)
+    words = _Words(attribution, order, scores, int(tied), by)
+    return Finding(
+        parts=tuple(words.sentence()),
+        method=attribution.method,
+        ranked=tuple(everything),
+        order=tuple(order),
+        tied=int(tied),
+        ties=by,
+        notes=tuple(words.notes(full=full)),
+        alternative=info.alternative if tied > MOST_NAMED else "",
+    )
+
+
+def merged_scores(attribution: Attribution) -> FloatArray:
+    """One score per token, heads averaged."""
+    values = attribution.values
+    merged: FloatArray = values if values.ndim == 1 else values.mean(0)
+    return merged
+
+
+def _is_full(attribution: Attribution, score: float, full: float) -> bool:
+    """Whether a score is the highest there can be; ratios and shares have no such limit."""
+    changed = is_ratio(attribution) or attribution.options.get("normalize")
+    return not changed and abs(score - full) < 1e-9
+
+
+def is_ratio(attribution: Attribution) -> bool:
+    """Whether scores are ratios to what even attention would give."""
+    return attribution.options.get("correction") == "uniform"
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words for one attribution."""
+
+    attribution: Attribution
+    order: Sequence[int]
+    scores: FloatArray
+    tied: int
+    ties: str
+
+    @property
+    def noun(self) -> str:
+        """What is scored."""
+        if self.attribution.grid is not None:
+            return "patches"
+        return "words" if self.attribution.options.get("words") else "tokens"
+
+    def sentence(self) -> list[Part]:
+        """All parts, with a capital and a full stop."""
+        start, verb = self._start()
+        highest = float(self.scores[self.order[0]])
+        if highest <= 0:
+            reason = [Part(f"; no {self.noun[:-1]} of it scores above 0")]
+        elif self.tied > MOST_NAMED:
+            reason = self._tie(highest)
+        else:
+            reason = [Part(verb), *self._names(highest)]
+        return [*start, *reason, *self._against(highest), Part(".")]
+
+    def _start(self) -> tuple[list[Part], str]:
+        """What is accounted for, and the words between it and the tokens."""
+        of = self.attribution
+        info = method_info(of.method)
+        asked = of.options.get("query") not in (None, "all")
+        here = of.prediction is not None and of.prediction.position in (None, of.query)
+        decided = of.layer == of.depth and here and info.reaches_input
+        if of.prediction is not None and decided and not (asked and _is_label(of)):
+            model = of.statistics.get("model")
+            decides = model.get("decides", "") if isinstance(model, Mapping) else ""
+            about = f"{decides[0].upper()}{decides[1:]}: " if decides else ""
+            said = Part(label(_target(of), LONGEST), "said")
+            return [Part(about), said] if about else [said], ", because of "
+        token = None if of.pooled else of.query
+        name = printable(of.explained) if of.pooled else self._label(of.query)
+        where = f" at layer {of.layer} of {of.depth}" if info.layered else ""
+        verb = " comes mostly from " if info.reaches_input else " attends most to "
+        return [Part(isolate(name), "token" if token is not None else "", token), Part(where)], verb
+
+    def _names(self, highest: float) -> list[Part]:
+        """The tokens that stand out, or the first and how many come close."""
+        close = [at for at in self.order if self.scores[at] >= CLOSE * highest]
+        if len(close) <= MOST_NAMED:
+            return _listed([Part(self._label(at), "token", at) for at in close])
+        named = _listed([Part(self._label(at), "token", at) for at in close[: self.tied]])
+        rest = f", though {len(close)} of {len(self.order)} {self.noun} come close"
+        return [*named, Part(rest)]
+
+    def _tie(self, highest: float) -> list[Part]:
+        """That the highest score is no ranking."""
+        size = number(highest, ratio=is_ratio(self.attribution))
+        method = self.attribution.method
+        many = f"{self.tied} of {len(self.order)} tie at {size}"
+        parts = [Part(f"; {method} can't say because of which {self.noun}: {many}")]
+        if self.ties != "text":
+            first = self.order[0]
+            named = Part(self._label(first), "token", first)
+            parts += [Part(f" ({self.ties} puts "), named, Part(" first)")]
+        return parts
+
+    def _against(self, highest: float) -> list[Part]:
+        """The token that speaks most against the answer, where scores are signed."""
+        lowest = min(self.order, key=lambda at: self.scores[at])
+        if self.scores[lowest] > -COUNTER * max(highest, 0) or self.scores[lowest] >= 0:
+            return []
+        name = Part(self._label(lowest), "against", lowest)
+        return [Part("; "), name, Part(" pulls the other way")]
+
+    def _label(self, at: int) -> str:
+        return distinct_labels(self.attribution.tokens, LONGEST)[at]
+
+    def notes(self, *, full: bool) -> list[str]:
+        """Of ties and ratios, in sentences."""
+        notes = []
+        if self.tied > 1 and full:
+            source = printable(self.attribution.explained)
+            notes.append(
+                f"{self.tied} of {len(self.order)} {self.noun} have exactly 1, the most that "
+                f"{self.attribution.method} can be: the cut lies at the source, where all that "
+                f"{source} takes in could come from any of them"
+            )
+        if self.tied > 1 and self.ties != "text":
+            notes.append(f"equal scores are in the order of {self.ties}")
+        if is_ratio(self.attribution):
+            notes.append("scores are × chance: 1 is what even attention would give")
+        return notes
+
+
+def _is_label(of: Attribution) -> bool:
+    """Whether the prediction is of the whole input, whichever position was asked about."""
+    return of.prediction is not None and of.prediction.position is None
+
+
+def _target(of: Attribution) -> str:
+    """What the scores are towards: the prediction, or another target that was asked for."""
+    said = of.prediction.label if of.prediction else ""
+    target = of.options.get("target")
+    return said if target is None else str(target)
+
+
+def _listed(named: Sequence[Part]) -> list[Part]:
+    """Parts with commas and an "and" between them."""
+    parts: list[Part] = []
+    for at, part in enumerate(named):
+        if at:
+            parts.append(Part(" and " if at == len(named) - 1 else ", "))
+        parts.append(part)
+    return parts

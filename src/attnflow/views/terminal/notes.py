@@ -1,0 +1,22 @@
+"""What is said below the scores: on ties and ratios, and which methods agree."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from attnflow.views.summary import Summary
+
+
+def show_notes(found: Summary, console: Console) -> None:
+    """One line each; a line that all methods share is written once."""
+    notes = [note for finding in found.each for note in finding.notes]
+    apart = {each.alternative: None for each in found.each if each.alternative}
+    notes += [f"--method {name} tells them apart" for name in apart]
+    lines = list(dict.fromkeys(notes))
+    if lines or found.agreement:
+        console.print()
+    for line in lines:
+        console.print(Text(line, style="dim"))
+    if found.agreement:
+        console.print(Text(found.agreement))

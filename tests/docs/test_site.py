@@ -1,0 +1,53 @@
+"""The documentation site builds without a warning, and finds its pages without a network."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={"PATH": "", "NO_MKDOCS_2_WARNING": "1", "HOME": str(folder)},
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_every_page_is_in_the_site(site):
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")}
+    assert pages <= {path.stem for path in site.glob("*.html")}
+
+
+def test_the_reference_has_every_option_of_explain(site):
+    import inspect
+
+    import attnflow
+
+    text = re.sub(r"<[^>]+>", "", (site / "api.html").read_text())
+    for name in inspect.signature(attnflow.explain).parameters:
+        assert name in text
+
+
+def test_nothing_is_fetched_from_elsewhere(site):
+    for page in site.glob("*.html"):
+        fetched = re.findall(r'<(?:script|img)[^>]*\ssrc="(https?:[^"]+)"', page.read_text())
+        fetched += re.findall(
+            r'<link[^>]*rel="stylesheet"[^>]*href="(https?:[^"]+)"', page.read_text()
+        )
+        assert fetched == [], page.name
+
+
+def test_search_needs_no_service_of_others(site):
+    assert (site / "search" / "search_index.json").stat().st_size > 10_000

@@ -1,0 +1,155 @@
+"""The sentence on what was found, the ranking behind it, and the last lines."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import attnflow
+from attnflow.records import Attribution, Edge, FlowTrace, Prediction, Route
+from attnflow.views.conclusions import agreement_sentence, trace_sentence
+from attnflow.views.findings import find, rank
+from attnflow.views.numbers import correlation, number, points
+from attnflow.views.runs import place_of_cut, runs, write_route
+
+TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
+
+
+def made(values, method="rollout", **changes):
+    given = {
+        "tokens": TOKENS,
+        "scores": np.array([[values]], dtype=float),
+        "layers": (6,),
+        "queries": (0,),
+        "layer": 6,
+        "query": 0,
+        "method": method,
+        "prediction": Prediction("plural", 0.9),
+        "word_ids": (None, 0, 1, 2, 3, 4),
+        "word_texts": TOKENS[1:],
+    }
+    return Attribution(**{**given, **changes})
+
+
+def test_the_highest_word_is_the_reason_and_special_tokens_are_none():
+    found = find(made([0.9, 0.1, 0.5, 0.1, 0.1, 0.2]))
+    assert found.sentence == "plural, because of “keys”."
+    assert [part.position for part in found.parts if part.role == "token"] == [2]
+
+
+def test_a_negative_score_pulls_the_other_way():
+    found = find(made([0, 0.1, 0.5, 0.1, 0.1, -0.3], "blank-out"))
+    assert found.sentence == "plural, because of “keys”; “cabinet” pulls the other way."
+    assert find(made([0, 0.1, 0.5, 0.1, 0.1, -0.05], "blank-out")).sentence.endswith("“keys”.")
+
+
+def test_close_ones_are_named_and_repeated_ones_numbered():
+    found = find(made([0, 0.5, 0.45, 0.1, 0.1, 0.2]))
+    assert found.sentence == "plural, because of “the:1” and “keys”."
+    found = find(made([0, 0.5, 0.45, 0.45, 0.45, 0.2]))
+    assert found.sentence == "plural, because of “the:1”, though 4 of 5 tokens come close."
+
+
+def test_many_at_the_highest_score_are_no_ranking():
+    flow = made([1, 1, 1, 1, 0.2, 1], "flow")
+    rollout = made([0.3, 0.1, 0.2, 0.1, 0.1, 0.4])
+    found = find(flow, rollout)
+    assert found.saturated
+    assert (found.tied, found.alternative, found.ties) == (4, "barrier", "rollout")
+    assert found.order == (5, 2, 1, 3, 4)
+    said = "plural; flow can't say because of which tokens: 4 of 5 tie at 1.00"
+    assert found.sentence == f"{said} (rollout puts “cabinet” first)."
+    assert "4 of 5 tokens have exactly 1" in found.notes[0]
+    assert "at the source" in found.notes[0]
+    assert "order of rollout" in found.notes[1]
+
+
+def test_ties_of_ratios_are_not_called_full():
+    found = find(made([1, 1, 1, 1, 0.2, 1], "flow", options={"correction": "uniform"}))
+    assert not any("exactly" in note for note in found.notes)
+    assert any("× chance" in note for note in found.notes)
+    assert "tie at 1.00×" in found.sentence
+
+
+def test_ties_stay_in_the_order_of_the_text_without_a_second_method():
+    assert rank(made([9, 1, 2, 1, 2, 1])) == [2, 4, 1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"prediction": None}, "“[CLS]” at layer 6 of 6 comes mostly from “keys”."),
+        ({"depth": 9}, "“[CLS]” at layer 6 of 9 comes mostly from “keys”."),
+        ({"method": "raw"}, "“[CLS]” at layer 6 of 6 attends most to “keys”."),
+        ({"options": {"query": 0}}, "“[CLS]” at layer 6 of 6 comes mostly from “keys”."),
+        ({"options": {"target": "singular"}}, "singular, because of “keys”."),
+        ({"options": {"words": True}}, "plural, because of “keys”."),
+    ],
+)
+def test_what_is_accounted_for_is_what_was_asked(changes, said):
+    assert find(replace(made([0, 0, 1, 0, 0, 0]), **changes)).sentence == said
+
+
+def test_nothing_above_zero_is_no_reason():
+    assert find(made([1, 0, 0, 0, 0, 0])).sentence == "plural; no token of it scores above 0."
+
+
+def test_what_the_shipped_model_decides_is_said_once():
+    said = find(attnflow.explain("the keys to the cabinet", method="rollout")).sentence
+    assert said == "The number of the verb that comes next: plural, because of “keys”."
+
+
+def test_right_to_left_words_are_isolated():
+    tokens = ("[CLS]", "the", "مفاتيح", "to", "the", "cabinet")
+    said = find(made([0, 0, 1, 0, 0, 0], tokens=tokens)).sentence
+    assert "“\u2068مفاتيح\u2069”" in said
+
+
+def test_agreement_names_methods_by_how_far_they_agree():
+    one = made([0, 1, 2, 3, 4, 5], "blank-out")
+    same, near = made([0, 1, 2, 3, 4, 9]), made([5, 4, 0, 1, 2, 3], "flow")
+    said = agreement_sentence(one, [near, same], "blanking")
+    assert said == "blanking agrees with rollout (ρ 1), not with flow (ρ −.43)."
+    assert agreement_sentence(one, [made([1, 1, 1, 1, 1, 1])]) == ""
+
+
+def traced(cut, routes):
+    return FlowTrace(
+        layer=3,
+        query=0,
+        key=2,
+        to_layer=0,
+        value=sum(route.amount for route in routes),
+        edges=np.zeros((3, 6, 6)),
+        cut=cut,
+        routes=routes,
+        tokens=TOKENS,
+    )
+
+
+ROUTES = (Route((0, 0, 2, 2), 0.6), Route((0, 5, 5, 2), 0.4))
+
+
+def test_a_trace_says_through_what_it_came_and_where_it_is_narrow():
+    trace = traced((Edge(3, 0, 0, 0.6), Edge(3, 0, 5, 0.4)), ROUTES)
+    assert trace_sentence(trace) == (
+        "From “keys” to “[CLS]”, 60% goes directly and 40% through “cabinet”; the bottleneck is at "
+        "the source: “[CLS]” can take in no more, whatever comes."
+    )
+    assert place_of_cut(traced((Edge(1, 0, 2, 1.0), Edge(1, 5, 2, 1.0)), ROUTES)) == "input"
+    assert place_of_cut(traced((Edge(1, 0, 2, 1.0), Edge(3, 0, 2, 1.0)), ROUTES)) == "between"
+    assert place_of_cut(traced((), ROUTES)) == ""
+
+
+def test_routes_are_written_as_runs():
+    assert write_route(ROUTES[1], TOKENS) == "keys input → cabinet L1–2 → [CLS] L3"
+    assert [run[1:] for run in runs(Route((1,) * 31, 1.0))] == [(0, 30)]
+
+
+def test_numbers_have_three_digits_and_no_exponent():
+    values = [1, 0.9999, 0.00037, 12.34, 123.4, 0, -0.5, 5.721e-6, 0.09996, float("nan")]
+    assert [number(value) for value in values] == [
+        *("1.00", "1.00", "0.000370", "12.3", "123", "0", "−0.500", "<0.0001", "0.100", "–")
+    ]
+    assert [correlation(value) for value in (0.812, -0.03, 1, 0.999)] == [".81", "−.03", "1", "1"]
+    assert points(-0.034) == "−3.4 points"
