@@ -18,7 +18,7 @@ def weights_digest(adapter: Any) -> str:
             continue
         seen.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-        seen.update(memoryview(flat.view(torch.uint8).numpy()))
+        seen.update(flat.view(torch.uint8).numpy().data)
     seen.update(_tokenizer(getattr(adapter, "tokenizer", None)))
     return seen.hexdigest()
 
