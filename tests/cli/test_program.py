@@ -55,6 +55,9 @@ print([name for name in {heavy} if name in sys.modules])
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+DIFFERENT = ("--top", "--to", "--heads", "--output", "--workers")  # of a server, and of a run
+
+
 def test_same_option_has_the_same_help_everywhere():
     import typer
 

@@ -70,14 +70,6 @@ ManyEdges = Annotated[
         show_default="attention; repeat for several",
     ),
 ]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict",
-        help="Stop at a row that can't be explained; refuse models that mix tokens elsewhere.",
-        rich_help_panel=_INPUT,
-    ),
-]
 BatchSize = Annotated[
     int,
     typer.Option(
@@ -131,7 +123,7 @@ def run(  # noqa: PLR0913 - one argument per option
     model: options.Model = None,
     contrast: options.Contrast = None,
     truncate: options.Truncate = False,
-    strict: Strict = False,
+    strict: options.Strict = False,
     method: options.Methods = None,
     edges: ManyEdges = None,
     layer: options.Layer = None,
