@@ -24,12 +24,13 @@ from pathlib import Path
 import numpy as np
 
 import attnflow
-from attnflow import AGGREGATORS, EDGE_RULES
+from attnflow import AGGREGATORS, EDGE_RULES, Aggregator
 from attnflow.errors import AttnflowError
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 
+READ_EDGES = [name for name in AGGREGATORS if isinstance(AGGREGATORS[name], Aggregator)]
 GOOD = (
     *("wonderful", "superb", "delightful", "excellent", "brilliant"),
     *("lovely", "charming", "perfect", "fantastic", "great"),
@@ -203,7 +204,7 @@ def measure(model: object, cases: Sequence[Case]) -> dict[tuple[str, str], list[
         for rule in EDGE_RULES:
             try:
                 session = open_session(case.text, model, ExplainConfig(edges=rule))
-                graphs = [(m, session.attribution(m).values) for m in AGGREGATORS]
+                graphs = [(m, session.attribution(m).values) for m in READ_EDGES]
             except AttnflowError as error:
                 print(f"\n{rule}: {error}", file=sys.stderr)
                 continue

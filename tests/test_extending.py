@@ -147,6 +147,8 @@ def test_the_document_and_its_traces_know_both(family):
         "slot": 5,
         "reaches_input": True,
         "traced": True,
+        "layered": True,
+        "signed": False,
     }
     assert view["rule"] == {"name": "dummy-edges", "title": "Dummy edges"}
     alone = attnflow.explain(TEXT, edges="dummy-edges", method="dummy", layers="all", query="all")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.version import VERSION
 
 if TYPE_CHECKING:
-    from attnflow.aggregation import AGGREGATORS, Aggregator, Scores
+    from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, Scores
     from attnflow.api.arrays import flow, raw, rollout
     from attnflow.api.explain import explain
     from attnflow.api.explore import explore
@@ -37,6 +37,7 @@ _MODULES = {
     "EdgeRule": "attnflow.edges",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
+    "Measure": "attnflow.aggregation",
     "Needs": "attnflow.edges",
     "Run": "attnflow.runs.reading",
     "Scores": "attnflow.aggregation",
@@ -63,6 +64,7 @@ __all__ = [
     "EdgeRule",
     "Exploration",
     "FlowTrace",
+    "Measure",
     "Needs",
     "Run",
     "Scores",

@@ -38,7 +38,7 @@ class Registry(Generic[T]):
 
     Args:
         option: What the choice is called where users make it, for errors.
-        kind: The name of the members' class.
+        kind: The name of the members' class; several are separated by "or".
         modules: The built-in members: a name, and the module that defines it as ``MEMBER`` (or
             ``module:NAME``). They are imported when they are used, so that names can be listed at
             once.
@@ -51,7 +51,7 @@ class Registry(Generic[T]):
 
     def register(self, member: T) -> T:
         """Add a member; its name must be free."""
-        if type(member).__name__ != self.kind:
+        if type(member).__name__ not in self.kind.split(" or "):
             found = type(member).__name__
             msg = f"{self.option}: {found} can't be registered; it must be of {self.kind}"
             raise InputError(msg)

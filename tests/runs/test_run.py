@@ -43,8 +43,9 @@ def files(folder):
         {"words": True, "edges": ["attention", "alti"]},
         {"edges": "gradient", "contrast": "LABEL_1", "target_column": "target"},
         {"normalize": True, "discard": 0.3, "query": -1},
+        {"methods": ["gradient-norm", "integrated", "raw"], "steps": 5, "target_column": "target"},
     ],
-    ids=["layers", "all", "each", "words", "gradient", "others"],
+    ids=["layers", "all", "each", "words", "gradient", "others", "measures"],
 )
 def test_what_is_read_back_is_what_explain_gives(tmp_path, folder, options):
     targets = ["LABEL_0"] * len(TEXTS) if "target_column" in options else None
@@ -61,7 +62,16 @@ def test_what_is_read_back_is_what_explain_gives(tmp_path, folder, options):
     assert made.rows == len(TEXTS)
     for one, (text, rule, method) in zip(found, cases, strict=True):
         target = None if targets is None else targets[0]
-        alone = attnflow.explain(text, folder, method=method, edges=rule, target=target, **plain)
+        own = {"target": target} if method != "raw" or rule == "gradient" else {}
+        own |= {"steps": plain["steps"]} if method == "integrated" else {}
+        alone = attnflow.explain(
+            text,
+            folder,
+            method=method,
+            edges=rule,
+            **{name: value for name, value in plain.items() if name != "steps"},
+            **own,
+        )
         assert (one.text, one.method, one.tokens) == (text, method, alone.tokens)
         assert one.options == alone.options
         assert one.word_ids == alone.word_ids
@@ -74,6 +84,15 @@ def test_what_is_read_back_is_what_explain_gives(tmp_path, folder, options):
             assert one.queries == tuple(range(len(one.tokens)))
         else:
             assert one.queries == (one.query,)
+
+
+def test_what_reads_no_edges_is_computed_once(tmp_path, folder):
+    options = {"methods": ["raw", "gradient-norm"], "edges": ["attention", "norms"]}
+    made = attnflow.run(TEXTS[:2], tmp_path / "run", folder, **options)
+    found = [(one.method, one.options.get("edges")) for one in made]
+    assert found == [("raw", "attention"), ("gradient-norm", None), ("raw", "norms")] * 2
+    with pytest.raises(InputError, match="edges='norms' is not for method='gradient-norm'"):
+        attnflow.run(TEXTS, tmp_path / "b", folder, **options | {"methods": "gradient-norm"})
 
 
 def test_an_attribution_is_stored_without_loss(tmp_path, folder):

@@ -21,7 +21,7 @@ def rgb(colour):
 
 def test_methods_have_slots_of_their_own():
     assert [slot_of(method) for method in METHODS] == [0, 1, 2]
-    others = ("blank-out", "gradient", "gradient (norm)", "gradient (integrated)")
+    others = ("blank-out", "gradient-input", "gradient-norm", "integrated")
     assert [slot_of(method) for method in others] == [3, 4, 5, 6]
     assert slot_of("something new") == 7
 

@@ -1,4 +1,8 @@
-"""An aggregator: how the edges of a graph become scores of input tokens."""
+"""Methods: how the edges of a graph become scores of input tokens, or what is measured instead.
+
+An `Aggregator` reads edges; a `Measure` reads none and runs the model again. Both are members of
+one family, `AGGREGATORS`, and say of themselves what they have.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,29 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Aggregator:
-    """A method by its name, with everything that views need to know of it.
+class Method:
+    """What every method has, whatever its scores are made of.
 
     Attributes:
         name: What users write: ``method="flow"``.
         title: What figures and pages call it.
+        signed: Whether scores below 0 speak against what is explained.
+        shown_by_default: Whether commands and pages show it where no method is named.
+        slot: The place of its colour in the palette; ``None`` is the next free one.
+    """
+
+    name: str
+    title: str
+    signed: bool = field(default=False, kw_only=True)
+    shown_by_default: bool = field(default=True, kw_only=True)
+    slot: int | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Aggregator(Method):
+    """A method that goes from the edges of a graph down to the input tokens.
+
+    Attributes:
         score: The scores of a selection.
         trace: How one score came about, edge by edge; ``None`` where a method can't tell.
         residual: The share of the residual connection that the method is usually run with.
@@ -38,15 +59,11 @@ class Aggregator:
             its own.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
-        shown_by_default: Whether commands and pages show it where no method is named.
-        slot: The place of its colour in the palette; ``None`` is the next free one.
         full: The highest score there can be, which many tokens may share.
         tie_breaker: The method whose scores order tokens that share a score.
         alternative: The method that tells such tokens apart.
     """
 
-    name: str
-    title: str
     score: Callable[[LayeredGraph, Selection, Execution], Scores]
     trace: Callable[[LayeredGraph, Pair], FlowTrace] | None = None
     residual: float = 0.5
@@ -54,8 +71,6 @@ class Aggregator:
     cost: Literal["matrix", "query", "pair"] = "matrix"
     single_heads: bool = False
     uses_maps: bool = False
-    shown_by_default: bool = True
-    slot: int | None = None
     full: float | None = None
     tie_breaker: str = ""
     alternative: str = ""
@@ -64,25 +79,54 @@ class Aggregator:
         """The scores of a selection, of the shape that it asks for."""
         with name_failure(f"method={self.name!r}"):
             scores = self.score(graph, selection, execution)
-        if not isinstance(scores, Scores):
-            msg = f"method={self.name!r} returned {type(scores).__name__}; it must return Scores"
-            raise InputError(msg)
         batch = tuple(graph.weights.shape[1:-2])
         heads = () if graph.heads is None else (int(graph.heads.shape[-3]),)
         ends = (len(selection.queries), len(selection.keys))
-        expected = (len(selection.layers), *batch, *heads, *ends)
-        if tuple(scores.values.shape) != expected:
-            msg = (
-                f"method={self.name!r} returned scores of shape {tuple(scores.values.shape)}; this "
-                f"selection needs {expected}"
-            )
-            raise InputError(msg)
-        return scores
+        return _checked(self.name, scores, (len(selection.layers), *batch, *heads, *ends))
 
 
-AGGREGATORS: Registry[Aggregator] = Registry(
+@dataclass(frozen=True)
+class Measure(Method):
+    """A method that runs the model again and reads no edges.
+
+    It has one score per token, of the output: no layers, no heads, no routes. The scores are
+    towards a target.
+
+    Attributes:
+        measure: The scores ``[token]`` that answer a `attnflow.measures.question.Question`, one
+            for each of its groups of tokens.
+        cost: ``"pass"``: some passes through the model, whatever the length; ``"passes"``: many,
+            or one per token.
+        uses_steps: Whether the option ``steps`` says how exactly it is computed.
+    """
+
+    measure: Callable[[Any], Scores]
+    cost: Literal["pass", "passes"] = "pass"
+    uses_steps: bool = False
+
+    def apply(self, question: Any) -> Scores:
+        """The scores of a question's groups of tokens, ``[key]``."""
+        with name_failure(f"method={self.name!r}"):
+            scores = self.measure(question)
+        return _checked(self.name, scores, (len(question.groups),))
+
+
+def _checked(method: str, scores: Any, expected: tuple[int, ...]) -> Scores:
+    if not isinstance(scores, Scores):
+        msg = f"method={method!r} returned {type(scores).__name__}; it must return Scores"
+        raise InputError(msg)
+    if tuple(scores.values.shape) != expected:
+        msg = (
+            f"method={method!r} returned scores of shape {tuple(scores.values.shape)}; this "
+            f"selection needs {expected}"
+        )
+        raise InputError(msg)
+    return scores
+
+
+AGGREGATORS: Registry[Aggregator | Measure] = Registry(
     "method",
-    "Aggregator",
+    "Aggregator or Measure",
     {
         "raw": "attnflow.aggregation.raw",
         "rollout": "attnflow.aggregation.rollout",
@@ -92,8 +136,33 @@ AGGREGATORS: Registry[Aggregator] = Registry(
         "additive": "attnflow.aggregation.additive",
         "direct": "attnflow.aggregation.direct",
         "direct-all": "attnflow.aggregation.direct:EVERYWHERE",
+        "gradient-norm": "attnflow.measures.gradients:NORM",
+        "gradient-input": "attnflow.measures.gradients:INPUT",
+        "integrated": "attnflow.measures.integrated",
+        "blank-out": "attnflow.measures.blank_out",
     },
 )
+
+
+def find_aggregator(name: object) -> Aggregator:
+    """The method of that name, where edges are asked for; an error for one that reads none."""
+    member = AGGREGATORS[name]
+    if isinstance(member, Measure):
+        msg = (
+            f"method={member.name!r} reads no edges: it runs the model again and scores the "
+            "tokens for its output, without layers, heads or routes"
+        )
+        raise InputError(msg)
+    return member
+
+
+def find_trace(name: object) -> Callable[[LayeredGraph, Pair], FlowTrace]:
+    """How a method tells how a score came about; an error where it can't."""
+    member = find_aggregator(name)
+    if member.trace is None:
+        msg = f"method={member.name!r} can't tell how a score came about: it has no trace"
+        raise InputError(msg)
+    return member.trace
 
 
 def merge_statistics(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

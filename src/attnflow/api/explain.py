@@ -44,6 +44,7 @@ class Options(TypedDict, total=False):
     words: bool
     target: TargetSpec | Sequence[TargetSpec]
     contrast: TargetSpec
+    steps: int | None
     answer: str | Sequence[str] | None
     truncate: bool
     strict: bool
@@ -82,6 +83,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     words: bool = False,
     target: TargetSpec | Sequence[TargetSpec] = None,
     contrast: TargetSpec = None,
+    steps: int | None = None,
     answer: str | Sequence[str] | None = None,
     truncate: bool = False,
     strict: bool = False,
@@ -97,7 +99,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             a PIL image or an array), or a list of images.
         model: A hub name, a folder, ``(model, tokenizer)``, what `load_model` returned, or ``None``
             for the model shipped with attnflow.
-        method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``, or another one of
+        method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``; or without edges:
+            ``"gradient-norm"``, ``"integrated"``, ``"blank-out"``; or another one of
             ``attnflow.AGGREGATORS`` (docs/methods.md).
         edges: What the edges of the graph are made of: ``"attention"``, ``"alti"``, ``"gradient"``,
             or another one of ``attnflow.EDGE_RULES`` (docs/methods.md).
@@ -113,15 +116,16 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         normalize: Divide each position's scores by their sum.
         words: Words for tokens: edges to a word are those to all its tokens, and flow is the
             maximum flow to the whole word, which the sum over its tokens would exceed.
-        target: For edges that are seen by a target: a label or token, by name or number, or a list
-            with one per text; ``None`` is the model's prediction.
+        target: For edges and methods that are towards a target: a label or token, by name or
+            number, or a list with one per text; ``None`` is the model's prediction.
         contrast: Explain why the target rather than this label or token.
+        steps: For ``method="integrated"``: points on the line; ``None`` takes as many as it needs.
         answer: For encoder–decoder models the text that was made of the input, or a list with one
             per text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
         strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of
             which the scores do not show all. Otherwise the result's ``warnings`` say so.
-        batch_size: How many texts run through the model together.
+        batch_size: How many inputs run through the model together at most.
         threads: How many threads flow uses; ``None`` is one per core.
         device: Where flow is solved: ``"auto"`` or ``"cpu"``.
         progress: Show a progress bar and what was loaded.
@@ -145,6 +149,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         words=words,
         target=target,
         contrast=contrast,
+        steps=steps,
+        batch_size=batch_size,
         truncate=truncate,
         strict=strict,
         execution=Execution(threads, device=device),
@@ -156,15 +162,14 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     adapter = load_model(model)
     results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:
+
+        def within(share: float) -> None:
+            advance(len(results) + share)
+
         for place, session in open_sessions(
-            texts,
-            adapter,
-            config,
-            answers=answer,
-            batch_size=batch_size,
-            progress=lambda share: advance(len(results) + share),
+            texts, adapter, config, answers=answer, progress=within
         ):
-            results[place] = session.attribution()
+            results[place] = session.attribution(advance=within)
             advance(len(results))
     return results[0] if single else [results[place] for place in range(len(texts))]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from attnflow.aggregation import find_trace
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
@@ -69,6 +70,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         contrast=contrast,
         truncate=truncate,
     )
+    find_trace(config.method)  # before any work
     from attnflow.models.loading import load_model
 
     session = open_session(text, load_model(model), config, answer=answer)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnflow.aggregation import AGGREGATORS
+from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
@@ -44,6 +44,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     normalize: bool = False,
     words: bool = False,
     contrast: TargetSpec = None,
+    steps: int | None = None,
     truncate: bool = False,
     strict: bool = False,
     batch_size: int = 16,
@@ -79,6 +80,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         normalize: Divide each position's scores by their sum.
         words: Words for tokens.
         contrast: Explain why the target rather than this label or token.
+        steps: For methods that take steps, how many.
         truncate: Cut texts that are too long instead of recording an error.
         strict: Stop at the first row that can't be explained, and refuse models that mix tokens
             outside attention too. Otherwise a bad row is recorded with its reason.
@@ -94,12 +96,14 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     """
     for name, value in (("progress", progress), ("strict", strict)):
         check_flag(name, value)
-    counts = {"batch_size": batch_size, "shard_size": shard_size, "workers": workers}
-    sizes = {name: check_number(name, value, 1) for name, value in counts.items()}
-    rules, names = _several("edges", edges), _methods(methods)
+    sizes = {"shard_size": shard_size, "workers": workers, "threads": threads}
+    for name, size in sizes.items():
+        check_number(name, size, 1)
+    names = _methods(methods)
     configs = tuple(
         ExplainConfig(
-            method=name,
+            method=own[0],
+            methods=own,
             edges=rule,
             layer=layer,
             layers=layers,
@@ -111,14 +115,15 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
             normalize=normalize,
             words=words,
             contrast=contrast,
+            steps=steps,
+            batch_size=batch_size,
             truncate=truncate,
             strict=strict,
-            execution=Execution(check_number("threads", threads, 1)),
+            execution=Execution(threads),
         )
-        for rule in rules
-        for name in names  # each is checked with the options
-    )[:: len(names)]
-    if sizes["workers"] > 1 and not (model is None or isinstance(model, str | Path)):
+        for rule, own in _split(_several("edges", edges), names)
+    )
+    if workers > 1 and not (model is None or isinstance(model, str | Path)):
         msg = (
             f"model={type(model).__name__} can't be given to other processes; with workers="
             f"{workers} give a name or a folder, or save the model first"
@@ -132,17 +137,30 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
 
     work = Work(
         configs,
-        names,
-        sizes["batch_size"],
         threads,
         targets=target_column is not None,
         strict=bool(strict),
         plugins=tuple(plugins),
     )
     place = as_path(folder)
-    plan = Plan(rows, columns, place, sizes["shard_size"], work)
-    execute(plan, model, workers=sizes["workers"], progress=bool(progress))
+    execute(
+        Plan(rows, columns, place, shard_size, work),
+        model,
+        workers=workers,
+        progress=bool(progress),
+    )
     return read_run(place)
+
+
+def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """For each kind of edges the methods that are computed with it.
+
+    Those that read no edges are computed once; where there are no others, all are named again, and
+    refused.
+    """
+    on_edges = tuple(name for name in names if not isinstance(AGGREGATORS[name], Measure))
+    for number, rule in enumerate(rules):
+        yield rule, (on_edges or names) if number else names
 
 
 def _methods(given: str | Sequence[str] | None) -> tuple[str, ...]:

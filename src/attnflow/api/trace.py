@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attnflow.aggregation import find_trace
 from attnflow.edges.checks import Attention, check_probabilities, split_layers
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import Heads
@@ -70,16 +71,14 @@ def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhe
         bottom,
         None if head is None else _check_head(head, layers[0]),
     )
-    if config.aggregator.trace is None:
-        msg = f"method={method!r} can't tell how a score came about: it has no trace"
-        raise InputError(msg)
+    trace_of = find_trace(method)
     check_probabilities(layers)
     graph = build_graph(
         Activations(layers),
         config.edge_options(method),
         keep_maps=config.aggregator.uses_maps,
     )
-    return config.aggregator.trace(graph, pair)
+    return trace_of(graph, pair)
 
 
 def _choose_heads(heads: Heads | None, head: int | None) -> Heads:

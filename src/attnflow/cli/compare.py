@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     truncate: options.Truncate = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
+    steps: options.Steps = None,
     query: options.Query = None,
     residual: options.Residual = None,
     correction: options.Correction = "auto",
@@ -41,7 +43,9 @@ def compare(  # noqa: PLR0913 - one argument per option
     from attnflow.pipeline.config import ExplainConfig
 
     source = read_text(text, file)
+    methods = options.parse_methods(method)
     config = ExplainConfig(
+        method=methods[0] if method else ExplainConfig.method,
         edges=edges,
         layers="all",
         query=options.parse_query(query),
@@ -50,9 +54,10 @@ def compare(  # noqa: PLR0913 - one argument per option
         words=words,
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        steps=steps,
+        methods=tuple(methods),
         truncate=truncate,
     )
-    methods = options.parse_methods(method)
     session = running.one_session(source, model, config, answer=answer)
     results = running.attributions(session, methods)
     table = agreements(results)
@@ -61,26 +66,48 @@ def compare(  # noqa: PLR0913 - one argument per option
         return
     from rich.console import Console
 
+    from attnflow.views.methods import method_info
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import agreement_table, layer_maps
+    from attnflow.views.terminal.strips import strips
 
     console = Console(highlight=False)
-    console.print(header(results[0], all_layers=True))
+    console.print(header(*results, all_layers=True))
     if table:
         console.print()
-        console.print(agreement_table(results[0].layers, table, console))
-    console.print()
-    console.print(layer_maps(results, console))
+        console.print(agreement_table(_layers(results), table, console))
+    layered = [item for item in results if method_info(item.method).layered]
+    if layered:
+        console.print()
+        console.print(layer_maps(layered, console))
+    others = [item for item in results if item not in layered]
+    if others:
+        console.print()
+        console.print(strips(others, console))
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:
-    """Spearman's rank correlation of every two methods, layer by layer."""
+    """Spearman's rank correlation of every two methods, layer by layer.
+
+    A method without layers is compared with every layer of one that has them; two such methods
+    agree as far in all layers, and only the last one says so.
+    """
     from attnflow.evaluation.agreement import agreement
 
-    return {
-        (first.method, second.method): [agreement(first, second, layer) for layer in first.layers]
-        for first, second in combinations(attributions, 2)
-    }
+    layers = _layers(attributions)
+
+    def row(first: Attribution, second: Attribution) -> list[float]:
+        if max(len(first.layers), len(second.layers)) < len(layers):
+            return [*[math.nan] * (len(layers) - 1), agreement(first, second)]
+        return [agreement(first, second, layer) for layer in layers]
+
+    pairs = combinations(attributions, 2)
+    return {(first.method, second.method): row(first, second) for first, second in pairs}
+
+
+def _layers(attributions: Sequence[Attribution]) -> tuple[int, ...]:
+    """The layers that are compared: those of the methods that have layers."""
+    return max((item.layers for item in attributions), key=len)
 
 
 def _data(
@@ -91,7 +118,7 @@ def _data(
         "text": first.text,
         "model": first.model,
         "tokens": list(first.tokens),
-        "layers": list(first.layers),
+        "layers": list(_layers(attributions)),
         "query": first.query,
         "agreement": [
             {"methods": list(pair), "spearman": [None if v != v else v for v in values]}

@@ -63,6 +63,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     strict: options.Strict = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
+    steps: options.Steps = None,
     layer: options.Layer = None,
     layers: options.Layers = None,
     query: options.Query = None,
@@ -100,6 +101,8 @@ def explain(  # noqa: PLR0913 - one argument per option
         words=words,
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        steps=steps,
+        methods=tuple(methods),
         truncate=truncate,
         strict=strict,
     )
@@ -148,7 +151,7 @@ def show(attributions: Sequence[Attribution], found: Summary, console: Console, 
     first = attributions[0]
     each_head = first.values.ndim == 2
     draw = head_maps if each_head else strips if first.grid is None else patch_grids
-    console.print(header(first, found.main))
+    console.print(header(*attributions, finding=found.main))
     console.print()
     console.print(draw(attributions, console))
     if top:

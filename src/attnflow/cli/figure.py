@@ -120,6 +120,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     truncate: options.Truncate = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
+    steps: options.Steps = None,
     layer: options.Layer = None,
     query: options.Query = None,
     residual: options.Residual = None,
@@ -143,6 +144,7 @@ def figure(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
     """
+    from attnflow.aggregation import find_aggregator
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.views.figures import figure as compose
     from attnflow.views.figures import save
@@ -157,7 +159,12 @@ def figure(  # noqa: PLR0913 - one argument per option
     _check(kind, {**given, "values": values, "relative": relative}, words=words)
     look = _drop_unset(threshold=threshold, candidates=candidate, values=values, relative=relative)
     position = options.parse_query(query)
+    methods = options.parse_methods(method)
+    if kind is Kind.GRAPH:
+        for name in methods:
+            find_aggregator(name)  # the others have no edges to draw
     config = ExplainConfig(
+        method=methods[0] if method else ExplainConfig.method,
         edges=edges,
         layer=layer,
         layers=None if kind in ONE_LAYER else "all",
@@ -168,9 +175,10 @@ def figure(  # noqa: PLR0913 - one argument per option
         words=words,
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        steps=steps,
+        methods=tuple(methods),
         truncate=truncate,
     )
-    methods = options.parse_methods(method)
     session = running.one_session(source, model, config, answer=answer)
     results = running.attributions(session, methods)
     if kind is Kind.GRAPH and position is not None:

@@ -207,7 +207,7 @@ Target = Annotated[
     typer.Option(
         "--target",
         metavar="LABEL",
-        help="For edges seen by a target: a label or token, or its number.",
+        help="Explain this label or token, or its number.",
         rich_help_panel=_SELECTION,
         show_default="the model's prediction",
     ),
@@ -220,6 +220,16 @@ Contrast = Annotated[
         help="Explain why the target rather than this label or token.",
         rich_help_panel=_SELECTION,
         show_default=False,
+    ),
+]
+Steps = Annotated[
+    int | None,
+    typer.Option(
+        "--steps",
+        metavar="N",
+        help="For integrated: points on the line.",
+        rich_help_panel=_SELECTION,
+        show_default="as many as it needs",
     ),
 ]
 Answer = Annotated[

@@ -56,6 +56,7 @@ def routes(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow routes "the keys to the cabinet" --to keys
     """
+    from attnflow.aggregation import find_trace
     from attnflow.api.routes import trace_to
     from attnflow.pipeline.config import ExplainConfig
 
@@ -72,6 +73,7 @@ def routes(  # noqa: PLR0913 - one argument per option
         contrast=options.parse_target(contrast),
         truncate=truncate,
     )
+    find_trace(config.method)  # before any work
     session = running.one_session(source, model, config, answer=answer)
     trace = trace_to(session, options.parse_position(to))
     if as_json:

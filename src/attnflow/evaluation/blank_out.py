@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
-import torch
 
 from attnflow.errors import InputError, shown
-from attnflow.evaluation.targets import (
-    Target,
-    TargetSpec,
-    batches_by_length,
-    make_attribution,
-    resolve_targets,
-    rows_that_fit,
-    target_values,
-)
+from attnflow.evaluation.targets import make_attribution
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
+from attnflow.measures.blank_out import MEMBER, changes
+from attnflow.measures.question import TargetSpec, resolve_targets
 from attnflow.models.loading import load_model
+from attnflow.pipeline.arguments import check_batch_size
 from attnflow.records import Attribution
 from attnflow.records.checks import check_flag
-from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import Filler, ModelAdapter, Tokens
     from attnflow.models.loading import Source
 
 REPLACEMENTS = ("unk", "mask", "pad", "delete")
@@ -90,9 +81,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
     if not isinstance(replacement, str) or replacement not in REPLACEMENTS:
         msg = f"replacement={shown(replacement)} is unknown; allowed: {', '.join(REPLACEMENTS)}"
         raise InputError(msg)
-    if not (is_integer(batch_size) and batch_size >= 1):
-        msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
-        raise InputError(msg)
+    check_batch_size(batch_size)
     check_flag("signed", signed)
     check_flag("progress", progress)
     loaded = load_model(model)
@@ -100,73 +89,24 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
     inputs = [loaded.tokenize(check_unicode("text", one)) for one in texts]
     filler = loaded.filler(replacement)
     targets = resolve_targets(loaded, inputs, target, contrast)
-    rows = [
-        row
-        for item, (tokens, one) in enumerate(zip(inputs, targets, strict=True))
-        for row in _blanked_rows(loaded, item, tokens, one, filler)
+    asked = [
+        (tokens, one, tuple((at,) for at in range(len(tokens))))
+        for tokens, one in zip(inputs, targets, strict=True)
     ]
-    probabilities = _measure(loaded, rows, batch_size, progress=progress)
+    total = sum(map(len, inputs))
+    with progress_bar("blanking out", total, shown=progress) as show:
+        found = changes(loaded, asked, filler, batch_size, lambda share: show(share * total))
     options = {"replacement": replacement, "signed": bool(signed)}
-    results = []
-    for i, (tokens, one) in enumerate(zip(inputs, targets, strict=True)):
-        before = probabilities[i, None]
-        after = [probabilities.get((i, place), before) for place in range(len(tokens))]
-        change = before - np.array(after)
-        scores = change if signed else np.abs(change)
-        statistics = {"probability": before}
-        results.append(
-            make_attribution(loaded, tokens, one, scores, "blank-out", options, statistics)
+    results = [
+        make_attribution(
+            loaded,
+            tokens,
+            one,
+            change if signed else np.abs(change),
+            MEMBER.name,
+            options,
+            {"probability": before},
         )
+        for tokens, one, (before, change) in zip(inputs, targets, found, strict=True)
+    ]
     return results[0] if single else results
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """One input to run: text ``item`` without its token ``place`` (``None``: whole)."""
-
-    item: int
-    place: int | None
-    tokens: Tokens
-    position: int
-    target: Target
-
-
-def _blanked_rows(
-    model: ModelAdapter, item: int, tokens: Tokens, target: Target, filler: Filler
-) -> Iterator[Row]:
-    """The whole input, then the input without each token."""
-    size = len(tokens)
-    deleted = filler.token is None
-    if deleted and size == 1:
-        msg = (
-            f"{tokens.text!r} has one token only: without it there is no input; give a longer text"
-        )
-        raise InputError(msg)
-    yield Row(item, None, tokens, target.position, target)
-    for place in range(size):
-        if not model.predicts_at(tokens, place):
-            blanked = model.blank(tokens, [place], filler)
-            position = model.decision(blanked) if deleted else target.position
-            yield Row(item, place, blanked, position, target)
-
-
-def _measure(
-    model: ModelAdapter, rows: Sequence[Row], batch_size: int, *, progress: bool
-) -> dict[tuple[int, int | None], float]:
-    """The probability of each row's target."""
-    found = {}
-    size = rows_that_fit(model, [row.tokens for row in rows], batch_size)
-    with progress_bar("blanking out", len(rows), shown=progress) as show:
-        for places in batches_by_length([row.tokens for row in rows], size):
-            part = [rows[place] for place in places]
-            with torch.no_grad():
-                values = target_values(
-                    model,
-                    [row.tokens for row in part],
-                    [row.position for row in part],
-                    [row.target for row in part],
-                )
-            for row, value in zip(part, values, strict=True):
-                found[row.item, row.place] = float(value)
-            show(len(found))
-    return found

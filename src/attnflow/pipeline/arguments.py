@@ -16,6 +16,7 @@ from attnflow.errors import InputError, shown
 from attnflow.records.selection import is_integer, listed_numbers
 
 HUGE = 1 << 63
+MOST_STEPS = 4096  # that can be asked for: finding so many points takes seconds
 
 
 def plain_query(given: Any) -> int | str | None:
@@ -79,6 +80,20 @@ def plain_heads(given: Any) -> Any:
         _check_size("heads", head, given)
     whole = all(isinstance(head, Integral) for head in heads)
     return tuple(int(head) if whole else float(head) for head in heads)
+
+
+def check_steps(given: Any) -> None:
+    """Refuse what is no number of points on a line."""
+    if given is not None and not (is_integer(given) and 1 <= given <= MOST_STEPS):
+        msg = f"steps={shown(given)} must be an integer from 1 to {MOST_STEPS}, or None"
+        raise InputError(msg)
+
+
+def check_batch_size(given: Any) -> None:
+    """Refuse what is no number of inputs."""
+    if not (is_integer(given) and given >= 1):
+        msg = f"batch_size={shown(given)} must be an integer of at least 1"
+        raise InputError(msg)
 
 
 def _check_size(name: str, number: Any, given: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnflow.aggregation import AGGREGATORS, Aggregator
+from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, find_aggregator
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS
 from attnflow.edges.heads import fuse_heads
@@ -14,6 +14,8 @@ from attnflow.edges.options import EdgeOptions, Heads, check_heads
 from attnflow.errors import InputError, shown
 from attnflow.io.inputs import check_choice
 from attnflow.pipeline.arguments import (
+    check_batch_size,
+    check_steps,
     plain_heads,
     plain_layer,
     plain_layers,
@@ -36,7 +38,7 @@ Layers = int | Iterable[int] | Literal["all"] | None
 
 def check_single_heads(method: str) -> None:
     """Refuse single heads for a method that knows merged ones only."""
-    if not AGGREGATORS[method].single_heads:
+    if not find_aggregator(method).single_heads:
         msg = (
             f"method={method!r} needs merged heads; leave out heads='each', or pick some by number"
         )
@@ -45,7 +47,10 @@ def check_single_heads(method: str) -> None:
 
 @dataclass(frozen=True)
 class ExplainConfig:
-    """A method with all its options. See `attnflow.explain` for what they mean."""
+    """A method with all its options. See `attnflow.explain` for what they mean.
+
+    ``methods`` are all that will be asked for of a session, where there are several.
+    """
 
     method: str = "flow"
     edges: str = "attention"
@@ -60,6 +65,9 @@ class ExplainConfig:
     words: bool = False
     target: TargetSpec | Sequence[TargetSpec] = None
     contrast: TargetSpec = None
+    steps: int | None = None
+    batch_size: int = 16
+    methods: tuple[str, ...] = ()
     truncate: bool = False
     strict: bool = False
     execution: Execution = Execution()  # noqa: RUF009 - frozen
@@ -86,9 +94,9 @@ class ExplainConfig:
         ):
             msg = f"contrast={self.contrast!r} must be one label or token, by name or number"
             raise InputError(msg)
-        self.edge_options(self.method)
-        if self.heads == "each":
-            check_single_heads(self.method)
+        check_steps(self.steps)
+        check_batch_size(self.batch_size)
+        self._check_methods([AGGREGATORS[name] for name in self.methods or (self.method,)])
 
     def _plain(self) -> dict[str, Any]:
         """The options as plain values, whichever library their numbers and lists are of."""
@@ -106,19 +114,68 @@ class ExplainConfig:
 
     @property
     def aggregator(self) -> Aggregator:
-        """The method."""
-        return AGGREGATORS[self.method]
+        """The method, where edges are asked for."""
+        return find_aggregator(self.method)
+
+    def _check_methods(self, members: Sequence[Aggregator | Measure]) -> None:
+        """Refuse options that none of the methods has; single heads, where one has them not."""
+        measures = [member for member in members if isinstance(member, Measure)]
+        if len(measures) == len(members):
+            self._check_measure(measures[0].name)
+        if self.steps is not None and not any(member.uses_steps for member in measures):
+            names = ", ".join(repr(member.name) for member in members)
+            msg = f"steps={self.steps} is not for method={names}; leave it out"
+            raise InputError(msg)
+        if self.normalize and any(member.signed for member in members):
+            name = next(member.name for member in members if member.signed)
+            msg = (
+                f"normalize=True is not for method={name!r}: its scores have signs, and their sum "
+                "is no whole to take shares of; leave it out"
+            )
+            raise InputError(msg)
+        for member in members:
+            if isinstance(member, Aggregator):
+                self.edge_options(member.name)
+            if self.heads == "each":
+                check_single_heads(member.name)
+
+    def _check_measure(self, method: str) -> None:
+        """Refuse what a method that reads no edges has not."""
+        given = {
+            "edges": self.edges != "attention",
+            "layer": self.layer is not None,
+            "layers": self.layers not in (None, "all"),
+            "heads": self.heads != "mean",
+            "residual": self.residual is not None,
+            "discard": self.discard != 0,
+            "correction": self.correction not in (None, "auto"),
+        }
+        for option, asked in given.items():
+            if asked:
+                msg = (
+                    f"{option}={shown(getattr(self, option))} is not for method={method!r}, which "
+                    "runs the model again and reads no edges, layers or heads; leave it out"
+                )
+                raise InputError(msg)
 
     @property
     def rule(self) -> EdgeRule:
         """The edge rule."""
         return EDGE_RULES[self.edges]
 
+    @property
+    def uses_target(self) -> bool:
+        """Whether anything that is asked for depends on the target."""
+        names = self.methods or (self.method,)
+        return self.rule.needs.gradients or any(
+            isinstance(AGGREGATORS[name], Measure) for name in names
+        )
+
     def residual_of(self, method: str) -> float:
         """The share of the residual connection that a method gets."""
         if self.rule.residual == "measured":
             return 0.0
-        return AGGREGATORS[method].residual if self.residual is None else self.residual
+        return find_aggregator(method).residual if self.residual is None else self.residual
 
     def edge_options(self, method: str, correction: str | None = None) -> EdgeOptions:
         """How a method's edges are built, with a correction of `correction_for`."""

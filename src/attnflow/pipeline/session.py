@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS, Scores
+from attnflow.aggregation import Measure, Scores, find_aggregator, find_trace
 from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_heads
-from attnflow.errors import InputError
+from attnflow.errors import AttnflowError, InputError
+from attnflow.measures.question import Target, no_progress
+from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig, check_single_heads
+from attnflow.pipeline.measured import (
+    Advance,
+    describe_measured,
+    find_measure,
+    find_target,
+    measured,
+    target_position,
+)
 from attnflow.records import (
     Activations,
     Array,
@@ -48,7 +58,9 @@ class Session:
     adapter: ModelAdapter
     forward: ForwardPass
     config: ExplainConfig
+    objective: Objective = Objective()  # noqa: RUF009 - frozen
     _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
+    _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
 
     @property
     def tokens(self) -> Tokens:
@@ -140,7 +152,7 @@ class Session:
             activations, options = self.fused, replace(options, heads="mean")
         elif options.heads == "each":
             options = replace(options, heads="mean")
-        keep_maps = AGGREGATORS[method].uses_maps
+        keep_maps = find_aggregator(method).uses_maps
         key = (options.residual, each_head, chance, keep_maps)
         if key not in self._graphs:
             build = chance_graph if chance else build_graph
@@ -161,6 +173,9 @@ class Session:
 
         Long work is done in pieces, and ``check`` is called before each.
         """
+        measure = find_measure(method)
+        if measure is not None:
+            return self._measured_scores(measure, layers, queries, words=words, check=check)
         if each_head:
             check_single_heads(method)
         steps = tuple(self.step(layer) for layer in layers)
@@ -170,7 +185,7 @@ class Session:
         keys = range(self.size if groups is None else len(groups))
         selection = Selection(steps, tuple(queries), tuple(keys), groups=groups)
         sources = len(steps) * len(queries) * (self.heads if each_head else 1)
-        whole = check is None or AGGREGATORS[method].cost != "pair"
+        whole = check is None or find_aggregator(method).cost != "pair"
         most = len(keys) if whole else self._keys_per_piece(sources)
         parts = []
         for start in range(0, len(keys), most):
@@ -183,14 +198,58 @@ class Session:
         graph = self.graph(method, each_head=each_head)
         return Scores(values, {**graph.statistics, **statistics})
 
+    def _measured_scores(
+        self,
+        measure: Measure,
+        layers: Sequence[int],
+        queries: Sequence[int],
+        *,
+        words: bool,
+        check: Check | None,
+    ) -> Scores:
+        """The scores of a method that reads no edges: of the top layer and one position only."""
+        wanted = [resolve("layer", layer, 1, self.depth, self.depth + 1) for layer in layers]
+        if wanted != [self.depth] or list(queries) != [self.target.position]:
+            msg = (
+                f"method={measure.name!r} has scores of the output alone: layer {self.depth} and "
+                f"position {self.target.position}, not layers {list(layers)} and positions "
+                f"{list(queries)}"
+            )
+            raise InputError(msg)
+        advance = no_progress if check is None else lambda _: check()
+        found = self.measured(measure, words=words, advance=advance)
+        return Scores(found.values[None, None], found.statistics)
+
+    @cached_property
+    def target(self) -> Target:
+        """What methods explain that read no edges."""
+        return find_target(self)
+
+    @cached_property
+    def measurable(self) -> bool:
+        """Whether there is a target's probability that such methods can measure."""
+        try:
+            return self.prediction is not None and target_position(self) >= 0
+        except AttnflowError:
+            return False
+
+    def measured(
+        self, measure: Measure, *, words: bool = False, advance: Advance = no_progress
+    ) -> Scores:
+        """The scores of a method that reads no edges, ``[key]``; computed once."""
+        key = measure.name, words
+        if key not in self._measured:
+            self._measured[key] = measured(self, measure, words=words, advance=advance)
+        return self._measured[key]
+
     def _solve(self, method: str, selection: Selection, *, each_head: bool) -> Scores:
         execution = self.config.execution
         graph = self.graph(method, each_head=each_head)
-        scores = AGGREGATORS[method].apply(graph, selection, execution)
+        scores = find_aggregator(method).apply(graph, selection, execution)
         values = to_numpy(scores.values)
         if self.correction == "uniform":
             chance = self.graph(method, each_head=each_head, chance=True)
-            even = AGGREGATORS[method].apply(chance, selection, execution)
+            even = find_aggregator(method).apply(chance, selection, execution)
             values = _ratio(values, to_numpy(even.values))
         return Scores(values, scores.statistics)
 
@@ -202,37 +261,68 @@ class Session:
         """The step of the graph at which a layer ends."""
         return self.activations.steps[resolve("layer", layer, 1, self.depth, self.depth + 1) - 1]
 
-    def attribution(self, method: str | None = None, *, only_asked: bool = False) -> Attribution:
+    def attribution(
+        self,
+        method: str | None = None,
+        advance: Advance = no_progress,
+        *,
+        only_asked: bool = False,
+    ) -> Attribution:
         """The scores that the configuration selects, of its method or another.
 
-        Where scores of all positions come at once they are all kept, unless ``only_asked``.
+        ``advance`` is called with the share of the work that is done, where it may take long. Where
+        scores of all positions come at once they are all kept, unless ``only_asked``.
         """
-        config, tokens = self.config, self.tokens
+        config = self.config
         method = config.method if method is None else method
         self._check()
+        measure = find_measure(method)
+        if measure is not None:
+            return self._measured_attribution(measure, advance)
         layers, layer = config.resolve_layers(self.depth)
         groups = self.groups if config.words else None
-        at_once = AGGREGATORS[method].cost == "matrix" and not only_asked
+        at_once = find_aggregator(method).cost == "matrix" and not only_asked
         everywhere = config.query == "all" or at_once
         queries = tuple(range(self.size)) if everywhere else self._explained(groups)
         each = config.heads == "each"
         scores = self.scores(method, layers, queries, words=config.words, each_head=each)
-        values = scores.values
-        if config.normalize:
-            values = _ratio(values, values.sum(-1, keepdims=True))
-        answer = {} if tokens.answer is None else {"answer": tokens.answer}
-        model = {**self.adapter.description, "causal": self.causal}
-        attribution = Attribution(
-            tokens=tokens.names,
-            scores=values if groups is None else _spread(values, groups),
+        return self._attribution(
+            scores,
+            groups,
             layers=layers,
             queries=queries,
             layer=layer,
             query=self.query,
             pooled=self.forward.pooled,
             method=method,
+            options=self._describe(method),
+        )
+
+    def _measured_attribution(self, measure: Measure, advance: Advance) -> Attribution:
+        found = self.measured(measure, words=self.config.words, advance=advance)
+        return self._attribution(
+            Scores(found.values[None, None], found.statistics),
+            self.groups if self.config.words else None,
+            layers=(self.depth,),
+            queries=(self.target.position,),
+            layer=self.depth,
+            query=self.target.position,
+            method=measure.name,
+            options=describe_measured(self),
+        )
+
+    def _attribution(self, scores: Scores, groups: Groups | None, **parts: Any) -> Attribution:
+        """The record of scores ``[layer, query, key]``, with all that is known of the input."""
+        values, tokens = scores.values, self.tokens
+        if self.config.normalize:
+            values = _ratio(values, values.sum(-1, keepdims=True))
+        answer = {} if tokens.answer is None else {"answer": tokens.answer}
+        model = {**self.adapter.description, "causal": self.causal}
+        attribution = Attribution(
+            **{**parts, "options": parts["options"] | answer},
+            tokens=tokens.names,
+            scores=values if groups is None else _spread(values, groups),
             depth=self.depth,
-            options=self._describe(method) | answer,
             model=self.adapter.name,
             text=tokens.text,
             prediction=self.prediction,
@@ -288,16 +378,13 @@ class Session:
         trace has the value before the division.
         """
         self._check()
-        aggregator = AGGREGATORS[method]
-        if aggregator.trace is None:
-            msg = f"method={method!r} can't tell how a score came about: it has no trace"
-            raise InputError(msg)
+        trace_of = find_trace(method)
         pair = Pair(
             self.step(layer),
             resolve("query", query, 0, self.size - 1, self.size),
             resolve("key", key, 0, self.size - 1, self.size),
         )
-        trace = aggregator.trace(self.graph(method), pair)
+        trace = trace_of(self.graph(method), pair)
         return replace(
             trace,
             layer=resolve("layer", layer, 1, self.depth, self.depth + 1),

@@ -11,13 +11,10 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
-from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
     from attnflow.models.capture.spec import CaptureSpec
-
-BATCH_SIZE = 16
 
 
 def open_session(
@@ -33,13 +30,12 @@ def open_session(
     return session
 
 
-def open_sessions(  # noqa: PLR0913 - one keyword per choice
+def open_sessions(
     items: Sequence[Any],
     adapter: ModelAdapter,
     config: ExplainConfig,
     *,
     answers: Any = None,
-    batch_size: int = BATCH_SIZE,
     all_heads: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Iterator[tuple[int, Session]]:
@@ -50,9 +46,6 @@ def open_sessions(  # noqa: PLR0913 - one keyword per choice
     can't be used is refused at once. ``progress`` is told the share of one input that is done, by
     edges that need many runs.
     """
-    if not (is_integer(batch_size) and batch_size >= 1):
-        msg = f"batch_size={shown(batch_size)} must be an integer of at least 1"
-        raise InputError(msg)
     config.resolve_layers(adapter.depth)
     tokens = [
         adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
@@ -62,7 +55,7 @@ def open_sessions(  # noqa: PLR0913 - one keyword per choice
     objectives = [Objective(target, config.contrast) for target in targets]
     check_objectives(objectives, adapter, config)
     spec = replace(config.capture(all_heads=all_heads), progress=progress)
-    for places in batches_by_length(tokens, adapter, spec, batch_size):
+    for places in batches_by_length(tokens, adapter, spec, config.batch_size):
         sessions = open_batch(
             [tokens[place] for place in places],
             [objectives[place] for place in places],
@@ -93,11 +86,12 @@ def open_batch(
     spec: CaptureSpec,
 ) -> Iterator[Session]:
     """The sessions of inputs that run through the model together."""
-    for forward in adapter.run(tokens, config.query, spec, objectives):
+    passes = adapter.run(tokens, config.query, spec, objectives)
+    for forward, objective in zip(passes, objectives, strict=True):
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
-        yield Session(adapter, forward, config)
+        yield Session(adapter, forward, config, objective)
 
 
 def check_objectives(
@@ -106,11 +100,12 @@ def check_objectives(
     """Refuse a target where nothing depends on it, or which the model does not know."""
     if config.target is None and config.contrast is None:
         return
-    if not config.rule.needs.gradients:
+    if not config.uses_target:
         name = "target" if config.target is not None else "contrast"
         msg = (
             f"{name}={shown(getattr(config, name))} has no effect on edges={config.edges!r}, which "
-            "are the same for every target; use edges='gradient', or leave it out"
+            "are the same for every target; use edges='gradient', or a method that reads no edges, "
+            "such as method='gradient-norm', or leave it out"
         )
         raise InputError(msg)
     for objective in objectives:

@@ -52,10 +52,9 @@ class Plan:
                 },
             },
             "model": about,
-            "methods": list(self.work.methods),
+            "methods": list(first.methods),
             "edges": [config.edges for config in self.work.configs],
             "options": options | {"strict": self.work.strict},
-            "batch_size": self.work.batch_size,
             "shard_size": self.shard_size,
             "threads": self.work.threads,
             "versions": manifests.versions(),
@@ -106,7 +105,9 @@ OPTIONS = (
     "normalize",
     "words",
     "contrast",
+    "steps",
     "truncate",
+    "batch_size",
 )
 
 

@@ -29,9 +29,7 @@ class Work:
     """What is done with every row.
 
     Attributes:
-        configs: One for each kind of edges.
-        methods: The methods whose scores are stored.
-        batch_size: How many texts run through the model together.
+        configs: One for each kind of edges, with the methods whose scores are stored.
         threads: How many threads torch uses: it is part of what decides the last bits.
         targets: Whether rows have targets of their own.
         strict: Whether a row that can't be explained ends the run.
@@ -39,8 +37,6 @@ class Work:
     """
 
     configs: tuple[ExplainConfig, ...]
-    methods: tuple[str, ...]
-    batch_size: int
     threads: int
     targets: bool = False
     strict: bool = False
@@ -109,9 +105,8 @@ class ShardWorker:
                         tokens.pop(place, None)
             places = list(tokens)
             inputs = list(tokens.values())
-            for batch in batches_by_length(
-                inputs, self.adapter, config.capture(), self.work.batch_size
-            ):
+            spec, size = config.capture(), config.batch_size
+            for batch in batches_by_length(inputs, self.adapter, spec, size):
                 members = [places[each] for each in batch]
                 for place, result in self._batch(members, tokens, rows, config):
                     if isinstance(result, str):
@@ -156,7 +151,9 @@ class ShardWorker:
 
     def _attributions(self, session: Session) -> list[Attribution] | str:
         try:
-            return [session.attribution(method, only_asked=True) for method in self.work.methods]
+            return [
+                session.attribution(method, only_asked=True) for method in session.config.methods
+            ]
         except AttnflowError as error:
             return str(error)
 
@@ -170,10 +167,10 @@ def _check_config(adapter: ModelAdapter, config: ExplainConfig, *, targets: bool
     """Refuse what no row could be explained with, before any is."""
     config.resolve_layers(adapter.depth)
     check_objectives([Objective(None, config.contrast)], adapter, config)
-    if targets and not config.rule.needs.gradients:
+    if targets and not config.uses_target:
         msg = (
             f"a target column has no effect on edges={config.edges!r}, which are the same for "
-            "every target; use edges='gradient', or leave it out"
+            "every target; use edges='gradient', a method that reads no edges, or leave it out"
         )
         raise InputError(msg)
 

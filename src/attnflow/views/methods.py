@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attnflow.aggregation import AGGREGATORS
+from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
+from attnflow.records import Attribution
 
-_IMPORTANCE = {"blank-out": 3, "gradient": 4, "gradient (norm)": 5, "gradient (integrated)": 6}
 _OTHER_SLOT = 7
 _RESERVED, _SLOTS = 3, 8  # raw, rollout and flow have slots of their own
 
@@ -24,7 +24,9 @@ class MethodInfo:
         reaches_input: Whether its scores are those of input tokens; raw attention's are those of
             the layer below.
         traced: Whether the edges that carry its scores can be shown.
-        layered: Whether scores are made layer by layer; those of gradients and blanking are not.
+        layered: Whether it has scores of every layer and of single heads; others have scores of the
+            output alone.
+        signed: Whether scores below 0 speak against what is explained.
         full: The highest score there can be, which many tokens may share.
         tie_breaker: The method that orders tokens which share a score.
         alternative: The method that tells such tokens apart.
@@ -36,6 +38,7 @@ class MethodInfo:
     reaches_input: bool = True
     traced: bool = False
     layered: bool = False
+    signed: bool = False
     full: float | None = None
     tie_breaker: str = ""
     alternative: str = ""
@@ -47,22 +50,59 @@ def _free_slot(place: int) -> int:
 
 
 def method_info(name: str) -> MethodInfo:
-    """How a method is shown: an aggregator, or another kind of importance, which has no graph."""
+    """How a method is shown; a saved attribution's may not be registered here."""
     if name not in AGGREGATORS:
         title = name[:1].upper() + name[1:]
-        return MethodInfo(title, title, _IMPORTANCE.get(name, _OTHER_SLOT))
+        return MethodInfo(title, title, _OTHER_SLOT)
     member = AGGREGATORS[name]
     return MethodInfo(
         title=member.title,
         label=name.capitalize(),
         slot=_free_slot(list(AGGREGATORS).index(name)) if member.slot is None else member.slot,
-        reaches_input=member.reaches_input,
-        traced=member.trace is not None,
-        layered=True,
-        full=member.full,
-        tie_breaker=member.tie_breaker,
-        alternative=member.alternative,
+        signed=member.signed,
+        **_of_edges(member),
     )
+
+
+def _of_edges(member: Aggregator | Measure) -> dict[str, Any]:
+    """What only methods that read edges have."""
+    if isinstance(member, Measure):
+        return {}
+    return {
+        "reaches_input": member.reaches_input,
+        "traced": member.trace is not None,
+        "layered": True,
+        "full": member.full,
+        "tie_breaker": member.tie_breaker,
+        "alternative": member.alternative,
+    }
+
+
+def has_layers(attribution: Attribution) -> bool:
+    """Whether scores are of layers and positions, and not of the output alone."""
+    several = len(attribution.layers) > 1 or len(attribution.queries) > 1
+    return several or method_info(attribution.method).layered
+
+
+def is_signed(attribution: Attribution) -> bool:
+    """Whether scores below 0 must be told from those above."""
+    return method_info(attribution.method).signed or bool((attribution.scores < 0).any())
+
+
+def describe_target(options: Mapping[str, Any]) -> str:
+    """What scores are for, where they are towards a target: ``for plural rather than singular``."""
+    if options.get("target") is None:
+        return ""
+    contrast = options.get("contrast")
+    return f"for {options['target']}" + ("" if contrast is None else f" rather than {contrast}")
+
+
+def signs_note(options: Mapping[str, Any], *, colours: bool = True) -> str:
+    """What the two colours of signed scores mean, or a minus where there are no colours."""
+    what = options.get("target") or "what is explained"
+    if not colours:
+        return f"a minus speaks against {what}"
+    return f"orange speaks for {what}, blue against it"
 
 
 def describe_edges(options: Mapping[str, Any]) -> str:

@@ -31,6 +31,15 @@ SLOTS = (
 )
 
 
+AGAINST, IN_FAVOUR = SLOTS[1], SLOTS[2]  # of signed scores: below and above 0
+
+
+def sign_colour(value: float, *, dark: bool = False) -> str:
+    """The colour of scores that speak against what is explained, or in favour of it."""
+    slot = AGAINST if value < 0 else IN_FAVOUR
+    return slot.dark if dark else slot.light
+
+
 def slot_of(method: str) -> int:
     """The slot of a method."""
     return method_info(method).slot

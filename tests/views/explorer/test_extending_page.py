@@ -53,3 +53,31 @@ def test_every_method_is_offered_and_computed_when_it_is_chosen(tab, address, cl
     )
     found = attnflow.explain(TEXT, classifier, edges="alti", method="barrier")
     assert strip(tab) == pytest.approx(found.values, abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["gradient-input", "blank-out"])
+def test_a_method_without_edges_shows_what_it_has(tab, address, classifier, method):
+    tab.goto(f"{address}/#text={TEXT.replace(' ', '+')}&layer=1")
+    tab.wait_for_selector(".token.traced")
+    tab.check(f"[name=method][value={method}]", force=True)
+    tab.wait_for_function(
+        "() => [...document.querySelectorAll('.token')].every(t => t.dataset.value)"
+    )
+    found = attnflow.explain(TEXT, classifier, method=method)
+    assert strip(tab) == pytest.approx(found.values, abs=1e-6)
+    for hidden in ("#layer", "#threshold", "#map-card", ".graph-card"):
+        assert not tab.is_visible(hidden)
+    signed = method == "gradient-input"
+    assert ("blue against it" in tab.inner_text(".notes")) == signed
+    if signed:
+        fills = tab.eval_on_selector_all(
+            ".token", "all => all.map(e => e.style.getPropertyValue('--fill'))"
+        )
+        reds, _, blues = zip(*[map(int, fill[4:-1].split(",")) for fill in fills], strict=True)
+        assert reds[found.values.argmax()] > blues[found.values.argmax()]
+        assert reds[found.values.argmin()] < blues[found.values.argmin()]
+        assert tab.locator("#table th", has_text="Share").count() == 0
+    tab.check("[name=method][value=flow]", force=True)
+    tab.wait_for_selector(".graph-card")
+    assert tab.is_visible("#map-card")
+    assert tab.input_value("#layer") == "1"  # as it was

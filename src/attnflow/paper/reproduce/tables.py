@@ -33,10 +33,10 @@ def explanations(
     texts: Sequence[str], model: ModelAdapter, *, query: str | None = None
 ) -> Explained:
     """Every method's scores of every text, for all layers; the model reads each text once."""
-    config = ExplainConfig(layers="all", query=query)
+    config = ExplainConfig(layers="all", query=query, batch_size=64)
     found = {
         place: [session.attribution(method) for method in METHODS]
-        for place, session in open_sessions(list(texts), model, config, batch_size=64)
+        for place, session in open_sessions(list(texts), model, config)
     }
     rows = [found[place] for place in range(len(texts))]
     return {method: [row[at] for row in rows] for at, method in enumerate(METHODS)}

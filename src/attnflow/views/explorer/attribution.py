@@ -19,7 +19,8 @@ from attnflow.views.explorer.parts import (
     predictions,
     to_grid,
 )
-from attnflow.views.explorer.schema import HeadScores, Scores, View, pack
+from attnflow.views.explorer.schema import HeadScores, MethodDescription, Scores, View, pack
+from attnflow.views.methods import has_layers, is_signed
 from attnflow.views.scaling import input_positions
 
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
@@ -41,7 +42,7 @@ def attribution_view(of: Attribution) -> View:
         "answer": of.options.get("answer"),
         "model": model_name(of.model),
         "head": str(model.get("head", "")),
-        "methods": [describe_method(of.method)],
+        "methods": [_method(of)],
         "rule": describe_rule(str(of.options.get("edges", "attention"))),
         "causal": bool(model.get("causal", False)),
         "ratio": of.options.get("correction") == "uniform",
@@ -67,6 +68,11 @@ def attribution_view(of: Attribution) -> View:
         "blanked": [],
         "notes": make_notes(of.warnings, len(of.pooled), of.tokens[of.query]),
     }
+
+
+def _method(of: Attribution) -> MethodDescription:
+    """Its method by what its own scores say, whether or not the method is registered here."""
+    return {**describe_method(of.method), "signed": is_signed(of), "layered": has_layers(of)}
 
 
 def _scores(of: Attribution, fused: FloatArray) -> Scores:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS, Aggregator
+from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.errors import ModelError
 from attnflow.pipeline.session import Check, Session
 from attnflow.records import FloatArray
@@ -53,7 +53,8 @@ class Extent:
             eighth of them, those that solve a system as large as the graph.
         pairs: At most this many (layer, token) pairs are traced.
         heads: At most this many scores of single heads are solved separately.
-        blanks: Up to this many tokens, each is blanked out.
+        blanks: Up to this many tokens, each is blanked out, and methods are included that run the
+            model many times.
         all_methods: Whether methods are offered whose scores are not in the document.
     """
 
@@ -66,7 +67,8 @@ class Extent:
 
     def most(self, cost: str) -> float:
         """Up to how many tokens a method of that cost is included."""
-        return {"matrix": math.inf, "pair": self.solved, "query": self.solved // 8}[cost]
+        most = {"matrix": math.inf, "pair": self.solved, "query": self.solved // 8}
+        return {**most, "pass": math.inf, "passes": self.blanks}[cost]
 
 
 SERVED = Extent(all_queries=32, solved=64, pairs=1, heads=0, blanks=0, all_methods=True)
@@ -106,12 +108,14 @@ def make_view(
     offered = [
         member
         for member in AGGREGATORS.members()
-        if extent.all_methods or _is_shown(member, session)
+        if (extent.all_methods or _is_shown(member, session))
+        and (isinstance(member, Aggregator) or session.measurable)
     ]
     methods = [
         member.name
         for member in offered
-        if _is_shown(member, session) and session.size <= extent.most(member.cost)
+        if (_is_shown(member, session) and session.size <= extent.most(member.cost))
+        or (isinstance(member, Measure) and _is_asked(member, session))
     ]
     top = _ranking(session, query)
     key = first_key(top, tokens.names, tokens, query)
@@ -133,7 +137,7 @@ def make_view(
         "ends": list(session.activations.steps),
         "heads": session.heads if session.config.rule.single_heads else 0,
         "options": {
-            "residual": session.config.residual_of(session.config.method),
+            "residual": _residual(session),
             "discard": session.config.discard,
             "correction": session.correction,
         },
@@ -143,11 +147,14 @@ def make_view(
         "said": predictions(session.prediction),
         "said_at": None if session.prediction is None else session.prediction.position,
         "replacement": session.filler,
-        "scores": [scores_of(session, method, layers, queries, check) for method in methods],
+        "scores": [
+            scores_of(session, method, *_extent(session, method, layers, queries), check)
+            for method in methods
+        ],
         "head_scores": [
             heads_of(session, method, layers, query, check)
             for method in methods
-            if AGGREGATORS[method].single_heads
+            if _has_heads(method)
             and session.config.rule.single_heads
             and (
                 AGGREGATORS[method].cost == "matrix"
@@ -171,13 +178,38 @@ def make_view(
     return view
 
 
-def _is_shown(member: Aggregator, session: Session) -> bool:
-    return member.shown_by_default or member.name == session.config.method
+def _is_shown(member: Aggregator | Measure, session: Session) -> bool:
+    return member.shown_by_default or _is_asked(member, session)
+
+
+def _is_asked(member: Aggregator | Measure, session: Session) -> bool:
+    return member.name in (session.config.method, *session.config.methods)
+
+
+def _residual(session: Session) -> float | None:
+    """The share that the first method's edges have, if it reads edges."""
+    method = session.config.method
+    reads_edges = isinstance(AGGREGATORS[method], Aggregator)
+    return session.config.residual_of(method) if reads_edges else None
+
+
+def _extent(
+    session: Session, method: str, layers: Sequence[int], queries: Sequence[int]
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The layers and positions that a method has scores of."""
+    if isinstance(AGGREGATORS[method], Measure):
+        return [session.depth], [session.target.position]
+    return layers, queries
+
+
+def _has_heads(method: str) -> bool:
+    member = AGGREGATORS[method]
+    return isinstance(member, Aggregator) and member.single_heads
 
 
 def _ranking(session: Session, query: int) -> FloatArray:
     """The scores that choose which tokens are traced first, by a fast method."""
-    methods = AGGREGATORS.members()
+    methods = [each for each in AGGREGATORS.members() if isinstance(each, Aggregator)]
     cheap = [each.name for each in methods if each.reaches_input and each.cost == "matrix"]
     method = cheap[0] if cheap else session.config.method
     values: FloatArray = session.scores(method, [session.depth], [query]).values[0, 0]
@@ -187,7 +219,7 @@ def _ranking(session: Session, query: int) -> FloatArray:
 def _has_routes(method: str) -> bool:
     """Whether a trace has more than one edge."""
     member = AGGREGATORS[method]
-    return member.trace is not None and member.reaches_input
+    return isinstance(member, Aggregator) and member.trace is not None and member.reaches_input
 
 
 def scores_of(

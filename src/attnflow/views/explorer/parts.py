@@ -41,6 +41,8 @@ def describe_method(name: str) -> MethodDescription:
         "slot": info.slot,
         "reaches_input": info.reaches_input,
         "traced": info.traced,
+        "layered": info.layered,
+        "signed": info.signed,
     }
 
 

@@ -117,7 +117,9 @@ class MethodDescription(TypedDict):
 
     ``title`` is its name as a heading and ``label`` a short one. ``slot`` picks its colour.
     ``reaches_input`` is false where scores are those of the layer below instead of input tokens.
-    ``traced`` says whether the graph can show how its scores came about.
+    ``traced`` says whether the graph can show how its scores came about. ``layered`` is false for
+    methods that have scores of the output alone, at the view's own ``query`` and last layer, and
+    neither heads nor edges. ``signed`` says whether scores below 0 speak against what is explained.
     """
 
     name: str
@@ -126,6 +128,8 @@ class MethodDescription(TypedDict):
     slot: int
     reaches_input: bool
     traced: bool
+    layered: bool
+    signed: bool
 
 
 class Rule(TypedDict):

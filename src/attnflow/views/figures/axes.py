@@ -11,7 +11,14 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
 from attnflow.views.labels import clip
-from attnflow.views.methods import describe_edges, method_info
+from attnflow.views.methods import (
+    describe_edges,
+    describe_target,
+    has_layers,
+    is_signed,
+    method_info,
+    signs_note,
+)
 from attnflow.views.scaling import ordinary_positions
 
 if TYPE_CHECKING:
@@ -74,7 +81,9 @@ def name_ticks(
 
 
 def layer_names(attribution: Attribution) -> list[str]:
-    """L1, L2 … for the layers of an attribution."""
+    """L1, L2 … for the layers of an attribution; a method without layers has the output's."""
+    if not has_layers(attribution):
+        return ["output"]
     return [f"L{layer}" for layer in attribution.layers]
 
 
@@ -94,6 +103,10 @@ def note(ax: Axes, text: str, theme: Theme) -> None:
 
 def source(attribution: Attribution, more: str = "") -> str:
     """The position that is explained, and how its scores were corrected."""
+    if not has_layers(attribution):
+        if is_signed(attribution):
+            return signs_note(attribution.options)
+        return describe_target(attribution.options) or "for the output"
     correction = attribution.options.get("correction")
     start = attribution.explained if attribution.pooled else label(attribution.explained)
     corrected = f", corrected ({correction})" if correction else ""
@@ -108,20 +121,28 @@ def remove_frame(ax: Axes, theme: Theme) -> None:
         spine.set_visible(False)
 
 
-def cells(ax: Axes, values: FloatArray, theme: Theme, *, excluded: Sequence[int] = ()) -> QuadMesh:
+def cells(
+    ax: Axes,
+    values: FloatArray,
+    theme: Theme,
+    *,
+    excluded: Sequence[int] = (),
+    signed: bool = False,
+) -> QuadMesh:
     """A map of values ``[row, column]`` in colours from zero to the largest.
 
-    The rows ``excluded`` don't set the scale.
+    The rows ``excluded`` don't set the scale. Signed values have two colours, and zero none.
     """
-    others = np.delete(values, excluded, axis=0)
-    largest = float(others.max(initial=0.0)) or float(values.max(initial=0.0)) or 1.0
+    sizes = np.abs(values) if signed else values
+    others = np.delete(sizes, excluded, axis=0)
+    largest = float(others.max(initial=0.0)) or float(sizes.max(initial=0.0)) or 1.0
     rows, across = values.shape
     mesh = ax.pcolormesh(  # vector cells: viewers of PDF blur small images
         np.arange(across + 1) - 0.5,
         np.arange(rows + 1) - 0.5,
         values,
-        cmap=theme.cmap,
-        vmin=0.0,
+        cmap=theme.diverging if signed else theme.cmap,
+        vmin=-largest if signed else 0.0,
         vmax=largest,
         edgecolors=theme.paper,
         linewidth=0.8,
@@ -164,7 +185,8 @@ def colour_scale(
 
     Beside an image, ``image_width`` inches wide, the scale is as high as the image.
     """
-    beyond = bool((values_of(mesh) > mesh.get_clim()[1]).any())
+    low, high = mesh.get_clim()
+    beyond = bool((values_of(mesh) > high).any()), bool((values_of(mesh) < low).any())
     place: dict[str, Any] = {
         "ax": ax,
         "fraction": 0.06,
@@ -176,8 +198,8 @@ def colour_scale(
     if image_width is not None:
         box = (1 + 0.06 / image_width, 0.0, 0.08 / image_width, 1.0)
         place = {"cax": ax.inset_axes(box)}
-    extend = "max" if beyond else "neither"
-    bar = ax.figure.colorbar(mesh, extend=extend, extendfrac=0.04, **place)
+    extend = {(True, True): "both", (True, False): "max", (False, True): "min"}.get(beyond)
+    bar = ax.figure.colorbar(mesh, extend=extend or "neither", extendfrac=0.04, **place)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=2, labelsize=7, colors=theme.muted, pad=2)
     bar.locator = _few_ticks()
@@ -199,17 +221,25 @@ def write_values(ax: Axes, values: FloatArray, mesh: AxesImage | QuadMesh, theme
     """The numbers in the cells of a map, legible on the colours it has."""
     size = Scale(values.shape[0]).font * 0.72
     cells = mesh.cmap(np.asarray(mesh.norm(values_of(mesh))))
-    digits = 2 if values.max(initial=0.0) >= 0.1 else 3  # else many cells would say the same
+    # Else many cells would say the same.
+    digits = 2 if np.abs(values).max(initial=0.0) >= 0.1 else 3
     for (row, column), value in np.ndenumerate(values):
         ax.text(
             column,
             row,
-            f"{value:.{digits if value < 10 else 1}f}".removeprefix("0"),
+            _short(value, digits),
             ha="center",
             va="center",
             fontsize=size,
             color=max((theme.ink, theme.paper), key=lambda c: contrast(c, cells[row, column])),
         )
+
+
+def _short(value: float, digits: int) -> str:
+    """A number without a leading zero: ``.25``, ``-.3``, ``12.5``."""
+    text = f"{value:.{digits if abs(value) < 10 else 1}f}"
+    sign = "-" if text.startswith("-") else ""
+    return sign + text.removeprefix("-").removeprefix("0")
 
 
 def contrast(one: Any, other: Any) -> float:

@@ -11,7 +11,7 @@ from attnflow.errors import InputError
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Scale, Theme
-from attnflow.views.methods import method_info
+from attnflow.views.methods import has_layers, method_info
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,12 @@ def draw(
     """
     if attribution.scores.ndim == 4:
         msg = "a graph shows merged heads, and this attribution has single heads; use kind 'heads'"
+        raise InputError(msg)
+    if not has_layers(attribution):
+        msg = (
+            f"a graph shows edges between layers, and {attribution.method} has neither; use kind "
+            "'heatmap'"
+        )
         raise InputError(msg)
     positions = attribution.pooled or (attribution.query,)
     explained = sorted({attribution.queries.index(position) for position in positions})

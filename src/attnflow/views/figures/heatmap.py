@@ -8,6 +8,7 @@ from attnflow.errors import InputError
 from attnflow.records import Attribution
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Theme
+from attnflow.views.methods import is_signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,14 @@ def draw(
     scores = attribution.of_layers().T
     excluded = axes.positions_off_scale(attribution)
     levels = axes.scale_columns(scores, excluded) if relative else scores
-    mesh = axes.cells(ax, levels, theme, excluded=excluded)
+    signed = is_signed(attribution)
+    if signed and relative:
+        msg = (
+            f"relative=True is not for scores with signs ({attribution.method}): their colours "
+            "start at 0; leave it out"
+        )
+        raise InputError(msg)
+    mesh = axes.cells(ax, levels, theme, excluded=excluded, signed=signed)
     if values:
         axes.write_values(ax, scores, mesh, theme)
     axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))

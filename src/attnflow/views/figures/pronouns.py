@@ -12,6 +12,7 @@ from attnflow.errors import InputError
 from attnflow.records import Attribution
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Theme
+from attnflow.views.methods import is_signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ def draw(
         raise InputError(msg)
     places = [attribution.position(token, "candidate") for token in candidates]
     scores = attribution.of_layers()[::-1][:, places]
-    mesh = axes.cells(ax, scores, theme)
+    mesh = axes.cells(ax, scores, theme, signed=is_signed(attribution))
     if values:
         axes.write_values(ax, scores, mesh, theme)
     names = axes.layer_names(attribution)[::-1]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError, shown
-from attnflow.views.palette import colour_of
+from attnflow.views.palette import colour_of, sign_colour
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -50,6 +50,14 @@ class Theme:
         from matplotlib.colors import LinearSegmentedColormap
 
         return LinearSegmentedColormap.from_list("attnflow", list(self.ramp))
+
+    @property
+    def diverging(self) -> Colormap:
+        """From what speaks against, over nothing (the background), to what speaks in favour."""
+        from matplotlib.colors import LinearSegmentedColormap
+
+        ends = [sign_colour(sign, dark=self.dark) for sign in (-1, 1)]
+        return LinearSegmentedColormap.from_list("signs", [ends[0], self.paper, ends[1]])
 
 
 THEMES = {

@@ -10,18 +10,29 @@ from rich.text import Text
 from attnflow.records import Attribution, Prediction
 from attnflow.views.findings import Finding
 from attnflow.views.labels import clip, isolate, label, printable
-from attnflow.views.methods import describe_edges, method_info
+from attnflow.views.methods import describe_edges, describe_target, method_info
 
 
 def header(
-    attribution: Attribution, finding: Finding | None = None, *, all_layers: bool = False
+    attribution: Attribution,
+    *others: Attribution,
+    finding: Finding | None = None,
+    all_layers: bool = False,
 ) -> Group:
-    """The text, what was found, and lines on the prediction and the position; then warnings."""
-    source = _source_line(attribution, all_layers=all_layers)
+    """The text, what was found, and lines on the prediction and the position; then warnings.
+
+    ``others`` are scores of other methods of the same input; those without layers are towards a
+    target, which is named.
+    """
+    sources = [_source_line(attribution, all_layers=all_layers)]
+    layered = method_info(attribution.method).layered
+    other = next((o for o in others if method_info(o.method).layered != layered), None)
+    if other is not None:
+        sources.append(_source_line(other, all_layers=all_layers))
     found = [] if finding is None else [sentence(finding)]
     warnings = [Text(f"! {each}", style="yellow") for each in attribution.warnings]
     predicted = prediction_lines(attribution.prediction)
-    return Group(title(attribution.text), *found, *predicted, source, *warnings)
+    return Group(title(attribution.text), *found, *predicted, *sources, *warnings)
 
 
 def sentence(finding: Finding) -> Text:
@@ -66,13 +77,14 @@ def model_name(model: str) -> str:
 
 
 def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
+    if not method_info(attribution.method).layered:
+        about = describe_target(attribution.options) or "for the output"
+        return _line(f"{attribution.method} {about} · {model_name(attribution.model)}", "dim")
     source = label(attribution.explained, 32 if attribution.pooled else 24)
     depth = attribution.depth
     layer = (
         f" at layers 1 to {depth}" if all_layers else f" at layer {attribution.layer} of {depth}"
     )
-    if not method_info(attribution.method).layered:
-        layer = ""
     heads = attribution.options.get("heads", "mean")
     note = "" if heads == "mean" else f", heads {heads}"
     note += describe_edges(attribution.options)

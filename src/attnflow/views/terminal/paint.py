@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnflow.records import FloatArray
-from attnflow.views.palette import colour_of
+from attnflow.views.palette import colour_of, sign_colour
 from attnflow.views.terminal.background import background
 
 if TYPE_CHECKING:
@@ -29,8 +29,16 @@ def is_plain(console: Console) -> bool:
     return console.no_color or console.color_system is None
 
 
-def levels(values: FloatArray, places: list[int]) -> FloatArray:
-    """Values ``[…, key]`` scaled to 0 … 1, the range of those at ``places``."""
+def levels(values: FloatArray, places: list[int], *, signed: bool = False) -> FloatArray:
+    """Values ``[…, key]`` scaled to 0 … 1, the range of those at ``places``.
+
+    Signed ones are scaled to −1 … 1 by the largest, and 0 stays 0.
+    """
+    if signed:
+        top = np.abs(values[..., places]).max(-1, keepdims=True)
+        shares = np.divide(values, top, out=np.zeros_like(values), where=top > 1e-300)
+        within: FloatArray = np.clip(shares, -1.0, 1.0)
+        return within
     low = values[..., places].min(-1, keepdims=True)
     span = values[..., places].max(-1, keepdims=True) - low
     scaled = np.divide(values - low, span, out=np.zeros_like(values), where=span > 1e-12)
@@ -38,17 +46,23 @@ def levels(values: FloatArray, places: list[int]) -> FloatArray:
     return clipped
 
 
-def style(level: float, method: str) -> Style:
-    """The background of a level, with legible letters."""
+def style(level: float, method: str, *, signed: bool = False) -> Style:
+    """The background of a level, with legible letters; signed ones have the colours of signs."""
     from rich.color import Color
     from rich.style import Style
 
+    low, high = LOWEST[background()], _sign_colour(level) if signed else _colour(method)
+    level = abs(level)
     if level < UNSEEN:
         return Style()
-    low, high = LOWEST[background()], _colour(method)
     mixed = [round(a + (b - a) * level) for a, b in zip(low, high, strict=True)]
     letters = Color.from_rgb(0, 0, 0) if _bright(mixed) else Color.from_rgb(255, 255, 255)
     return Style(color=letters, bgcolor=Color.from_rgb(*mixed), bold=level > 0.8)
+
+
+def _sign_colour(level: float) -> tuple[int, ...]:
+    """The colour of a sign on this terminal."""
+    return tuple(bytes.fromhex(sign_colour(level, dark=background() == "dark")[1:]))
 
 
 def _colour(method: str) -> tuple[int, ...]:
@@ -70,8 +84,18 @@ def ink(method: str) -> Style:
     return Style(color=Color.from_rgb(*_colour(method)), bold=True)
 
 
+def sign_ink(value: float) -> Style:
+    """Text in the colour of a sign."""
+    from rich.color import Color
+    from rich.style import Style
+
+    return Style(color=Color.from_rgb(*_sign_colour(value)), bold=True)
+
+
 def block(level: float) -> str:
-    """A level as the height of a block."""
+    """A level as the height of a block; below 0, with a minus before it."""
+    if level < 0:
+        return f"−{block(-level)}"
     return BLOCKS[min(int(level * len(BLOCKS)), len(BLOCKS) - 1)]
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from attnflow.records import Attribution
 from attnflow.views.labels import label
+from attnflow.views.methods import is_signed, signs_note
 from attnflow.views.scaling import ordinary_positions
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.wrapping import wrap_parts
@@ -28,22 +29,39 @@ def strips(attributions: Sequence[Attribution], console: Console) -> Group:
         table.add_column(no_wrap=True)
         table.add_row(Text(item.method, paint.ink(item.method)), tokens)
         tables += [Text(""), table] if tables and "\n" in tokens.plain else [table]
-    legend = "shades run from the lowest to the highest score of ordinary tokens"
-    return Group(*tables, Text(legend, style="dim"))
+    return Group(*tables, *(Text(line, style="dim") for line in _legends(attributions, console)))
+
+
+def _legends(attributions: Sequence[Attribution], console: Console) -> list[str]:
+    """What the shades mean, of methods with and without signs."""
+    signed = [item for item in attributions if is_signed(item)]
+    lines = []
+    if len(signed) < len(attributions):
+        lines.append("shades run from the lowest to the highest score of ordinary tokens")
+    if signed:
+        names = "" if len(signed) == len(attributions) else f"{_names(signed)}: "
+        signs = signs_note(signed[0].options, colours=not paint.is_plain(console))
+        lines.append(f"{names}{signs}; the strongest shade is the largest")
+    return lines
+
+
+def _names(attributions: Sequence[Attribution]) -> str:
+    return ", ".join(item.method for item in attributions)
 
 
 def strip(attribution: Attribution, console: Console, width: int) -> Text:
     """All tokens with their levels, wrapped to the width between tokens."""
-    levels = paint.levels(attribution.values, ordinary_positions(attribution))
+    signed = is_signed(attribution)
+    levels = paint.levels(attribution.values, ordinary_positions(attribution), signed=signed)
     chips = [
-        _chip(token, float(level), attribution.method, colours=not paint.is_plain(console))
+        _chip(token, float(level), attribution.method, not paint.is_plain(console), signed=signed)
         for token, level in zip(attribution.tokens, levels, strict=True)
     ]
     return wrap_parts(chips, width)
 
 
-def _chip(token: str, level: float, method: str, *, colours: bool) -> Text:
+def _chip(token: str, level: float, method: str, colours: bool, *, signed: bool) -> Text:
     name = label(token, LONGEST)
     if colours:
-        return Text(f" {name} ", paint.style(level, method))
+        return Text(f" {name} ", paint.style(level, method, signed=signed))
     return Text(f"{name}{paint.block(level)} ")

@@ -13,6 +13,7 @@ from attnflow.records import Attribution
 from attnflow.records.rounding import round_scores
 from attnflow.views.findings import Finding, is_ratio, merged_scores
 from attnflow.views.labels import distinct_labels
+from attnflow.views.methods import is_signed
 from attnflow.views.numbers import number
 from attnflow.views.terminal import paint
 
@@ -42,7 +43,7 @@ def top_tables(
 
 def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> Table:
     """Token, bar, number."""
-    ratio = is_ratio(attribution)
+    ratio, signed = is_ratio(attribution), is_signed(attribution)
     values = merged_scores(attribution)
     places = finding.ranked[:k]
     numbers = [number(float(values[at]), ratio=ratio) for at in places]
@@ -58,7 +59,8 @@ def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> Tabl
     table.add_row("", Text(attribution.method, paint.ink(attribution.method)), unit)
     for at, name, amount in zip(places, names, numbers, strict=True):
         bar = paint.bar(abs(float(values[at])) / largest, room)
-        table.add_row(name, Text(bar, paint.ink(attribution.method)), amount)
+        ink = paint.sign_ink(float(values[at])) if signed else paint.ink(attribution.method)
+        table.add_row(name, Text(bar, ink), amount)
     if places:
         rounded = round_scores(values)
         equal = sum(rounded[at] == rounded[places[-1]] for at in finding.ranked[k:])

@@ -25,6 +25,10 @@ export class Actions {
 
   explain(pane, query, layer) {
     const { view, method, at } = pane;
+    if (!method.layered) {
+      this.notify(`${method.title} explains the output; choose another method for a position.`);
+      return;
+    }
     if (!this.served && !view.canExplain(query, method.name)) {
       const name = `“${view.data.labels[query]}”`;
       this.notify(`Scores from ${name} are not in this file; attnflow serve computes them.`);

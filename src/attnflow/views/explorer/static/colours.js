@@ -20,8 +20,15 @@ export const resetColours = () => {
 // The colour of a method, for lines; its ramp goes from the paper over that colour to a deep one.
 export const colourOf = (method) => palette().slot(method.slot);
 
-export function rampOf({ slot }) {
-  const { slots, paper } = palette();
+export function rampOf({ slot, signed }) {
+  const { slots, paper, less, more } = palette();
+  if (signed) {
+    if (!slots.has("signs")) {
+      const [below, above] = [less, more].map((colour) => ramp(parse(paper), parse(colour)));
+      slots.set("signs", (share) => (share < 0 ? below(-share) : above(share)));
+    }
+    return slots.get("signs");
+  }
   if (!slots.has(slot)) slots.set(slot, ramp(parse(paper), parse(palette().slot(slot))));
   return slots.get(slot);
 }

@@ -84,6 +84,10 @@ export class Controls {
     const about = [model, head, `edges: ${rule.title.toLowerCase()}`];
     byId("model-name").textContent = about.filter(Boolean).join(" · ");
     byId("table-title").textContent = panes.length > 1 ? "Difference of shares" : "Scores";
+    const layered = panes.some(({ method }) => method.layered);
+    byId("layer").parentElement.hidden = !layered;
+    byId("threshold").parentElement.hidden = !panes.some(({ method }) => method.traced);
+    byId("map-card").hidden = !layered;
     byId("map-title").textContent = mapTitle(pane, byHead);
     byId("map-note").textContent = mapNote(panes, this.served);
     document.documentElement.style.setProperty("--accent", `var(--slot-${pane.method.slot})`);

@@ -68,6 +68,14 @@ function routeLine(route, labels, trace, highlight) {
   return line;
 }
 
+// What the colours of signed scores mean.
+export function signsNote({ method, view, top, columns }) {
+  if (!method.signed || !columns.length) return [];
+  const what = view.data.options.target ?? view.data.said[0]?.label ?? "what is explained";
+  const strongest = `the strongest colour is ${digits(top)} or more`;
+  return [`Orange speaks for ${what}, blue against it; ${strongest}.`];
+}
+
 // The heat map's heading, and what its colours mean.
 export function mapTitle({ view, layer, query }, byHead) {
   const source = view.data.labels[query];

@@ -1,5 +1,5 @@
 import { byId, make } from "./dom.js";
-import { graphNote, graphTitle, routeList } from "./description.js";
+import { graphNote, graphTitle, routeList, signsNote } from "./description.js";
 import { Graph } from "./graph.js";
 import { HeatMap } from "./heatmap.js";
 import { Prediction } from "./prediction.js";
@@ -32,7 +32,7 @@ class Side {
   show(pane, heading, { threshold, byHead, served }) {
     this.heading.textContent = heading;
     this.heading.hidden = !heading;
-    const notes = pane.view.data.notes ?? [];
+    const notes = [...(pane.view.data.notes ?? []), ...signsNote(pane)];
     this.notes.replaceChildren(...notes.map((text) => make("p", { class: "note" }, text)));
     this.prediction.show(pane);
     this.strip.show(pane);
@@ -45,7 +45,7 @@ class Side {
     const highlight = (route) => this.graph.highlight(route);
     this.routes.replaceChildren(...routeList(pane, trace, highlight));
     this.map.show(pane, byHead);
-    this.mapHost.hidden = !pane.columns.length;
+    this.mapHost.hidden = !pane.columns.length || !pane.method.layered;
   }
 
   remove() {

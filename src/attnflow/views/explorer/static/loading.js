@@ -26,7 +26,7 @@ export class Loading {
         kind: "scores",
         args: [name, query],
         missing: !view.row(name, layer, query),
-        start: (kind) => server.scores(view, name, query, layer, kind, report),
+        start: (kind) => server.scores(view, method, query, layer, kind, report),
       },
       {
         kind: "trace",
@@ -37,7 +37,7 @@ export class Loading {
       {
         kind: "heads",
         args: [name, layer, query],
-        missing: byHead && !view.heads(name, layer, query),
+        missing: byHead && method.layered && !view.heads(name, layer, query),
         start: (kind) => server.heads(view, name, query, layer, kind),
       },
       {

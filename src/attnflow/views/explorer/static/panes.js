@@ -11,17 +11,20 @@ export function panesOf(state, views) {
   const pane = makePane(state, first, 0);
   const method = first.method(compare);
   if (!method || compare === state.method) return [pane];
-  return [pane, { ...pane, method, shared: true }];
+  return [pane, { ...makePane(state, first, 0, method), shared: true }];
 }
 
-function makePane(state, view, at) {
+// A method without layers has scores of the output alone: the last layer, at the view's position.
+function makePane(state, view, at, method = view.method(state.method)) {
   const words = state.words && Boolean(view.data.words);
+  const pane = state.panes[at];
   return {
-    ...state.panes[at],
+    ...pane,
+    query: method.layered ? pane.query : view.data.query,
     at,
     view,
-    method: view.method(state.method),
-    layer: Math.min(Math.max(1, state.layer), view.depth),
+    method,
+    layer: method.layered ? Math.min(Math.max(1, state.layer), view.depth) : view.depth,
     words,
     units: view.units(words),
     shared: false,

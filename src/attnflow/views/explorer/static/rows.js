@@ -10,12 +10,13 @@ export function singleRows(pane, trace) {
   if (!row) return null;
   const { view, units, key } = pane;
   const values = unitScores(pane, row);
+  const { signed: hasSigns } = pane.method;
   const part = sharesOf(values);
-  const top = Math.max(...values) || 1;
+  const top = Math.max(...values.map(Math.abs)) || 1;
   const [predicted] = view.data.said;
   const blanks = view.blanked.size > 0;
   const rows = units.map((unit, index) => ({
-    order: values[index],
+    order: hasSigns ? Math.abs(values[index]) : values[index],
     make: () => {
       const onclick = () => trace(pane, unit.tokens[0]);
       const width = `${(100 * Math.max(0, values[index])) / top}%`;
@@ -24,9 +25,13 @@ export function singleRows(pane, trace) {
         "tr",
         { class: unit.tokens.includes(key) ? "traced" : "" },
         rowName(make("button", { type: "button", onclick }, unit.label)),
-        make("td", { class: "bars" }, make("i", { style: { width } })),
+        make(
+          "td",
+          { class: "bars" },
+          hasSigns ? divergingBar(values[index], top) : make("i", { style: { width } }),
+        ),
         make("td", { class: "number" }, digits(values[index])),
-        make("td", { class: "number quiet" }, percent(part[index])),
+        hasSigns ? null : make("td", { class: "number quiet" }, percent(part[index])),
         blanks ? changeCell(change, "") : null,
       );
       line.dataset.row = index;
@@ -35,7 +40,8 @@ export function singleRows(pane, trace) {
       return line;
     },
   }));
-  const names = ["Token", "", "Score", "Share", ...(blanks ? [`Δ P(${predicted?.label})`] : [])];
+  const share = hasSigns ? [] : ["Share"]; // signed scores are no parts of a whole
+  const names = ["Token", "", "Score", ...share, ...(blanks ? [`Δ P(${predicted?.label})`] : [])];
   return { rows, names };
 }
 
@@ -77,8 +83,9 @@ export function pairRows(panes) {
   return { rows, names: ["Token", ...names, "", "Difference"] };
 }
 
+// Of signed scores, the share of all sizes: their sum may be near 0.
 function sharesOf(values) {
-  const sum = values.reduce((a, b) => a + b, 0) || 1;
+  const sum = values.reduce((a, b) => a + Math.abs(b), 0) || 1;
   return values.map((value) => value / sum);
 }
 

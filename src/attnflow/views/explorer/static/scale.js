@@ -3,6 +3,9 @@ import { rowOf, unitScores } from "./panes.js";
 // One colour scale for tokens and heat map: the same score has the same colour in both.
 
 export function layerColumns(pane) {
+  if (!pane.method.layered && rowOf(pane)) {
+    return [column(pane, pane.layer, "output", rowOf(pane))];
+  }
   return pane.view.layers
     .filter((layer) => rowOf(pane, layer))
     .map((layer) => column(pane, layer, `L${layer}`, rowOf(pane, layer)));
@@ -10,22 +13,25 @@ export function layerColumns(pane) {
 
 // Heads are numbered from 0, as in the library.
 export function headColumns(pane) {
+  if (!pane.method.layered) return [];
   const rows = pane.view.heads(pane.method.name, pane.layer, pane.query) ?? [];
   return rows.map((row, head) => column(pane, head, `H${head}`, row));
 }
 
 const column = (pane, id, label, row) => ({ id, label, values: unitScores(pane, row) });
 
-// What the strongest colour stands for: the highest score of any ordinary unit in these columns.
+// What the strongest colour stands for: the highest score of any ordinary unit in these columns;
+// of signed scores the largest, whatever its sign.
 export function colourTop(pane, columns) {
   const places = ordinaryUnits(pane);
+  const size = pane.method.signed ? Math.abs : (value) => value;
   let top = 0;
   columns.forEach(({ values }) =>
     places.forEach((at) => {
-      top = Math.max(top, values[at]);
+      top = Math.max(top, size(values[at]));
     }),
   );
-  return top || Math.max(1e-12, ...columns.map(({ values }) => Math.max(...values)));
+  return top || Math.max(1e-12, ...columns.map(({ values }) => Math.max(...values.map(size))));
 }
 
 // All but special tokens and the explained one, whose residual connection to itself would leave the

@@ -23,13 +23,16 @@ export class Server {
 
   // Scores of a position, the visible layer first; `progress` is called after each part.
   async scores(view, method, query, layer, kind, progress) {
-    const layers = view.layers.filter((l) => !view.row(method, l, query));
+    const { name, layered } = method;
+    const all = layered ? view.layers : [view.depth];
+    const layers = all.filter((l) => !view.row(name, l, query));
     layers.sort((a, b) => Math.abs(a - layer) - Math.abs(b - layer));
     const together = view.size > AT_ONCE ? 1 : layers.length;
     for (let done = 0; done < layers.length; done += together) {
       progress(done, layers.length);
       const part = layers.slice(done, done + together);
-      view.addScores(await this.send("scores", view, { method, layers: part, query }, kind));
+      const request = { method: name, layers: part, query };
+      view.addScores(await this.send("scores", view, request, kind));
     }
     progress(layers.length, layers.length);
   }

@@ -87,7 +87,9 @@ export class Strip {
       button.style.setProperty("--fill", colour.fill);
       if (button.classList.contains("patch")) {
         // Relative to the lowest score: a method may score all patches alike.
-        const share = Math.min(1, ((value ?? least) - least) / (pane.top - least || 1));
+        const share = pane.method.signed
+          ? Math.min(1, Math.abs(value ?? 0) / pane.top)
+          : Math.min(1, ((value ?? least) - least) / (pane.top - least || 1));
         button.style.setProperty("--alpha", (PATCH_ALPHA * share).toFixed(3));
       } else button.style.setProperty("color", colour.ink);
       this.describe(button, pane.units[index], value);

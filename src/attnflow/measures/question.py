@@ -1,0 +1,143 @@
+"""What a measure is asked: how much each group of one input's tokens matters for a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from attnflow.errors import InputError
+from attnflow.io.inputs import check_choice, one_each
+from attnflow.records import Prediction
+from attnflow.records.selection import Groups
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnflow.models.adapter import Edit, ModelAdapter, Tokens
+
+TargetSpec = str | int | None
+BATCH = 64
+BATCH_BYTES = 1 << 30  # what the activations of a batch may take, about
+
+
+@dataclass(frozen=True)
+class Target:
+    """One number that a model gives at ``position``: the probability of ``index``.
+
+    With a contrast it is how much larger the logit of ``index`` is than that of the contrast.
+
+    Attributes:
+        index: Of the label, or of the token in the vocabulary.
+        label: Its name.
+        position: Where a language model predicts it; 0 for classifiers, whose label has none.
+        prediction: The model's prediction of the whole input.
+    """
+
+    index: int
+    label: str
+    position: int
+    prediction: Prediction | None
+    contrast: int | None = None
+
+
+def no_progress(_: float) -> None:
+    """Nobody wants to know how far the work has come."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One input and one target.
+
+    Attributes:
+        model: The model.
+        tokens: The input.
+        target: What the scores are for.
+        groups: The tokens that get a score together; each token alone, or a word's tokens.
+        steps: How exactly something is computed, for measures with ``uses_steps``.
+        batch_size: How many inputs run together at most; fewer where memory is short.
+        advance: To be called with the share of the work that is done; it may raise to end it.
+    """
+
+    model: ModelAdapter
+    tokens: Tokens
+    target: Target
+    groups: Groups
+    steps: int | None = None
+    batch_size: int = 16
+    advance: Callable[[float], None] = no_progress
+
+
+def resolve_targets(
+    model: ModelAdapter,
+    inputs: Sequence[Tokens],
+    targets: TargetSpec | Sequence[TargetSpec],
+    contrast: TargetSpec = None,
+    positions: Sequence[int] | None = None,
+) -> list[Target]:
+    """The targets of inputs: a label or token by name or number; ``None`` is the prediction.
+
+    ``positions`` are where a language model predicts; by default where it decides.
+    """
+    chosen_contrast = check_choice("contrast", contrast)
+    other = None if chosen_contrast is None else model.output_index(chosen_contrast)
+    places_of = [model.decision(tokens) for tokens in inputs] if positions is None else positions
+    indices = [
+        None if target is None else model.output_index(target)
+        for target in one_each("target", targets, len(inputs))
+    ]
+    found: dict[int, Target] = {}
+    for places in batches_by_length(inputs, rows_that_fit(model, inputs, BATCH)):
+        with torch.no_grad():
+            rows = model.probabilities([inputs[i] for i in places], [places_of[i] for i in places])
+        for place, row in zip(places, rows, strict=True):
+            best, chosen = int(row.argmax()), indices[place]
+            index = best if chosen is None else chosen
+            prediction = Prediction(model.output_name(best), float(row[best]))
+            name = model.output_name(index)
+            if index == other:
+                msg = (
+                    f"contrast={contrast!r} is the target itself, {name!r}; name another "
+                    "contrast, or another target"
+                )
+                raise InputError(msg)
+            found[place] = Target(index, name, places_of[place], prediction, other)
+    return [found[place] for place in range(len(inputs))]
+
+
+def target_values(
+    model: ModelAdapter,
+    inputs: Sequence[Tokens],
+    positions: Sequence[int],
+    targets: Sequence[Target],
+    edit: Edit | None = None,
+) -> Tensor:
+    """The numbers that targets are about, one per input."""
+    rows = range(len(targets))
+    indices = [target.index for target in targets]
+    if targets[0].contrast is None:
+        return model.probabilities(inputs, positions, edit)[rows, indices]
+    logits = model.logits(inputs, positions, edit)
+    return logits[rows, indices] - logits[rows, [target.contrast for target in targets]]
+
+
+def rows_that_fit(
+    model: ModelAdapter, inputs: Sequence[Tokens], most: int, *, gradients: bool = False
+) -> int:
+    """How many of these inputs run together, at most ``most``: as many as memory is for.
+
+    One, where together they would give something else than alone.
+    """
+    if not model.batchable(inputs):
+        return 1
+    length = max(map(len, inputs), default=1)
+    return max(1, min(most, BATCH_BYTES // model.row_bytes(length, gradients=gradients)))
+
+
+def batches_by_length(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
+    """Places of inputs that run together: of similar length, so that little is padding."""
+    order = sorted(range(len(inputs)), key=lambda place: len(inputs[place]))
+    for start in range(0, len(order), size):
+        yield order[start : start + size]

@@ -1,0 +1,78 @@
+"""Scores of methods that read no edges, for the input of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from attnflow.aggregation import AGGREGATORS, Measure, Scores
+from attnflow.errors import InputError
+from attnflow.measures.question import Question, Target, no_progress, resolve_targets
+from attnflow.records import FloatArray
+from attnflow.records.arrays import to_numpy
+
+if TYPE_CHECKING:
+    from attnflow.pipeline.session import Session
+
+Advance = Callable[[float], None]  # called with the share of the work that is done; may raise
+
+
+def find_target(session: Session) -> Target:
+    """What the scores are for: the session's target, at the position that is explained."""
+    position = target_position(session)
+    objective = session.objective
+    (found,) = resolve_targets(
+        session.adapter, [session.tokens], objective.target, objective.contrast, [position]
+    )
+    return replace(found, prediction=session.prediction)
+
+
+def target_position(session: Session) -> int:
+    """Where the target is predicted: where the model decides, or where a token is asked about."""
+    decided = session.adapter.decision(session.tokens)
+    asked, said = session.config.query, session.prediction
+    if asked in (None, "all") or session.query == decided:
+        return decided
+    if said is not None and said.position is not None:
+        return session.query
+    msg = (
+        f"query={asked!r} is not for methods that run the model again: what they explain is "
+        f"decided at position {decided} ({session.tokens.names[decided]!r}); leave query out"
+    )
+    raise InputError(msg)
+
+
+def measured(
+    session: Session, measure: Measure, *, words: bool = False, advance: Advance = no_progress
+) -> Scores:
+    """The scores of one method, ``[key]``: each token's, or each word's."""
+    alone = tuple((at,) for at in range(session.size))
+    question = Question(
+        session.adapter,
+        session.tokens,
+        session.target,
+        session.groups if words else alone,
+        session.config.steps if measure.uses_steps else None,
+        session.config.batch_size,
+        advance,
+    )
+    scores = measure.apply(question)
+    values: FloatArray = to_numpy(scores.values)
+    return Scores(values, scores.statistics)
+
+
+def describe_measured(session: Session) -> dict[str, Any]:
+    """The options that such scores were computed with."""
+    target = session.target
+    contrast = {}
+    if target.contrast is not None:
+        contrast["contrast"] = session.adapter.output_name(target.contrast)
+    options = {"query": session.config.query, "normalize": session.config.normalize}
+    return {**options, "target": target.label, **contrast}
+
+
+def find_measure(method: str) -> Measure | None:
+    """The method, if it reads no edges."""
+    member = AGGREGATORS[method]
+    return member if isinstance(member, Measure) else None

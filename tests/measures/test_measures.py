@@ -1,0 +1,177 @@
+"""Methods that read no edges: the same numbers as their functions, and only what they have."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers as tf
+
+import attnflow
+import tiny
+from attnflow.aggregation import AGGREGATORS, Measure, Scores
+from attnflow.errors import InputError, ModelError
+from attnflow.models.loading import load_model
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
+from attnflow.views.explorer.document import STANDALONE, make_view
+
+TEXT = "the keys to the cabinet are playing"  # playing is two tokens
+FUNCTIONS = {
+    "gradient-norm": lambda *args, **more: attnflow.gradients(*args, kind="norm", **more),
+    "gradient-input": lambda *args, **more: attnflow.gradients(*args, kind="input", **more),
+    "integrated": lambda *args, **more: attnflow.gradients(*args, kind="integrated", **more),
+    "blank-out": attnflow.blank_out,
+}
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    torch.manual_seed(0)
+    config = tf.BertConfig(**tiny.USUAL, initializer_range=0.5, num_labels=3)
+    return load_model((tf.BertForSequenceClassification(config).eval(), tiny.word_piece()))
+
+
+@pytest.fixture(scope="module")
+def causal():
+    torch.manual_seed(0)
+    network = tf.LlamaForCausalLM(tf.LlamaConfig(**tiny.DECODER, initializer_range=0.5)).eval()
+    return load_model((network, tiny.plain()))
+
+
+@pytest.mark.parametrize("method", FUNCTIONS)
+@pytest.mark.parametrize("target", [{}, {"target": 2}, {"target": 2, "contrast": 0}])
+def test_a_method_has_its_functions_numbers(classifier, method, target):
+    found = attnflow.explain(TEXT, classifier, method=method, **target)
+    expected = FUNCTIONS[method](TEXT, classifier, **target)
+    np.testing.assert_allclose(found.values, expected.values, rtol=0, atol=1e-9)
+    assert found.method == expected.method == method
+    assert found.options["target"] == expected.options["target"]
+    assert found.options.get("contrast") == expected.options.get("contrast")
+    assert np.ptp(found.values) > 1e-4
+
+
+@pytest.mark.parametrize("method", FUNCTIONS)
+def test_many_texts_have_what_each_has_alone(classifier, method):
+    texts, targets = [TEXT, "a cat", "the old red key is on the mat"], [2, 0, 1]
+    together = attnflow.explain(texts, classifier, method=method, target=targets, batch_size=2)
+    for text, target, found in zip(texts, targets, together, strict=True):
+        alone = attnflow.explain(text, classifier, method=method, target=target)
+        np.testing.assert_allclose(found.values, alone.values, rtol=0, atol=1e-6)
+
+
+def test_a_causal_model_is_asked_at_any_position(causal):
+    place = 2
+    found = attnflow.explain(TEXT, causal, method="gradient-input", query=place, target="is")
+    assert found.queries == (place,)
+    network, tokenizer = causal.network, causal.tokenizer
+    ids = torch.tensor([tokenizer(TEXT).input_ids])
+    words = network.get_input_embeddings()(ids).detach().requires_grad_()
+    logits = network(inputs_embeds=words).logits[0, place].double()
+    chance = logits.softmax(-1)[tokenizer.convert_tokens_to_ids("is")]
+    (slope,) = torch.autograd.grad(chance, words)
+    expected = (slope * words)[0].double().sum(-1)
+    np.testing.assert_allclose(found.values, expected.detach(), rtol=0, atol=1e-6)
+    assert abs(found.values[place + 1 :]).max() == 0  # it has not read them yet
+
+
+def test_words_are_measured_whole(classifier):
+    network, tokenizer = classifier.network, classifier.tokenizer
+    word = attnflow.explain(TEXT, classifier, method="blank-out", words=True)
+    ids = tokenizer(TEXT).input_ids
+    place = word.tokens.index("playing")
+    blanked = list(ids)
+    for at in (7, 8):
+        blanked[at] = tokenizer.unk_token_id
+
+    def chance(row):
+        with torch.no_grad():
+            logits = network(input_ids=torch.tensor([row])).logits[0].double()
+        return float(logits.softmax(-1)[network.config.label2id[word.options["target"]]])
+
+    assert word.values[place] == pytest.approx(abs(chance(ids) - chance(blanked)), abs=1e-6)
+    norm = attnflow.explain(TEXT, classifier, method="gradient-norm")
+    whole = attnflow.explain(TEXT, classifier, method="gradient-norm", words=True)
+    assert whole.values[place] == pytest.approx(np.linalg.norm(norm.values[7:9]), rel=1e-6)
+    product = attnflow.explain(TEXT, classifier, method="gradient-input")
+    summed = attnflow.explain(TEXT, classifier, method="gradient-input", words=True)
+    assert summed.values[place] == pytest.approx(product.values[7:9].sum(), abs=1e-9)
+
+
+def test_steps_and_batches_are_obeyed(classifier, monkeypatch):
+    sizes = []
+    logits = type(classifier).logits
+
+    def counted(self, batch, *rest):
+        sizes.append(len(batch))
+        return logits(self, batch, *rest)
+
+    monkeypatch.setattr(type(classifier), "logits", counted)
+    found = attnflow.explain(TEXT, classifier, method="integrated", steps=7, batch_size=3)
+    assert found.statistics["steps"] == 7
+    assert max(sizes) == 3
+    assert sum(sizes) == 7 + 3  # beside the points: the prediction, and both ends of the line
+    shares = []
+    session = open_session(TEXT, classifier, ExplainConfig(method="blank-out", batch_size=4))
+    session.attribution(advance=shares.append)
+    assert shares == sorted(shares)
+    assert len(shares) >= 3
+    assert shares[-1] == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"edges": "alti"},
+        {"layer": 2},
+        {"layers": [1, 2]},
+        {"heads": [0]},
+        {"heads": "each"},
+        {"residual": 0.2},
+        {"discard": 0.5},
+        {"correction": "sink"},
+        {"steps": 3},
+    ],
+)
+def test_what_a_method_has_not_is_refused(classifier, options):
+    (name,) = options
+    with pytest.raises(InputError, match=rf"{name}=.*gradient-norm"):
+        attnflow.explain(TEXT, classifier, method="gradient-norm", **options)
+
+
+def test_other_questions_are_refused_by_name(classifier, causal):
+    with pytest.raises(InputError, match="reads no edges"):
+        attnflow.routes(TEXT, classifier, to=2, method="blank-out")
+    with pytest.raises(InputError, match="decided at position 0"):
+        attnflow.explain(TEXT, classifier, method="blank-out", query=3)
+    with pytest.raises(InputError, match="normalize=True is not for method='integrated'"):
+        attnflow.explain(TEXT, classifier, method="integrated", normalize=True)
+    with pytest.raises(InputError, match="target and contrast are the same"):
+        attnflow.explain(TEXT, causal, method="blank-out", target="is", contrast="is")
+    with pytest.raises(ModelError, match="no probability"):
+        attnflow.explain(TEXT, (tiny.build("bert", "eager"), tiny.word_piece()), method="blank-out")
+
+
+def test_agreement_and_documents_have_them(classifier):
+    flow = attnflow.explain(TEXT, classifier, method="flow", layers="all")
+    norm = attnflow.explain(TEXT, classifier, method="gradient-norm")
+    assert -1 <= attnflow.agreement(flow, norm, layer=1) <= 1
+    config = ExplainConfig(method="gradient-input", methods=("gradient-input", "flow"))
+    view = make_view(open_session(TEXT, classifier, config, all_heads=True), STANDALONE)
+    assert [m["name"] for m in view["methods"]] == ["raw", "rollout", "flow", "gradient-input"]
+    (own,) = [s for s in view["scores"] if s["method"] == "gradient-input"]
+    assert own["layers"] == [3]
+    assert own["queries"] == [0]
+    json.dumps(view)
+
+
+def test_a_measure_of_ones_own_works_by_its_name(classifier):
+    def length(question):
+        return Scores(np.array([float(len(group)) for group in question.groups]))
+
+    AGGREGATORS.register(Measure("length", "Length", length))
+    try:
+        found = attnflow.explain(TEXT, classifier, method="length", words=True)
+        assert dict(found.top(1)) == {"playing": 2.0}
+    finally:
+        AGGREGATORS.unregister("length")
