@@ -113,4 +113,5 @@ def to_grid(grid: PatchGrid | None) -> Grid | None:
         "rows": grid.rows,
         "columns": grid.columns,
         "box": [left / width, top / height, right / width, bottom / height],
+        "seconds": grid.seconds,
     }

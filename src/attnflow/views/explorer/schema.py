@@ -95,11 +95,15 @@ class Words(TypedDict):
 
 
 class Grid(TypedDict):
-    """How patches lie on an image; ``box``: left, top, right, bottom, as fractions of it."""
+    """How patches lie on an image; ``box``: left, top, right, bottom, as fractions of it.
+
+    The frames of a sound, ``seconds`` long, have rows from low frequencies, below, to high ones.
+    """
 
     rows: int
     columns: int
     box: list[float]
+    seconds: float | None
 
 
 class Edges(TypedDict):
