@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
     from attnflow.evaluation.blank_out import blank_out
+    from attnflow.evaluation.fit import fit
     from attnflow.evaluation.gradients import gradients
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
+    from attnflow.records.learned import LearnedHeads
     from attnflow.runs.reading import Run, read_run
     from attnflow.views.explorer.exploration import Exploration
 
@@ -37,6 +39,7 @@ _MODULES = {
     "EdgeRule": "attnflow.edges",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
+    "LearnedHeads": "attnflow.records.learned",
     "Measure": "attnflow.aggregation",
     "Needs": "attnflow.edges",
     "Run": "attnflow.runs.reading",
@@ -45,6 +48,7 @@ _MODULES = {
     "blank_out": "attnflow.evaluation.blank_out",
     "explain": "attnflow.api.explain",
     "explore": "attnflow.api.explore",
+    "fit": "attnflow.evaluation.fit",
     "flow": "attnflow.api.arrays",
     "gradients": "attnflow.evaluation.gradients",
     "load_model": "attnflow.models.loading",
@@ -64,6 +68,7 @@ __all__ = [
     "EdgeRule",
     "Exploration",
     "FlowTrace",
+    "LearnedHeads",
     "Measure",
     "Needs",
     "Run",
@@ -73,6 +78,7 @@ __all__ = [
     "blank_out",
     "explain",
     "explore",
+    "fit",
     "flow",
     "gradients",
     "load_model",

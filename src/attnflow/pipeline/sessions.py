@@ -11,6 +11,7 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
+from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
@@ -46,7 +47,7 @@ def open_sessions(
     can't be used is refused at once. ``progress`` is told the share of one input that is done, by
     edges that need many runs.
     """
-    config.resolve_layers(adapter.depth)
+    check_model(adapter, config)
     tokens = [
         adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
         for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
@@ -92,6 +93,13 @@ def open_batch(
             msg = f"{forward.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
         yield Session(adapter, forward, config, objective)
+
+
+def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
+    """Refuse layers that a model does not have, and heads that were learned on another."""
+    config.resolve_layers(adapter.depth)
+    if isinstance(config.heads, LearnedHeads):
+        config.heads.check_model(adapter.name, adapter.depth)
 
 
 def check_objectives(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, Rows, digest_rows
+from attnflow.records.learned import LearnedHeads
 from attnflow.runs import manifest as manifests
 from attnflow.runs.crews import OneProcess, Processes
 from attnflow.runs.shards import NAME, read_info
@@ -41,6 +42,8 @@ class Plan:
         """Everything that decides what the shards hold."""
         first = self.work.configs[0]
         options = {name: getattr(first, name) for name in OPTIONS}
+        if isinstance(first.heads, LearnedHeads):
+            options["heads"] = asdict(first.heads)
         return {
             "input": {
                 "rows": self.total,

@@ -11,7 +11,12 @@ from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import batches_by_length, check_objectives, open_batch
+from attnflow.pipeline.sessions import (
+    batches_by_length,
+    check_model,
+    check_objectives,
+    open_batch,
+)
 from attnflow.registry import load_plugin
 from attnflow.runs.shards import encode_shard
 
@@ -165,7 +170,7 @@ def named(row: Row) -> str:
 
 def _check_config(adapter: ModelAdapter, config: ExplainConfig, *, targets: bool) -> None:
     """Refuse what no row could be explained with, before any is."""
-    config.resolve_layers(adapter.depth)
+    check_model(adapter, config)
     check_objectives([Objective(None, config.contrast)], adapter, config)
     if targets and not config.uses_target:
         msg = (
