@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
     from attnflow.evaluation.blank_out import blank_out
+    from attnflow.evaluation.evaluate import evaluate
     from attnflow.evaluation.fit import fit
     from attnflow.evaluation.gradients import gradients
+    from attnflow.evaluation.metrics import METRICS, Metric
+    from attnflow.evaluation.result import Evaluation
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
     from attnflow.records.learned import LearnedHeads
@@ -37,8 +40,11 @@ _MODULES = {
     "Attribution": "attnflow.records",
     "EDGE_RULES": "attnflow.edges",
     "EdgeRule": "attnflow.edges",
+    "Evaluation": "attnflow.evaluation.result",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
+    "METRICS": "attnflow.evaluation.metrics",
+    "Metric": "attnflow.evaluation.metrics",
     "LearnedHeads": "attnflow.records.learned",
     "Measure": "attnflow.aggregation",
     "Needs": "attnflow.edges",
@@ -46,6 +52,7 @@ _MODULES = {
     "Scores": "attnflow.aggregation",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
+    "evaluate": "attnflow.evaluation.evaluate",
     "explain": "attnflow.api.explain",
     "explore": "attnflow.api.explore",
     "fit": "attnflow.evaluation.fit",
@@ -63,19 +70,23 @@ _MODULES = {
 __all__ = [
     "AGGREGATORS",
     "EDGE_RULES",
+    "METRICS",
     "Aggregator",
     "Attribution",
     "EdgeRule",
+    "Evaluation",
     "Exploration",
     "FlowTrace",
     "LearnedHeads",
     "Measure",
+    "Metric",
     "Needs",
     "Run",
     "Scores",
     "__version__",
     "agreement",
     "blank_out",
+    "evaluate",
     "explain",
     "explore",
     "fit",

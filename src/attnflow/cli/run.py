@@ -45,7 +45,7 @@ TargetColumn = Annotated[
     typer.Option(
         "--target-column",
         metavar="NAME",
-        help="The column of the target, for edges seen by a target.",
+        help="The column of the target, where something depends on one.",
         rich_help_panel=_INPUT,
         show_default=False,
     ),

@@ -26,11 +26,12 @@ PAIR = (
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that are read: that of the text, and perhaps a target and a name for the row."""
+    """The columns that are read: the text's, and perhaps a target's, a name's and a rationale's."""
 
     text: str = "text"
     target: str | None = None
     id: str | None = None
+    rationale: str | None = None
 
     def __post_init__(self) -> None:
         for name, column in asdict(self).items():
@@ -41,17 +42,21 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """Those that are read, each once."""
-        return list(dict.fromkeys(filter(None, (self.text, self.target, self.id))))
+        return list(dict.fromkeys(filter(None, (self.text, self.target, self.id, self.rationale))))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row: a text with its target and its name, or why it can't be used."""
+    """One row: a text with its target, its name and what people marked, or why it can't be used.
+
+    A rationale has one number for each word.
+    """
 
     text: str
     target: str | int | None = None
     id: str | None = None
     error: str | None = None
+    rationale: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -169,9 +174,19 @@ def _row(record: Mapping[str, Any], columns: Columns) -> Row:
         check_unicode(columns.text, text)
         given = None if columns.target is None else record[columns.target]
         target = check_choice("target", given)
+        marked = None if columns.rationale is None else _rationale(record[columns.rationale])
     except InputError as refused:
         return Row(_encodable(text), id=name, error=str(refused))
-    return Row(text, target, name, error)
+    return Row(text, target, name, error, marked)
+
+
+def _rationale(given: Any) -> tuple[float, ...]:
+    """Numbers, in a list or written with blanks between them."""
+    try:
+        return tuple(map(float, given.split() if isinstance(given, str) else given))
+    except (TypeError, ValueError):
+        msg = f"rationale={shown(given)} must be one number for each word of the text"
+        raise InputError(msg) from None
 
 
 def _encodable(text: str) -> str:
