@@ -110,7 +110,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         layers: Which layers to compute: numbers, or ``"all"``; only ``layer`` by default.
         query: The position to explain: an index, a token's text, ``"all"``, or ``None`` for where
             the model decides (CLS; the mask; the last token).
-        heads: ``"mean"``, ``"max"``, ``"min"``, head numbers, head weights, or ``"each"``.
+        heads: ``"mean"``, ``"max"``, ``"min"``, head numbers, head weights, ``"each"``, or what
+            `attnflow.fit` learned: its result, or the .json file that it wrote.
         residual: The share of the identity; ``None`` is 0.5, and 0 for raw attention.
         discard: The ratio of smallest attention weights set to zero in each layer.
         correction: For causal decoders, how to correct for the receptive field: ``"uniform"``,

@@ -170,7 +170,7 @@ def _load_once(source: str, device: str | None, name: str) -> ModelAdapter:
     from attnflow.paper import verbs
 
     verbs.register()
-    where, options = _locate(source)
+    where, options = locate(source)
     try:
         with no_bars():
             network, processor = _fetch(transformers, where, options)
@@ -234,7 +234,7 @@ def _hearing(transformers: Any, head: HeadKind, where: str) -> Any:
     return transformers.AutoFeatureExtractor.from_pretrained(where)
 
 
-def _locate(source: str) -> tuple[str, dict[str, str]]:
+def locate(source: str) -> tuple[str, dict[str, str]]:
     """The folder or hub name, and the GGUF file in it where that is what holds the weights."""
     path = Path(source).expanduser()
     if not exists(path):

@@ -11,6 +11,7 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
+from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
@@ -46,6 +47,8 @@ def open_sessions(
     edges that need many runs.
     """
     config.resolve_layers(adapter.depth)
+    if isinstance(config.heads, LearnedHeads):
+        config.heads.check_model(adapter.name, adapter.depth)
     tokens = [
         adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
         for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)

@@ -100,8 +100,8 @@ export class Strip {
     });
   }
 
-  describe(button, { tokens, label }, value) {
-    const { method, key, query, blank } = this.pane;
+  describe(button, { tokens, label, name: full }, value) {
+    const { ratio, method, key, query, blank } = this.pane;
     const marks = {
       traced: tokens.includes(key),
       explained: tokens.includes(query),
@@ -109,11 +109,11 @@ export class Strip {
     };
     Object.entries(marks).forEach(([name, on]) => button.classList.toggle(name, on));
     const words = Object.keys(MARKS).filter((name) => marks[name]);
-    const score = value === undefined ? "not computed" : `${method.name} ${digits(value)}`;
+    const score = value === undefined ? "not computed" : `${method.title} ${digits(value, ratio)}`;
     const named = [label, score, ...words.map((name) => MARKS[name])];
     button.setAttribute("aria-label", named.join(", "));
     button.setAttribute("aria-pressed", String(marks.traced));
-    button.title = `${label} · ${score}`;
+    button.title = `${full} · ${score}`;
     button.dataset.value = value ?? "";
   }
 
