@@ -178,11 +178,11 @@ class GridModel(UnmeasuredModel, ABC):
         if query is not None and query != "all":
             return (tokens.position(query),)
         if self.head is self.labels:
-            return self._deciding(pieces)
+            return self.deciding(pieces)
         if (tokens.segments or ())[0] == "class" or query == "all":
             return (0,)
         if getattr(output, "pooler_output", None) is not None:
-            return self._deciding(pieces)
+            return self.deciding(pieces)
         msg = (
             f"{type(self.network).__name__} has no CLS token and no head that decides; give the "
             f'{self.pieces[0]} to explain with query="{pieces.names[0]}" ({self.pieces[1]}), or '
@@ -190,7 +190,7 @@ class GridModel(UnmeasuredModel, ABC):
         )
         raise ModelError(msg)
 
-    def _deciding(self, pieces: Tokens) -> tuple[int, ...]:
+    def deciding(self, pieces: Tokens) -> tuple[int, ...]:
         """Where a head decides, or what is pooled: measured once for a size of inputs."""
         key = ("deciding", tuple(pieces.inputs[self.reads].shape))
         return once(

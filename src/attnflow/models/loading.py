@@ -92,6 +92,10 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         if getattr(network.config, "is_encoder_decoder", False) and head is SEQ2SEQ:
             return SpeechModel(network, processor, name, head)
         return AudioModel(network, processor, name, AUDIO if head is CLASSIFIER else head)
+    if reads_both(network) and hasattr(processor, "image_processor"):
+        from attnflow.models.image_text import ImageTextModel
+
+        return ImageTextModel(network, processor, name)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
 
@@ -114,6 +118,13 @@ def two_towers(network: Any) -> tuple[Any, Any] | None:
         return None
     text, vision = (getattr(network, f"{name}_model", None) for name in ("text", "vision"))
     return None if text is None or vision is None else (text, vision)
+
+
+def reads_both(network: Any) -> bool:
+    """Whether a model reads images among the tokens of a text."""
+    config = network.config
+    marked = any(hasattr(config, name) for name in ("image_token_id", "image_token_index"))
+    return marked and hasattr(config, "vision_config") and not config.is_encoder_decoder
 
 
 def hears(network: Any) -> bool:
@@ -220,7 +231,7 @@ def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any,
     network = _network(transformers, head, where, options)
     if hears(network):
         return network, _hearing(transformers, head, where)
-    if two_towers(network):
+    if two_towers(network) or reads_both(network):
         return network, transformers.AutoProcessor.from_pretrained(where)
     if network.main_input_name == "pixel_values":
         return network, transformers.AutoImageProcessor.from_pretrained(where)
