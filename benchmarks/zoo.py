@@ -94,8 +94,8 @@ def page(found: list[dict[str, Any]]) -> str:
         "",
         "For every exact one, an input in a list and in a thread gives what it gives alone, and an "
         "encoder–decoder's own answer is explained as it was generated. Of models of two towers "
-        "both are exact. A class that needs a package which is not here is refused, as loading it is. A "
-        "class marked ~ mixes "
+        "both are exact. A class that needs a package which is not here is refused, as loading it "
+        "is. A class marked ~ mixes "
         "tokens outside attention too, or could not be checked for that: its results carry a "
         "warning, and `strict=True` refuses it. "
         "Classes that are refused, or whose forward pass fails, end in an error of attnflow that "
