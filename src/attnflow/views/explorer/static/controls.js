@@ -1,3 +1,4 @@
+import { inkOn } from "./colours.js";
 import { mapNote, mapTitle } from "./description.js";
 import { byId, make, makeSwitch } from "./dom.js";
 
@@ -38,6 +39,7 @@ export class Controls {
     const columns = [
       { value: "layers", label: "Layers" },
       { value: "heads", label: "Heads", disabled: !first.data.heads },
+      { value: "all", label: "All heads", disabled: !first.data.heads },
     ];
     const choose = (value) => this.store.set({ columns: value });
     this.showColumns = makeSwitch(byId("columns"), "columns", columns, choose);
@@ -69,7 +71,6 @@ export class Controls {
 
   show(state, panes) {
     const [pane] = panes;
-    const byHead = state.columns === "heads";
     this.showMethod(state.method);
     this.showColumns(state.columns);
     this.showMode(state.mode);
@@ -88,9 +89,11 @@ export class Controls {
     byId("layer").parentElement.hidden = !layered;
     byId("threshold").parentElement.hidden = !panes.some(({ method }) => method.traced);
     byId("map-card").hidden = !layered;
-    byId("map-title").textContent = mapTitle(pane, byHead);
-    byId("map-note").textContent = mapNote(panes, this.served);
-    document.documentElement.style.setProperty("--accent", `var(--slot-${pane.method.slot})`);
+    byId("map-title").textContent = mapTitle(pane, state.columns);
+    byId("map-note").textContent = mapNote(panes, state.columns, this.served);
+    const { style } = document.documentElement;
+    style.setProperty("--accent", `var(--slot-${pane.method.slot})`);
+    style.setProperty("--accent-ink", inkOn(pane.method));
   }
 
   shortcut(event) {
