@@ -83,7 +83,7 @@ def unknown_note(names: Sequence[str], places: Sequence[int], unknown: str | Non
         return []
     return [
         f"This model does not know most of this text: {count} of {len(places)} tokens are "
-        f"{printable(unknown)} to it, so that scores say little"
+        f"{printable(unknown)} to it, so that scores say little."
     ]
 
 

@@ -82,7 +82,8 @@ export class Controls {
     byId("ranked").checked = state.ranked;
     byId("compare").value = state.compare;
     const { model, head, rule } = pane.view.data;
-    const about = [model, head, `edges: ${rule.title.toLowerCase()}`];
+    const named = pane.view.request?.model ?? model; // two models of a server may have one name
+    const about = [named, head, `edges: ${rule.title.toLowerCase()}`];
     byId("model-name").textContent = about.filter(Boolean).join(" · ");
     byId("table-title").textContent = panes.length > 1 ? "Difference of shares" : "Scores";
     const layered = panes.some(({ method }) => method.layered);
