@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from attnflow.aggregation import AGGREGATORS
+from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
     SERVED,
@@ -38,6 +38,13 @@ def _whole(shape: Shape) -> int:
 
 def _merged(shape: Shape) -> int:
     return shape.merged + shape.solving
+
+
+def _scoring(method: str) -> Cost:
+    """What scores of a method take: graphs, or further runs of the model."""
+    if isinstance(AGGREGATORS[method], Measure):
+        return lambda shape: shape.measuring
+    return _merged
 
 
 async def respond(
@@ -73,7 +80,7 @@ async def scores(body: requests.ScoresRequest, request: Request) -> Response:
     return await respond(
         request,
         body,
-        _merged,
+        _scoring(body.method),
         lambda session, _, job: scores_of(
             session, body.method, body.layers, [body.query], job.check
         ),
