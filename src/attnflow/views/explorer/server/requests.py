@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from attnflow.aggregation import AGGREGATORS
+from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError
 from attnflow.registry import Registry
@@ -70,6 +70,11 @@ class InputRequest(BaseModel):
 
     edges: Edges = Field("attention", description="What the edges are made of.")
 
+    @property
+    def target_at(self) -> int | None:
+        """The position whose prediction edges are towards; ``None`` for where the model decides."""
+        return None
+
     def check_against(self, depth: int, size: int | None) -> None:
         """Refuse layers and positions that the input does not have, before the model runs.
 
@@ -88,14 +93,25 @@ def _last(size: int | None) -> int | None:
     return None if size is None else size - 1
 
 
-class ScoresRequest(InputRequest):
-    """Scores of layers that the document left out, or of another position."""
+class PositionRequest(InputRequest):
+    """Something of one position, by one method."""
 
     method: Method
+    query: Position
+
+    @property
+    def target_at(self) -> int | None:
+        """As `explain` has it: where edges are towards a target, that of the explained position."""
+        reads_edges = isinstance(AGGREGATORS[self.method], Aggregator)
+        return self.query if reads_edges and EDGE_RULES[self.edges].needs.gradients else None
+
+
+class ScoresRequest(PositionRequest):
+    """Scores of layers that the document left out, or of another position."""
+
     layers: Annotated[list[Layer], Distinct] = Field(
         min_length=1, max_length=1000, json_schema_extra={"uniqueItems": True}
     )
-    query: Position
 
     def check_against(self, depth: int, size: int | None) -> None:
         """Refuse layers and a query that the input does not have."""
@@ -103,12 +119,10 @@ class ScoresRequest(InputRequest):
         _check_within("query", [self.query], 0, _last(size))
 
 
-class TraceRequest(InputRequest):
+class TraceRequest(PositionRequest):
     """How the score of ``key`` came about."""
 
-    method: Method
     layer: Layer
-    query: Position
     key: Position
 
     def check_against(self, depth: int, size: int | None) -> None:

@@ -46,7 +46,7 @@ class SessionCache:
     """Sessions of inputs, opened by the first request and cached for the next."""
 
     def __init__(self, models: Mapping[str, ModelAdapter], limits: Limits, threads: int) -> None:
-        self.models = dict(models)
+        self.models = {name: _reader(adapter) for name, adapter in models.items()}
         self.limits = limits
         self.memory = Memory(limits)
         self.execution = Execution(threads)
@@ -69,7 +69,8 @@ class SessionCache:
     def open(self, request: InputRequest, job: Job, cost: Cost) -> Iterator[Opened]:
         """The session of an input and, for images, its data URL; inside, memory is reserved."""
         name = self._check(request)
-        parts = (name, request.text, request.image, request.answer, request.edges)
+        given = (name, request.text, request.image, request.answer)
+        parts = (*given, request.edges, request.target_at)
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
         with self._lock:
             opened = self._cached.get(key)
@@ -90,24 +91,40 @@ class SessionCache:
 
     def _prepare(self, name: str, request: InputRequest, job: Job) -> Prepared:
         adapter = self.models[name]
-        config = ExplainConfig(edges=request.edges, execution=self.execution)
+        config = ExplainConfig(
+            edges=request.edges, query=request.target_at, execution=self.execution
+        )
         url = None
         if request.image is None:
-            tokens = adapter.tokenize(request.text, answer=request.answer)
+            tokens = self._tokenize(adapter, config, request, job)
         else:
             pixels = pixels_of(request.image, self.limits.pixels)
             with self.memory.reserve(PIXEL_BYTES * pixels, job):
                 image = decode_image(request.image, self.limits.pixels)
                 tokens, url = adapter.tokenize(image), to_data_url(image)
+        self._check_size(tokens)
+        return Prepared(adapter, tokens, config, url)
+
+    def _tokenize(
+        self, adapter: ModelAdapter, config: ExplainConfig, request: InputRequest, job: Job
+    ) -> Tokens:
+        if adapter.kind != "pair" or request.answer is not None:
+            return adapter.tokenize(request.text, answer=request.answer)
+        # The model's own answer takes runs of the model: the text alone must be within the limits.
+        alone = adapter.tokenize(request.text, answer="")
+        self._check_size(alone)
+        with self.memory.reserve(Prepared(adapter, alone, config, None).shape.forward, job):
+            return adapter.tokenize(request.text)
+
+    def _check_size(self, tokens: Tokens) -> None:
         if len(tokens) > self.limits.tokens:
             most = self.limits.tokens
             msg = f"the input has {len(tokens)} tokens; at most {most} are explained here"
             raise ApiError(413, "too-large", msg)
-        return Prepared(adapter, tokens, config, url)
 
     def _run(self, prepared: Prepared) -> Opened:
         adapter, config = prepared.adapter, prepared.config
-        (forward,) = adapter.run([prepared.tokens], None, config.capture(all_heads=True))
+        (forward,) = adapter.run([prepared.tokens], config.query, config.capture(all_heads=True))
         return Session(adapter, forward, config), prepared.image
 
     def _check(self, request: InputRequest) -> str:
@@ -116,9 +133,10 @@ class SessionCache:
             msg = f"model={name!r} is not served here; allowed: {', '.join(self.models)}"
             raise ApiError(404, "unknown-model", msg)
         kind = self.models[name].kind
-        if (request.image is None) == (kind == "image"):
-            expected = "image" if kind == "image" else "text"
-            msg = f"{name} takes {'an image' if kind == 'image' else 'text'}; send {expected!r}"
+        wanted, other = ("image", "text") if kind == "image" else ("text", "image")
+        if getattr(request, wanted) is None or getattr(request, other) is not None:
+            takes = "an image" if kind == "image" else "text"
+            msg = f"{name} takes {takes}; send {wanted!r} alone"
             raise ApiError(422, "invalid", msg)
         if request.answer is not None and kind != "pair":
             msg = f"{name} writes no answer; send none"
@@ -145,6 +163,13 @@ class SessionCache:
             ):
                 key, _ = self._cached.popitem(last=False)
                 del sizes[key]
+
+
+def _reader(adapter: ModelAdapter) -> ModelAdapter:
+    """Of two towers the one that reads text: for both, a text that names an image file is read."""
+    from attnflow.models.towers import TowersModel
+
+    return adapter.tower("text") if isinstance(adapter, TowersModel) else adapter
 
 
 def _of(opened: Opened) -> Prepared:
