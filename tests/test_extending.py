@@ -188,7 +188,7 @@ def test_the_server_knows_both(client):
     assert names in wrong.json()["error"]["message"]
     schemas = json.dumps(client.get("/api/openapi.json").json())
     assert json.dumps({"enum": list(AGGREGATORS)})[1:-1] in schemas
-    assert json.dumps({"enum": list(EDGE_RULES)})[1:-1] in schemas
+    assert json.dumps({"enum": ["auto", *EDGE_RULES]})[1:-1] in schemas
 
 
 def test_a_method_without_a_trace_has_no_routes(family):

@@ -86,13 +86,13 @@ def test_a_request_tokenizes_once_and_an_encoder_decoder_generates_once(counts):
 
 def test_only_the_asked_layers_are_solved():
     model = (tiny.build("bert"), tiny.word_piece())
-    top = attnflow.explain(TEXT, model)
-    everything = attnflow.explain(TEXT, model, layers="all")
+    top = attnflow.explain(TEXT, model, method="flow")
+    everything = attnflow.explain(TEXT, model, method="flow", layers="all")
     assert (top.layers, top.depth) == ((3,), 3)
     assert everything.layers == (1, 2, 3)
     assert everything.statistics["pairs"] == 3 * top.statistics["pairs"]
     np.testing.assert_array_equal(top.values, everything.values)
-    some = attnflow.explain(TEXT, model, layers=[-1, 1])
+    some = attnflow.explain(TEXT, model, method="flow", layers=[-1, 1])
     assert (some.layers, some.layer) == ((1, 3), 3)
     np.testing.assert_array_equal(some.row(1), everything.row(1))
     with pytest.raises(InputError, match=r"layer=2 was not computed.*layers='all'"):
@@ -118,7 +118,7 @@ def test_a_session_makes_each_graph_once(monkeypatch):
     monkeypatch.setattr(
         module, "build_graph", lambda *of, **more: built.append(of[1]) or build(*of, **more)
     )
-    config = ExplainConfig(layers="all")
+    config = ExplainConfig(edges="attention", layers="all")
     session = open_session(TEXT, load_model(), config, all_heads=True)
     for method in ("raw", "rollout", "flow"):
         session.attribution(method)

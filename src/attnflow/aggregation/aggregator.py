@@ -59,6 +59,7 @@ class Aggregator(Method):
             its own.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
+        edges: The edge rule that it was published with, which it has where none is named.
         full: The highest score there can be, which many tokens may share.
         tie_breaker: The method whose scores order tokens that share a score.
         alternative: The method that tells such tokens apart.
@@ -71,6 +72,7 @@ class Aggregator(Method):
     cost: Literal["matrix", "query", "pair"] = "matrix"
     single_heads: bool = False
     uses_maps: bool = False
+    edges: str = "attention"
     full: float | None = None
     tie_breaker: str = ""
     alternative: str = ""

@@ -70,8 +70,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     text: Any,
     model: Source = None,
     *,
-    method: str = "flow",
-    edges: str = "attention",
+    method: str = "auto",
+    edges: str = "auto",
     layer: int | None = None,
     layers: Layers = None,
     query: Query = None,
@@ -101,9 +101,11 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             for the model shipped with attnflow.
         method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``; or without edges:
             ``"gradient-norm"``, ``"integrated"``, ``"blank-out"``; or another one of
-            ``attnflow.AGGREGATORS`` (docs/methods.md).
+            ``attnflow.AGGREGATORS`` (docs/methods.md). ``"auto"`` is what answers best for the kind
+            of model, with its edges; edges named alone have the method that reads them best.
         edges: What the edges of the graph are made of: ``"attention"``, ``"alti"``, ``"gradient"``,
-            or another one of ``attnflow.EDGE_RULES`` (docs/methods.md).
+            or another one of ``attnflow.EDGE_RULES`` (docs/methods.md). ``"auto"`` is what answers
+            best for the kind of model; a method named alone has the edges it was published with.
         layer: The layer to explain: 1 … L, negatives from the top; the top one by default.
         layers: Which layers to compute: numbers, or ``"all"``; only ``layer`` by default.
         query: The position to explain: an index, a token's text, ``"all"``, or ``None`` for where

@@ -62,7 +62,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     truncate: options.Truncate = False,
     strict: options.Strict = False,
     method: options.Methods = None,
-    edges: options.Edges = "attention",
+    edges: options.Edges = "auto",
     steps: options.Steps = None,
     layer: options.Layer = None,
     layers: options.Layers = None,
@@ -90,7 +90,7 @@ def explain(  # noqa: PLR0913 - one argument per option
         _check_page(inputs, heads)
     methods = options.parse_methods(method)
     config = ExplainConfig(
-        method=methods[0] if method else ExplainConfig.method,
+        method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layer=layer,
         layers=options.parse_layers(layers),
@@ -112,7 +112,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     for place, session in running.sessions(
         inputs, model, config, answer=answer, all_heads=html is not None
     ):
-        results_at[place] = running.attributions(session, methods)
+        results_at[place] = running.attributions(session, methods or [session.config.method])
         if not as_json:
             found_at[place] = running.summarize(session, results_at[place], few=len(inputs) <= FEW)
         if html is not None:

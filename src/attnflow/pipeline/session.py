@@ -59,6 +59,7 @@ class Session:
     forward: ForwardPass
     config: ExplainConfig
     objective: Objective = Objective()  # noqa: RUF009 - frozen
+    notes: tuple[str, ...] = ()
     _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
 
@@ -329,12 +330,20 @@ class Session:
     def _describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
         options = self.config.describe(method, self.correction)
-        objective = self.forward.objective
-        if objective is not None:
-            options["target"] = objective.target
-            if objective.contrast is not None:
-                options["contrast"] = objective.contrast
+        if self.forward.objective is not None:
+            options |= self.named_objective
         return options
+
+    @property
+    def named_objective(self) -> dict[str, str]:
+        """The target and the contrast by their names, as far as they were given or found."""
+        found = self.forward.objective or self.objective
+        named = {"target": found.target, "contrast": found.contrast}
+        return {
+            name: each if isinstance(each, str) else self.adapter.output_name(each)
+            for name, each in named.items()
+            if each is not None
+        }
 
     def _explained(self, groups: Groups | None) -> tuple[int, ...]:
         """The positions that are explained; with words, all tokens of their words."""
@@ -343,8 +352,13 @@ class Session:
             return tuple(sorted(asked))
         return tuple(at for group in groups if not set(asked).isdisjoint(group) for at in group)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know about the model, and about the edges that were chosen."""
+        return (*self.forward.warnings, *self.notes)
+
     def _warnings(self) -> dict[str, Any]:
-        return {"warnings": list(self.forward.warnings)} if self.forward.warnings else {}
+        return {"warnings": list(self.warnings)} if self.warnings else {}
 
     def _check(self) -> None:
         if self.config.discard and self.activations.ends is not None:

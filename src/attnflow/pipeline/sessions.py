@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attnflow.errors import InputError, ModelError, shown
+from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
+from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
+from attnflow.pipeline.choice import Chosen, choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.adapter import ModelAdapter, Tokens
 
 
 def open_session(
@@ -52,28 +54,79 @@ def open_sessions(
     ]
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
-    _check_objectives(objectives, adapter, config)
-    spec = replace(config.capture(all_heads=all_heads), progress=progress)
+    if not tokens:
+        return
+    chosen = choose(config, adapter, tokens[0])
+    check_objectives(objectives, adapter, chosen.config)
     # The longest first, so that a batch that is too large for the memory is noticed at once.
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
-    alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
-    size = 1 if alone else config.batch_size
+    size = _batch_size(chosen.config, adapter, tokens)
     for start in range(0, len(order), size):
         places = order[start : start + size]
-        passes = adapter.run(
+        opened = run_sessions(
+            adapter,
             [tokens[place] for place in places],
-            config.query,
-            spec,
             [objectives[place] for place in places],
+            chosen,
+            all_heads=all_heads,
+            progress=progress,
         )
-        for place, forward in zip(places, passes, strict=True):
+        yield from zip(places, opened, strict=True)
+
+
+def run_sessions(
+    adapter: ModelAdapter,
+    tokens: Sequence[Tokens],
+    objectives: Sequence[Objective],
+    chosen: Chosen,
+    *,
+    all_heads: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> list[Session]:
+    """The sessions of inputs that run together, with the edges that were chosen for them.
+
+    Where the model refuses edges that nobody named, it runs again for the others.
+    """
+
+    def run(config: ExplainConfig, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
+        spec = replace(config.capture(all_heads=all_heads), progress=progress)
+        wanted = [objectives[at] for at in places]
+        passes = adapter.run([tokens[at] for at in places], config.query, spec, wanted)
+        for forward in passes:
             if config.strict and forward.warnings:
                 msg = f"{forward.warnings[0]} (refused: strict=True)"
                 raise ModelError(msg)
-            yield place, Session(adapter, forward, config, objectives[place])
+        pairs = zip(passes, wanted, strict=True)
+        return [Session(adapter, forward, config, each, notes) for forward, each in pairs]
+
+    everything, other = range(len(tokens)), chosen.fallback
+    try:
+        opened = run(chosen.config, chosen.notes, everything)
+    except AttnflowError as error:
+        if other is None:
+            raise
+        return run(other, (fallback_note(error),), everything)
+    if other is None:
+        return opened
+    for at, session in enumerate(opened):
+        try:
+            session.graph(chosen.config.method)  # is made once
+        except ModelError as error:
+            (opened[at],) = run(other, (fallback_note(error),), [at])
+    return opened
 
 
-def _check_objectives(
+def _batch_size(config: ExplainConfig, adapter: ModelAdapter, tokens: Sequence[Tokens]) -> int:
+    """How many inputs run together: one, where each has many runs or padding matters."""
+    needs = config.rule.needs
+    if needs.zeroing or not adapter.batchable(tokens):
+        return 1
+    if needs.gradients and adapter.kind == "text":  # all that was computed is kept until then
+        return rows_that_fit(adapter, tokens, config.batch_size, gradients=True)
+    return config.batch_size
+
+
+def check_objectives(
     objectives: Sequence[Objective], adapter: ModelAdapter, config: ExplainConfig
 ) -> None:
     """Refuse a target where nothing depends on it, or which the model does not know."""
@@ -87,6 +140,11 @@ def _check_objectives(
             "such as method='gradient-norm', or leave it out"
         )
         raise InputError(msg)
+    check_known(objectives, adapter)
+
+
+def check_known(objectives: Sequence[Objective], adapter: ModelAdapter) -> None:
+    """Refuse targets and contrasts that the model does not know, or that are the same."""
     for objective in objectives:
         pair = [objective.target, objective.contrast]
         numbers = [None if each is None else adapter.output_index(each) for each in pair]

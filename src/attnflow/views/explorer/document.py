@@ -125,7 +125,7 @@ def make_view(
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
         "methods": [describe_method(member.name) for member in offered],
-        "rule": describe_rule(session.config.edges),
+        "rule": describe_rule(session.config.rule.name),
         "causal": session.causal,
         "ratio": session.correction == "uniform",
         "ordinary": input_positions(tokens, session.size),
@@ -140,6 +140,7 @@ def make_view(
             "residual": _residual(session),
             "discard": session.config.discard,
             "correction": session.correction,
+            **session.named_objective,
         },
         "layer": session.config.resolve_layers(session.depth)[1],
         "query": query,
@@ -164,9 +165,7 @@ def make_view(
         "edges": _strongest_edges(session),
         "traces": [],
         "blanked": [],
-        "notes": make_notes(
-            session.forward.warnings, len(session.forward.pooled), tokens.names[query]
-        ),
+        "notes": make_notes(session.warnings, len(session.forward.pooled), tokens.names[query]),
     }
     traced = [name for name in methods if _has_routes(name)]
     for layer, token in _pairs(top, session.depth, extent.pairs, key):
