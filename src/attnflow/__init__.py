@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
     from attnflow.evaluation.blank_out import blank_out
+    from attnflow.evaluation.fit import fit
     from attnflow.evaluation.gradients import gradients
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
+    from attnflow.records.learned import LearnedHeads
     from attnflow.views.explorer.exploration import Exploration
 
 __version__ = VERSION
@@ -35,6 +37,7 @@ _MODULES = {
     "EdgeRule": "attnflow.edges",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
+    "LearnedHeads": "attnflow.records.learned",
     "Measure": "attnflow.aggregation",
     "Needs": "attnflow.edges",
     "Scores": "attnflow.aggregation",
@@ -42,6 +45,7 @@ _MODULES = {
     "blank_out": "attnflow.evaluation.blank_out",
     "explain": "attnflow.api.explain",
     "explore": "attnflow.api.explore",
+    "fit": "attnflow.evaluation.fit",
     "flow": "attnflow.api.arrays",
     "gradients": "attnflow.evaluation.gradients",
     "load_model": "attnflow.models.loading",
@@ -59,6 +63,7 @@ __all__ = [
     "EdgeRule",
     "Exploration",
     "FlowTrace",
+    "LearnedHeads",
     "Measure",
     "Needs",
     "Scores",
@@ -67,6 +72,7 @@ __all__ = [
     "blank_out",
     "explain",
     "explore",
+    "fit",
     "flow",
     "gradients",
     "load_model",

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-import numpy as np
 import numpy.typing as npt
 
 from attnflow.edges.options import Heads
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
     from attnflow.models.loading import Source
 
-    One = str | PathLike[str] | Image | npt.NDArray[np.uint8]  # a text or an image
+    One = str | PathLike[str] | Image | npt.NDArray[Any]  # a text, an image or a sound
 
 
 class Options(TypedDict, total=False):
@@ -47,6 +46,7 @@ class Options(TypedDict, total=False):
     steps: int | None
     answer: str | Sequence[str] | None
     truncate: bool
+    sampling_rate: int | None
     strict: bool
     batch_size: int
     threads: int | None
@@ -86,6 +86,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     steps: int | None = None,
     answer: str | Sequence[str] | None = None,
     truncate: bool = False,
+    sampling_rate: int | None = None,
     strict: bool = False,
     batch_size: int = 16,
     threads: int | None = None,
@@ -96,7 +97,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
 
     Args:
         text: A text, or many: a list, a Series, a generator. For vision models an image (a path,
-            a PIL image or an array), or a list of images.
+            a PIL image or an array), or a list of images; for models that hear a sound (a .wav
+            file, or an array of samples).
         model: A hub name, a folder, ``(model, tokenizer)``, what `load_model` returned, or ``None``
             for the model shipped with attnflow.
         method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``; or without edges:
@@ -110,7 +112,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         layers: Which layers to compute: numbers, or ``"all"``; only ``layer`` by default.
         query: The position to explain: an index, a token's text, ``"all"``, or ``None`` for where
             the model decides (CLS; the mask; the last token).
-        heads: ``"mean"``, ``"max"``, ``"min"``, head numbers, head weights, or ``"each"``.
+        heads: ``"mean"``, ``"max"``, ``"min"``, head numbers, head weights, ``"each"``, or what
+            `attnflow.fit` learned: its result, or the .json file that it wrote.
         residual: The share of the identity; ``None`` is 0.5, and 0 for raw attention.
         discard: The ratio of smallest attention weights set to zero in each layer.
         correction: For causal decoders, how to correct for the receptive field: ``"uniform"``,
@@ -125,6 +128,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         answer: For encoder–decoder models the text that was made of the input, or a list with one
             per text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
+        sampling_rate: For a sound that is given as an array, its samples per second; ``None`` is
+            what the model hears. Another rate is resampled.
         strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of
             which the scores do not show all. Otherwise the result's ``warnings`` say so.
         batch_size: How many inputs run through the model together at most.
@@ -159,9 +164,11 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     )
     check_flag("progress", progress)
     from attnflow.models.loading import load_model
+    from attnflow.models.sounds import with_rates
 
-    texts, single = as_list(text)
+    items, single = as_list(text)
     adapter = load_model(model)
+    texts = with_rates(items, adapter, sampling_rate)
     results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:
 

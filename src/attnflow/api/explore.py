@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
-from attnflow.views.explorer.images import to_data_url
+from attnflow.views.explorer.images import picture_of
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
@@ -30,11 +30,13 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     contrast: TargetSpec = None,
     answer: str | None = None,
     truncate: bool = False,
+    sampling_rate: int | None = None,
 ) -> Exploration:
     """The explorer's view of a text: all methods, layers, heads, routes and blanked-out tokens.
 
     Args:
-        text: A text; for vision models an image (a path, a PIL image or an array).
+        text: A text; for vision models an image (a path, a PIL image or an array), for models that
+            hear a sound (a .wav file or an array).
         model: As for `attnflow.explain`; so are ``edges``, ``query``, ``residual``, ``discard``,
             ``correction``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.
@@ -51,6 +53,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         contrast: The label or token that the target is compared with.
         answer: For encoder–decoder models the answer.
         truncate: Cut a text that is too long.
+        sampling_rate: Of a sound given as an array, the samples per second.
 
     Examples:
         >>> import attnflow
@@ -71,9 +74,10 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         truncate=truncate,
     )
     from attnflow.models.loading import load_model
+    from attnflow.models.sounds import with_rates
 
     adapter = load_model(model)
-    items = [text] if compare is None else [text, compare]
+    items = with_rates([text] if compare is None else [text, compare], adapter, sampling_rate)
     sessions = dict(open_sessions(items, adapter, config, answers=answer, all_heads=True))
-    images = [to_data_url(item) if adapter.kind == "image" else None for item in items]
+    images = [picture_of(item, sessions[at].tokens.grid) for at, item in enumerate(items)]
     return explore_sessions([sessions[place] for place in range(len(items))], images)

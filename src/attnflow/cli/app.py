@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from attnflow import __version__
-from attnflow.cli import bench, compare, explain, figure, reproduce, routes, serve, train
+from attnflow.cli import bench, compare, explain, figure, fit, reproduce, routes, serve, train
 from attnflow.cli.errors import print_error, usage_message
 from attnflow.cli.help import Command, Program
 from attnflow.errors import AttnflowError, InputError, ModelError
@@ -29,6 +29,7 @@ EXPLAIN = "Explain a text"
 for command in (explain.explain, compare.compare, routes.routes, figure.figure, serve.serve):
     app.command(cls=Command, rich_help_panel=EXPLAIN)(command)
 MEASURE = "Measure"
+app.command(cls=Command, rich_help_panel=MEASURE)(fit.fit)
 app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)
 app.command(cls=Command, rich_help_panel=MEASURE)(reproduce.reproduce)
 app.command(cls=Command, rich_help_panel=MEASURE)(train.train)

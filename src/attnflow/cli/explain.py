@@ -145,12 +145,16 @@ def show(attributions: Sequence[Attribution], found: Summary, console: Console, 
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import head_maps
     from attnflow.views.terminal.notes import show_notes
+    from attnflow.views.terminal.sounds import time_strips
     from attnflow.views.terminal.strips import strips
     from attnflow.views.terminal.tables import top_tables
 
     first = attributions[0]
     each_head = first.values.ndim == 2
-    draw = head_maps if each_head else strips if first.grid is None else patch_grids
+    pieces = strips if first.grid is None else patch_grids
+    if first.grid is not None and first.grid.seconds is not None:
+        pieces = time_strips
+    draw = head_maps if each_head else pieces
     console.print(header(*attributions, finding=found.main))
     console.print()
     console.print(draw(attributions, console))
@@ -204,9 +208,9 @@ def _check_page(texts: Sequence[str], heads: str) -> None:
 
 def _save_page(sessions: Sequence[Session], file: Path) -> None:
     from attnflow.views.explorer.exploration import explore_sessions
-    from attnflow.views.explorer.images import to_data_url
+    from attnflow.views.explorer.images import picture_of
 
-    images = [to_data_url(s.tokens.text) if s.tokens.grid is not None else None for s in sessions]
+    images = [picture_of(session.tokens.text, session.tokens.grid) for session in sessions]
     view = explore_sessions(sessions, images)
     view.save(file, overwrite=True)  # checked before any work
     typer.echo(printable(f"saved the interactive view to {file}"), err=True)

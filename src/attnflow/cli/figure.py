@@ -28,6 +28,7 @@ class Kind(StrEnum):
     PRONOUNS = "pronouns"
     HEADS = "heads"
     IMAGE = "image"
+    SOUND = "sound"
 
 
 Output = Annotated[
@@ -106,7 +107,9 @@ def figure(  # noqa: PLR0913 - one argument per option
     kind: Annotated[
         Kind,
         typer.Argument(
-            metavar="KIND", help="graph, heatmap, pronouns, heads or image.", show_default=False
+            metavar="KIND",
+            help="graph, heatmap, pronouns, heads, image or sound.",
+            show_default=False,
         ),
     ],
     text: options.OneText = None,
@@ -141,6 +144,7 @@ def figure(  # noqa: PLR0913 - one argument per option
 
     graph: layers, tokens and edges between them. heatmap: layers × tokens. heads: the heads of a
     layer × tokens. pronouns: layers × a few tokens. image: patches over the picture.
+    sound: frames over time, below the waveform.
 
     Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
     """
@@ -153,8 +157,9 @@ def figure(  # noqa: PLR0913 - one argument per option
 
     source = read_text(text, file)
     check_file(output, overwrite=force)
-    if kind is Kind.IMAGE and model is None:
-        msg = "figure image needs a vision model, and the shipped one takes text: give --model NAME"
+    if kind in (Kind.IMAGE, Kind.SOUND) and model is None:
+        needed = "a vision model" if kind is Kind.IMAGE else "a model that hears"
+        msg = f"figure {kind} needs {needed}, and the shipped one takes text: give --model NAME"
         raise InputError(msg)
     given = {"threshold": threshold, "to": to, "candidate": candidate, "pronoun": pronoun}
     _check(kind, {**given, "values": values, "relative": relative}, words=words)
@@ -195,7 +200,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     typer.echo(printable(f"saved {output}"), err=True)
 
 
-ONE_LAYER = (Kind.HEADS, Kind.IMAGE)
+ONE_LAYER = (Kind.HEADS, Kind.IMAGE, Kind.SOUND)
 KINDS_WITH = {  # options that not every kind has
     "threshold": (Kind.GRAPH,),
     "to": (Kind.GRAPH,),

@@ -167,7 +167,7 @@ def _heads(allowed: str) -> Any:
     return typer.Option(
         "--heads",
         metavar="HEADS",
-        help=f"{allowed}, or numbers: 0,3.",
+        help=f"{allowed}, numbers: 0,3, or a .json file of attnflow fit.",
         rich_help_panel=_SELECTION,
     )
 
@@ -295,12 +295,13 @@ def parse_layers(given: str | None) -> Any:
 
 def parse_heads(given: str) -> Any:
     """``mean`` and the like as they are; ``0,3`` as head numbers."""
-    if given in ("mean", "max", "min", "each"):
+    if given in ("mean", "max", "min", "each") or given.endswith(".json"):
         return given
     try:
         return [int(part) for part in given.split(",")]
     except ValueError:
-        msg = f"--heads {given!r} is unknown; give mean, max, min, each, or numbers such as 0,3"
+        known = "mean, max, min, each, numbers such as 0,3, or a .json file of attnflow fit"
+        msg = f"--heads {given!r} is unknown; give {known}"
         raise InputError(msg) from None
 
 

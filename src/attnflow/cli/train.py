@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,7 +26,8 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="The folder with the agreement data (numpred.val, …); for sentiment, GLUE's SST-2.",
+        help="The folder with the agreement data (numpred.val, …); for sentiment, GLUE's SST-2 or "
+        "your own: train.tsv and dev.tsv, a header and lines of text, tab, 0 or 1.",
     ),
 ]
 Out = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write.")]
@@ -44,7 +45,7 @@ Base = Annotated[
     typer.Option(
         "--base",
         metavar="NAME",
-        help="For sentiment: the pretrained encoder, a hub name or a folder.",
+        help="For sentiment: the pretrained encoder or decoder: a hub name, a folder, a GGUF file.",
         show_default=False,
     ),
 ]
@@ -53,6 +54,25 @@ Steps = Annotated[
     int | None,
     typer.Option(
         "--steps", metavar="N", min=1, help="For verbs: the number of steps.", show_default="6000"
+    ),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        "--epochs",
+        metavar="N",
+        min=1,
+        help="For sentiment: how often all texts are seen.",
+        show_default="3",
+    ),
+]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(
+        "--learning-rate",
+        metavar="RATE",
+        help="For sentiment: the highest learning rate.",
+        show_default="5e-5, for pretrained weights",
     ),
 ]
 Device = Annotated[
@@ -72,16 +92,18 @@ def train(  # noqa: PLR0913 - one argument per option
     base: Base = None,
     seed: Seed = 0,
     steps: Steps = None,
+    epochs: Epochs = None,
+    learning_rate: LearningRate = None,
     device: Device = None,
 ) -> None:
-    """Train the shipped model again, or the sentiment model of Table 3.
+    """Train the shipped model again, or a classifier of texts: Table 3's, or your own.
 
     Run the same command again to continue an interrupted run.
 
     Example: attnflow train verbs --data sva --corpora corpora -o my-verbs
     """
     verbs = {"--corpora": corpora, "--steps": steps}
-    sentiment = {"--base": base}
+    sentiment = {"--base": base, "--epochs": epochs, "--learning-rate": learning_rate}
     required, unused = (
         ("--corpora", sentiment) if model is TrainableModel.VERBS else ("--base", verbs)
     )
@@ -92,6 +114,9 @@ def train(  # noqa: PLR0913 - one argument per option
         if value is not None:
             msg = f"{name} is not for {model}; leave it out"
             raise InputError(msg)
+    if learning_rate is not None and not 0 < learning_rate < 1:
+        msg = f"--learning-rate {learning_rate} must be above 0 and below 1, such as 5e-5"
+        raise InputError(msg)
     from attnflow.paper.training.recipe import Recipe
     from attnflow.paper.training.run import train_sentiment, train_verbs
     from attnflow.paper.training.sentiment import SentimentRecipe
@@ -100,7 +125,9 @@ def train(  # noqa: PLR0913 - one argument per option
         recipe = Recipe(seed=seed) if steps is None else Recipe(seed=seed, steps=steps)
         scores = train_verbs(data, corpora, out, recipe=recipe, device=device)
     else:
-        fine_tuning = SentimentRecipe(seed=seed)
+        chosen = {"epochs": epochs, "learning_rate": learning_rate}
+        given: dict[str, Any] = {name: each for name, each in chosen.items() if each is not None}
+        fine_tuning = SentimentRecipe(seed=seed, **given)
         scores = train_sentiment(data, str(base), out, recipe=fine_tuning, device=device)
     typer.echo(f"accuracy of the model in {out}")
     for name, score in scores.items():

@@ -23,9 +23,12 @@ from attnflow.records.kinds import Array, FloatArray
 
 def uniform_activations(like: Activations) -> Activations:
     """The activations of a model of the same size that attends evenly to all it sees."""
-    even = np.tril(np.ones(tuple(like.attention[0].shape)))
-    even /= even.sum(-1, keepdims=True)
-    return Activations((even,) * len(like.attention), causal=True, ends=like.ends)
+    size = int(like.attention[0].shape[-1])
+    even = np.tril(np.ones((size, size))) / np.arange(1, size + 1)[:, None]
+    shapes = [tuple(each.shape) for each in like.attention]
+    of_shape = {shape: np.array(np.broadcast_to(even, shape)) for shape in set(shapes)}
+    layers = tuple(of_shape[shape] for shape in shapes)
+    return Activations(layers, causal=True, ends=like.ends)
 
 
 def _visible(layer: FloatArray) -> FloatArray:

@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from attnflow.edges.corrections import correct_maps, uniform_activations
-from attnflow.edges.heads import fuse_heads, head_weights
+from attnflow.edges.heads import fuse_layers, head_weights, strengths
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.edges.rule import EDGE_RULES
 from attnflow.errors import InputError
 from attnflow.records import Activations, Array, FloatArray, LayeredGraph
 from attnflow.records.arrays import contiguous, double, empty, is_tensor, namespace, on_cpu
+from attnflow.records.learned import LearnedHeads
 
 
 def build_graph(
@@ -32,9 +33,7 @@ def build_graph(
     )
     if not keep_maps:
         return graph
-    fused = correct_maps(
-        [fuse_heads(each, options.heads) for each in made.layers], options.correction
-    )
+    fused = correct_maps(fuse_layers(made.layers, options.heads), options.correction)
     return replace(graph, maps=namespace(fused[0]).stack(tuple(fused)))
 
 
@@ -45,22 +44,25 @@ def _graph(maps: Sequence[Array], options: EdgeOptions, *, sound: bool) -> Layer
     """
 
     def mixed(maps: Sequence[Array], heads: Heads | None) -> Sequence[Array]:
-        fused = [double(each) if heads is None else fuse_heads(each, heads) for each in maps]
+        fused = [double(each) for each in maps] if heads is None else fuse_layers(maps, heads)
         corrected = correct_maps(fused, options.correction)
-        whole = sound and options.correction is None
-        return corrected if whole else [_to_one(each) for each in corrected]
+        if sound and options.correction is None:
+            return corrected
+        # Learned heads say how much a layer carries at all, whatever the size of its maps.
+        sums = strengths(options.heads, len(maps))
+        return [_to_one(each) * of for each, of in zip(corrected, sums, strict=True)]
 
     if options.heads == "each":
         _check_equal_heads(maps)
         return LayeredGraph(
             _finish(mixed(maps, "each"), options), _finish(mixed(maps, None), options)
         )
-    if options.correction is not None or not sound:
+    if options.correction is not None or not sound or isinstance(options.heads, LearnedHeads):
         maps = [each[..., None, :, :] for each in mixed(maps, options.heads)]
         options = replace(options, heads="mean")
     if on_cpu(maps[0]) and not options.discard and options.heads not in ("max", "min"):
         return LayeredGraph(_in_one_pass(maps, options))
-    return LayeredGraph(_finish([fuse_heads(each, options.heads) for each in maps], options))
+    return LayeredGraph(_finish(fuse_layers(maps, options.heads), options))
 
 
 def chance_graph(

@@ -1,4 +1,4 @@
-"""Fusing heads: a mean, a maximum, a minimum, chosen heads or weighted ones."""
+"""Fusing heads: a mean, a maximum, a minimum, chosen heads, weighted or learned ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.records.arrays import double, namespace
 from attnflow.records.kinds import Array
+from attnflow.records.learned import LearnedHeads
 
 
 def fuse_heads(layer: Array, heads: Heads) -> Array:
@@ -27,10 +28,31 @@ def fuse_heads(layer: Array, heads: Heads) -> Array:
     return sum(weight * double(layer[..., head, :, :]) for head, weight in weights.items())
 
 
+def fuse_layers(layers: Sequence[Array], heads: Heads) -> list[Array]:
+    """Every layer's heads fused; learned heads have weights of their own in each."""
+    if not isinstance(heads, LearnedHeads):
+        return [fuse_heads(each, heads) for each in layers]
+    heads.check_heads([int(each.shape[-3]) for each in layers])
+    return [
+        sum(weight * double(layer[..., head, :, :]) for head, weight in enumerate(weights))
+        for layer, weights in zip(layers, heads.scaled, strict=True)
+    ]
+
+
+def strengths(heads: Heads, count: int) -> list[float]:
+    """How much each of ``count`` layers carries, beside the strongest one."""
+    if isinstance(heads, LearnedHeads):
+        return [math.fsum(layer) for layer in heads.scaled]
+    return [1.0] * count
+
+
 def head_weights(count: int, heads: Heads) -> dict[int, float]:
     """The weight of every head that takes part: picked heads weigh the same, weights sum to 1."""
     if isinstance(heads, str):
         return dict.fromkeys(range(count), 1 / count)
+    if isinstance(heads, LearnedHeads):
+        msg = "learned heads have weights for every layer; fuse all layers together"
+        raise InputError(msg)
     if all(isinstance(head, Integral) for head in heads):
         return _picked(count, [int(head) for head in heads])
     total = float(sum(heads))

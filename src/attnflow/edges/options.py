@@ -10,9 +10,10 @@ from typing import Literal, get_args
 from attnflow.edges.corrections import ON_MAPS
 from attnflow.edges.rule import EDGE_RULES
 from attnflow.errors import InputError
+from attnflow.records.learned import LearnedHeads
 
 HeadRule = Literal["mean", "max", "min", "each"]
-Heads = HeadRule | Sequence[int] | Sequence[float]
+Heads = HeadRule | Sequence[int] | Sequence[float] | LearnedHeads
 USUAL_RESIDUAL = 0.5
 
 
@@ -23,7 +24,8 @@ class EdgeOptions:
     Attributes:
         residual: The share of the identity in A = (1 − residual)·W + residual·I; 0 turns it off.
         heads: ``"mean"``, ``"max"`` or ``"min"`` over heads; integers pick heads, whose mean is
-            taken; floats weigh all heads; ``"each"`` keeps every head (Appendix A.1).
+            taken; floats weigh all heads; ``"each"`` keeps every head (Appendix A.1); learned
+            ones have weights for every layer.
         discard: The ratio of smallest entries of a fused map set to zero, but never the first
             position's to itself.
         rule: The edge rule.
@@ -56,6 +58,8 @@ def check_ratio(name: str, value: object, zero: str) -> None:
 
 def check_heads(heads: object) -> None:
     """Refuse what names no way to fuse heads."""
+    if isinstance(heads, LearnedHeads):
+        return
     if isinstance(heads, Real):
         msg = f"heads={heads} must be a list: heads=[{heads}] picks this head"
         raise InputError(msg)

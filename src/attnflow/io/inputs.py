@@ -16,8 +16,8 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
     """The inputs as a list, and whether a single one was given: a text, a path, an image.
 
     Many are any iterable with one axis: a list, a pandas Series, a NumPy array of strings, a
-    generator. Arrays with more axes are images. A tuple of two texts is how libraries write a pair
-    that a model reads as one (a premise and a hypothesis), so it is refused.
+    generator. An array of numbers is one input: a sound, or an image. A tuple of two texts is how
+    libraries write a pair that a model reads as one (a premise and a hypothesis), so it is refused.
     """
     if isinstance(given, tuple) and len(given) == 2 and all(isinstance(g, str) for g in given):
         msg = (
@@ -25,7 +25,8 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
             "for two texts, give a list of them"
         )
         raise InputError(msg)
-    one = isinstance(given, str | bytes | bytearray | memoryview | PathLike | Mapping)
+    numbers = hasattr(given, "dtype") and getattr(given.dtype, "kind", "f") in tuple("fiu")
+    one = numbers or isinstance(given, str | bytes | bytearray | memoryview | PathLike | Mapping)
     single = one or not isinstance(given, Iterable)
     if single or getattr(given, "ndim", 1) != 1:
         return [given], True

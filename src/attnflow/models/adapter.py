@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Edit = Callable[[Tensor], Tensor]  # what becomes of the word embeddings of a batch
 
 Query = int | str | None
-Kind = Literal["text", "pair", "image"]
+Kind = Literal["text", "pair", "image", "audio", "speech"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Tokens:
         word_ids: For each token the index of its word; ``None`` for special tokens.
         word_texts: The words.
         segments: For each token what it is part of.
-        grid: For images, how patches lie on the image.
+        grid: For images and sounds, how patches lie on the image, or frames in time.
         answer: For encoder–decoders, the answer that is explained.
     """
 
@@ -122,7 +122,7 @@ class ModelAdapter(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """What the model takes: a text, a pair of texts, or an image."""
+        """What the model takes: a text, an image, a sound; a text or a sound to write a text of."""
 
     @property
     def description(self) -> dict[str, Any]:

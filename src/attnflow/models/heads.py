@@ -32,7 +32,7 @@ MASKED = HeadKind(
 CAUSAL = HeadKind("causal language model", ("ForCausalLM", "LMHeadModel"), "AutoModelForCausalLM")
 SEQ2SEQ = HeadKind(
     "encoder–decoder language model",
-    ("ForConditionalGeneration", "MTModel"),
+    ("ForConditionalGeneration", "MTModel", "ForSpeechToText"),
     "AutoModelForSeq2SeqLM",
 )
 IMAGES = HeadKind(
@@ -40,8 +40,14 @@ IMAGES = HeadKind(
     ("ForImageClassification", "ForImageClassificationWithTeacher"),
     "AutoModelForImageClassification",
 )
+AUDIO = HeadKind(
+    "audio classifier",
+    ("ForAudioClassification", "ForXVector"),
+    "AutoModelForAudioClassification",
+)
+CTC = HeadKind("speech recogniser (CTC)", ("ForCTC",), "AutoModelForCTC")
 BARE = HeadKind("no head", (), "AutoModel")
-HEADS = (CLASSIFIER, TAGGER, MASKED, CAUSAL, SEQ2SEQ, IMAGES)
+HEADS = (CLASSIFIER, TAGGER, MASKED, CAUSAL, SEQ2SEQ, IMAGES, AUDIO, CTC)
 
 
 def head_of(class_name: str) -> HeadKind:

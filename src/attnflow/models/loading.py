@@ -14,15 +14,14 @@ from typing import Any
 
 from attnflow.errors import ModelError
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.heads import BARE, CAUSAL, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.heads import AUDIO, BARE, CAUSAL, CLASSIFIER, CTC, SEQ2SEQ, HeadKind, head_of
 
 log = logging.getLogger("attnflow")
 Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
 _load_lock = threading.Lock()
+HEARS = ("input_values", "input_features")
 READS = {
-    "input_values": "audio",
-    "input_features": "audio",
-    "audio_values": "audio",
+    "audio_values": "audio and video",
     "pixel_values_videos": "videos",
     "past_values": "time series",
     "flattened_patches": "images cut into patches before",
@@ -56,6 +55,13 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     network = getattr(network, "_orig_mod", network)  # what torch.compile wrapped
     head = head_of(type(network).__name__)
     refuse_other_inputs(network)
+    if hears(network):
+        from attnflow.models.audio import AudioModel
+        from attnflow.models.speech import SpeechModel
+
+        if getattr(network.config, "is_encoder_decoder", False) and head is SEQ2SEQ:
+            return SpeechModel(network, processor, name, head)
+        return AudioModel(network, processor, name, AUDIO if head is CLASSIFIER else head)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
 
@@ -72,14 +78,19 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     return TextModel(network, processor, name, head)
 
 
+def hears(network: Any) -> bool:
+    """Whether a model reads sounds."""
+    return getattr(network, "main_input_name", "") in HEARS
+
+
 def refuse_other_inputs(network: Any) -> None:
     """Refuse a model that reads neither text nor images, by what it reads."""
     reads = getattr(network, "main_input_name", "input_ids")
     reads = reads if isinstance(reads, str) else " and ".join(reads)
-    if reads not in ("input_ids", "pixel_values", "inputs_embeds"):
+    if reads not in ("input_ids", "pixel_values", "inputs_embeds", *HEARS):
         msg = (
             f"{type(network).__name__} reads {READS.get(reads, repr(reads))}; models that read "
-            "text or images can be explained"
+            "text, images or sounds can be explained"
         )
         raise ModelError(msg)
 
@@ -121,7 +132,7 @@ def _load_once(source: str, device: str | None, name: str) -> ModelAdapter:
     from attnflow.paper import verbs
 
     verbs.register()
-    where, options = _locate(source)
+    where, options = locate(source)
     try:
         with no_bars():
             network, processor = _fetch(transformers, where, options)
@@ -169,12 +180,21 @@ def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any,
     # Parsing a GGUF file takes seconds, and it holds nothing but causal language models.
     head = CAUSAL if options else _head(transformers.AutoConfig.from_pretrained(where))
     network = _network(transformers, head, where, options)
+    if hears(network):
+        return network, _hearing(transformers, head, where)
     if network.main_input_name == "pixel_values":
         return network, transformers.AutoImageProcessor.from_pretrained(where)
     return network, transformers.AutoTokenizer.from_pretrained(where, **options)
 
 
-def _locate(source: str) -> tuple[str, dict[str, str]]:
+def _hearing(transformers: Any, head: HeadKind, where: str) -> Any:
+    """The feature extractor of a model that hears; for one that writes, with its tokenizer."""
+    if head in (CTC, SEQ2SEQ):
+        return transformers.AutoProcessor.from_pretrained(where)
+    return transformers.AutoFeatureExtractor.from_pretrained(where)
+
+
+def locate(source: str) -> tuple[str, dict[str, str]]:
     """The folder or hub name, and the GGUF file in it where that is what holds the weights."""
     path = Path(source).expanduser()
     if not exists(path):
@@ -214,8 +234,19 @@ def _head(config: Any) -> HeadKind:
     return named
 
 
-def _network(transformers: Any, head: HeadKind, where: str, options: dict[str, str]) -> Any:
+def _loader(transformers: Any, head: HeadKind, where: str, options: dict[str, str]) -> Any:
+    """The class that the checkpoint names, where it has a head that attnflow knows."""
     loader = getattr(transformers, head.auto)
+    if head is BARE or options:
+        return loader
+    config = transformers.AutoConfig.from_pretrained(where)
+    # Some classes are listed under another task: Whisper's, and classifiers of sounds.
+    named = getattr(transformers, (config.architectures or [""])[0], None)
+    return loader if named is None or type(config) in loader._model_mapping else named
+
+
+def _network(transformers: Any, head: HeadKind, where: str, options: dict[str, str]) -> Any:
+    loader = _loader(transformers, head, where, options)
     network, report = loader.from_pretrained(where, output_loading_info=True, **options)
     missing = report["missing_keys"]
     if head is BARE or not missing:

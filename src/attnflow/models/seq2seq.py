@@ -14,7 +14,7 @@ leaves what is carried along as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -97,25 +97,40 @@ class Seq2SeqModel(UnmeasuredModel):
         check_text(self.name, item)
         most = limit(self.network, self.tokenizer)
         source = tokenize(self.tokenizer, item, most, truncate=truncate)
+        written = self._answer(source, answer, most, truncate=truncate)
+        return self._join(replace(source, segments=("source",) * len(source)), written)
+
+    def _answer(
+        self, source: Tokens, answer: str | None, most: int | None, *, truncate: bool
+    ) -> Tokens:
+        """The answer's tokens with the one that starts it: those given, or the model's own."""
         if answer is None:
             ids = self.generate(source, ANSWER)
             written = read_answer(self.tokenizer, ids, self.network.generation_config)
         elif isinstance(answer, str):
             written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
             start = self._start(written.inputs["input_ids"])
-            written = put_before(start, self.tokenizer, without_end(written, self.tokenizer))
+            written = without_end(written, self.tokenizer)
+            if written.inputs["input_ids"][:1] != [start] or not self.starts_itself:
+                written = put_before(start, self.tokenizer, written)
         else:
             msg = f"answer={answer!r} is {type(answer).__name__}; give the answer as text"
             raise InputError(msg)
         if most and len(written) > most:  # the token that starts the answer takes a position, too
             written = self._cut(written, most, truncate=truncate)
-        return Tokens(
+        return written
+
+    starts_itself = False  # whether the tokenizer puts the token before answers that starts them
+
+    def _join(self, source: Tokens, written: Tokens) -> Tokens:
+        """Source and answer as one list of tokens."""
+        return replace(
+            source,
             names=source.names + written.names,
-            text=item,
             inputs={**source.inputs, "decoder_input_ids": written.inputs["input_ids"]},
             word_ids=_join_word_ids(source, written),
             word_texts=source.word_texts + written.word_texts,
-            segments=("source",) * len(source) + ("target",) * len(written),
+            segments=(*(source.segments or ()), *(("target",) * len(written))),
             answer=written.text,
         )
 
@@ -143,8 +158,7 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The model's own answer, most likely token by most likely token."""
-        inputs = self._batch([tokens], SOURCE)
-        return network.generate(self.network, inputs, length)
+        return network.generate(self.network, self._sources([tokens]), length)
 
     def run(
         self,
@@ -160,9 +174,9 @@ class Seq2SeqModel(UnmeasuredModel):
         source, target = self._sides(batch)
         output, capture = network.run(self.network, _inputs(source, target), spec)
         sites = self._sites(
-            capture.sites, source["input_ids"].shape[1], target["input_ids"].shape[1]
+            capture.sites, max(map(source_size, batch)), target["input_ids"].shape[1]
         )
-        warnings = mixing_warnings(self, batch[0])
+        warnings = self._warnings(batch[0])
         passes = []
         for item, tokens in enumerate(batch):
             at = len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
@@ -202,7 +216,15 @@ class Seq2SeqModel(UnmeasuredModel):
         return blank_tokens(tokens, positions, filler)
 
     def _sides(self, batch: Sequence[Tokens]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        return self._batch(batch, SOURCE), self._batch(batch, {"decoder_input_ids": "input_ids"})
+        return self._sources(batch), self._batch(batch, {"decoder_input_ids": "input_ids"})
+
+    def _sources(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
+        """What the encoder is called with."""
+        return self._batch(batch, SOURCE)
+
+    def _warnings(self, tokens: Tokens) -> tuple[str, ...]:
+        """What a reader must know: whether tokens reach each other past attention."""
+        return mixing_warnings(self, tokens)
 
     def _batch(self, batch: Sequence[Tokens], names: dict[str, str]) -> dict[str, Tensor]:
         items = [{to: t.inputs[of] for of, to in names.items()} for t in batch]
@@ -238,7 +260,7 @@ class Seq2SeqModel(UnmeasuredModel):
         source, target = self._sides(batch)
         output, capture = network.run(self.network, _inputs(source, target), CaptureSpec())
         sites = self._sites(
-            capture.sites, source["input_ids"].shape[1], target["input_ids"].shape[1]
+            capture.sites, max(map(source_size, batch)), target["input_ids"].shape[1]
         )
         found = []
         for item, tokens in enumerate(batch):
@@ -257,8 +279,8 @@ class Seq2SeqModel(UnmeasuredModel):
     def _activations(
         self, sites: Sequence[Sequence[Site]], item: int, tokens: Tokens
     ) -> Activations:
-        segments = tokens.segments or ()
-        source, target = segments.count("source"), segments.count("target")
+        source = source_size(tokens)
+        target = len(tokens) - source
         encoder = [place(network.cut(s, item, source, source), target, 0) for s in sites[0]]
         decoder = [
             step
@@ -284,11 +306,16 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         """What follows a position of the answer; positions of the source predict nothing."""
-        source = (tokens.segments or ()).count("source")
+        source = source_size(tokens)
         if at < source:
             return None
         logits = output.logits[item, at - source]
         return predict(logits, lambda token: name_token(self.tokenizer, token), at)
+
+
+def source_size(tokens: Tokens) -> int:
+    """How many positions the source has: those before the target."""
+    return len(tokens) - (tokens.segments or ()).count("target")
 
 
 def _inputs(source: dict[str, Tensor], target: dict[str, Tensor]) -> dict[str, Any]:

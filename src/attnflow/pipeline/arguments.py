@@ -9,10 +9,13 @@ import operator
 from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Integral, Rational, Real
+from os import PathLike
 from typing import Any, get_args
 
 from attnflow.edges.options import HeadRule
 from attnflow.errors import InputError, shown
+from attnflow.io.files import as_path
+from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, listed_numbers
 
 HUGE = 1 << 63
@@ -64,7 +67,11 @@ def plain_share(name: str, given: Any) -> Any:
 
 
 def plain_heads(given: Any) -> Any:
-    """Head numbers as a tuple of integers, weights as a tuple of floats."""
+    """Head numbers as a tuple of integers, weights as a tuple of floats, a file as its content."""
+    if isinstance(given, LearnedHeads):
+        return given
+    if isinstance(given, PathLike) or (isinstance(given, str) and given.endswith(".json")):
+        return LearnedHeads.load(as_path(given))
     if isinstance(given, Real):
         _check_size("heads", given, given)
     if isinstance(given, str | Real):
@@ -73,7 +80,7 @@ def plain_heads(given: Any) -> Any:
     heads = tuple(given) if listed else ()
     if not listed or not all(isinstance(h, Real) and not isinstance(h, bool) for h in heads):
         rules = ", ".join(map(repr, get_args(HeadRule)))
-        allowed = f"{rules}, a list of integers or of weights"
+        allowed = f"{rules}, a list of integers or of weights, learned heads or their .json file"
         msg = f"heads={shown(given)} is unknown; allowed: {allowed}"
         raise InputError(msg)
     for head in heads:

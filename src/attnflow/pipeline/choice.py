@@ -13,12 +13,12 @@ reads them best; both say so themselves. A measure reads no edges.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, find_aggregator
 from attnflow.edges import EDGE_RULES
+from attnflow.errors import shown
 from attnflow.pipeline.config import AUTO, ExplainConfig
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def _refused(config: ExplainConfig, choice: Choice) -> str:
         return f"residual={config.residual}"
     single = config.heads == "each" and not method.single_heads
     if config.heads != "mean" and (not rule.single_heads or single):
-        heads: Sequence[object] | str = config.heads
-        return f"heads={heads if isinstance(heads, str) else list(heads)}"
+        return f"heads={shown(config.heads)}"
     return ""
 
 

@@ -23,6 +23,7 @@ from attnflow.pipeline.arguments import (
     plain_share,
 )
 from attnflow.records.checks import check_flag
+from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, resolve, resolve_all
 from attnflow.solvers.execution import Execution
 
@@ -227,7 +228,8 @@ class ExplainConfig:
         from attnflow.models.capture.spec import CaptureSpec
 
         needs = self.rule.needs
-        each = all_heads or self.heads == "each" or not self.rule.fuses_heads
+        later = self.heads == "each" or isinstance(self.heads, LearnedHeads)
+        each = all_heads or later or not self.rule.fuses_heads
         return CaptureSpec(
             fuse=None if each else self.fuse,
             blocks=needs.blocks,
@@ -248,9 +250,14 @@ class ExplainConfig:
             "edges": self.rule.name,
             "layer": -1 if self.layer is None else self.layer,
             "query": self.query,
-            "heads": self.heads if isinstance(self.heads, str) else list(self.heads),
+            "heads": self._described_heads(),
             "residual": self.residual_of(method),
             "discard": self.discard,
             "correction": correction,
             "normalize": self.normalize,
         }
+
+    def _described_heads(self) -> str | list[float]:
+        if isinstance(self.heads, LearnedHeads):
+            return self.heads.label
+        return self.heads if isinstance(self.heads, str) else list(self.heads)

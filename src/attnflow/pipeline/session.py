@@ -12,7 +12,7 @@ import numpy as np
 from attnflow.aggregation import Measure, Scores, find_aggregator, find_trace
 from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
-from attnflow.edges.heads import fuse_heads
+from attnflow.edges.heads import fuse_layers
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
@@ -37,6 +37,7 @@ from attnflow.records import (
     Selection,
 )
 from attnflow.records.arrays import to_numpy
+from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import Groups, resolve
 from attnflow.records.words import merge_words, word_groups
 
@@ -114,9 +115,10 @@ class Session:
         """The activations with their heads fused."""
         if not self.heads:
             return self.activations
-        config = self.config
+        config, layers = self.config, self.activations.attention
+        if isinstance(config.heads, LearnedHeads):
+            return replace(self.activations, attention=tuple(fuse_layers(layers, config.heads)))
         fuse = (replace(config, heads="mean") if config.heads == "each" else config).fuse
-        layers = self.activations.attention
         return replace(self.activations, attention=tuple(fuse(each[None])[0] for each in layers))
 
     @property
@@ -126,7 +128,7 @@ class Session:
             return self.fused.attention
         maps = self.config.rule.apply(self.activations).layers
         heads = "mean" if self.config.heads == "each" else self.config.heads
-        return [fuse_heads(each, heads) for each in maps]
+        return fuse_layers(maps, heads)
 
     @cached_property
     def groups(self) -> Groups:
@@ -149,7 +151,7 @@ class Session:
                 msg = "the heads were fused while the model ran; open the session with all heads"
                 raise InputError(msg)
             options = replace(options, heads="each")
-        elif self.config.rule.fuses_heads:
+        elif self.config.rule.fuses_heads and not isinstance(options.heads, LearnedHeads):
             activations, options = self.fused, replace(options, heads="mean")
         elif options.heads == "each":
             options = replace(options, heads="mean")

@@ -58,25 +58,32 @@ class Prediction:
 
 @dataclass(frozen=True)
 class PatchGrid:
-    """How the patches of a vision model lie on the image.
+    """How the patches of a vision model lie on the image, or frames in the time of a sound.
+
+    A sound is an image as wide as it has samples, and as high as it has rows of frequencies.
 
     Attributes:
         rows: Patches from top to bottom.
         columns: Patches from left to right.
         image: The image's height and width in pixels.
         box: The part of the image that the model saw, in its pixels: left, top, right, bottom.
+        seconds: For sounds, how long the image is; ``None`` for images.
     """
 
     rows: int
     columns: int
     image: tuple[int, int]
     box: tuple[float, float, float, float]
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         sizes = ("rows", self.rows), ("columns", self.columns), *(("image", n) for n in self.image)
         for name, size in sizes:
             checks.check_number(f"grid.{name}", size, 1)
         box = [checks.check_real("grid.box", edge) for edge in self.box]
+        if self.seconds is not None and not checks.check_real("grid.seconds", self.seconds) > 0:
+            msg = f"grid.seconds={shown(self.seconds)} must be positive"
+            raise InputError(msg)
         if len(self.image) != 2 or len(box) != 4 or not (box[0] < box[2] and box[1] < box[3]):
             msg = (
                 f"grid.image={shown(self.image)} must be a height and a width, and "
@@ -106,7 +113,7 @@ class Attribution:
         word_texts: The words as they stand in the text.
         segments: For each token what it is part of, e.g. ``"source"`` and ``"target"``, or
             ``"patch"``; ``None`` where there is only one kind.
-        grid: For images, how the patches lie on the image.
+        grid: For images and sounds, how the patches lie on the image, or the frames in time.
         depth: How many layers the model has; ``layers`` may be some of them.
         pooled: Where the model decides from several positions, all of them, ``query`` first: their
             mean is explained. In words, a word stands there once for each of its tokens.
@@ -302,7 +309,11 @@ class Attribution:
         return merge_words(self)
 
     def patches(self, layer: int | None = None, query: int | str | None = None) -> FloatArray:
-        """The scores of an image's patches as they lie on it, ``[row, column]``."""
+        """The scores of an image's patches as they lie on it, ``[row, column]``.
+
+        Of a sound's frames, ``[band, time]``: one band, unless the model has patches of
+        frequencies (AST), from low to high.
+        """
         from attnflow.records.images import patches
 
         return patches(self, self.row(layer, query))
@@ -310,7 +321,8 @@ class Attribution:
     def over_image(self, layer: int | None = None, query: int | str | None = None) -> FloatArray:
         """The scores of the patches for every pixel of the image, ``[height, width]``.
 
-        Pixels that the model did not see (removed by its preprocessing) are 0.
+        Pixels that the model did not see (removed by its preprocessing) are 0. For a sound
+        ``[band, sample]``.
         """
         from attnflow.records.images import over_image
 
@@ -321,7 +333,8 @@ class Attribution:
 
         Options are those of `draw` in `attnflow.views.figures`.
 
-        ``kind`` is ``"heatmap"``, ``"graph"``, ``"heads"``, ``"pronouns"`` or ``"image"``.
+        ``kind`` is ``"heatmap"``, ``"graph"``, ``"heads"``, ``"pronouns"``, ``"image"`` or
+        ``"sound"``.
         """
         from attnflow.views.figures import draw
 

@@ -41,6 +41,6 @@ def over_image(of: Attribution, row: FloatArray) -> FloatArray:
 
 def _grid(of: Attribution) -> PatchGrid:
     if of.grid is None or of.segments is None:
-        msg = "this attribution is not of an image; patches are for vision models"
+        msg = "this attribution is not of an image; patches are for models of images and sounds"
         raise InputError(msg)
     return of.grid

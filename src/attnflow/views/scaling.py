@@ -45,6 +45,15 @@ def input_positions(of: Tokenized, size: int) -> list[int]:
     return positions.input_positions(of.word_ids, of.segments, size)
 
 
+def ordinary_patches(of: Explained) -> list[int]:
+    """Among the patches of an input, those that set the scale: not the explained one."""
+    segments = of.segments or ()
+    patches = [at for at, segment in enumerate(segments) if segment == "patch"]
+    ordinary = set(ordinary_positions(of))
+    kept = [place for place, at in enumerate(patches) if at in ordinary]
+    return kept or list(range(len(patches)))
+
+
 def ordinary_positions(of: Explained) -> list[int]:
     """Positions without special tokens and the explained one; all if fewer than two remain."""
     size = len(of.tokens)

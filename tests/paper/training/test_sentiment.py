@@ -81,8 +81,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one(data, base, check_resuming):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["sentiment", "--base", "/nowhere"], "is not a folder here"),
+        (["sentiment", "--base", "/nowhere"], "'/nowhere' does not exist"),
         (["sentiment", "--base", "x", "--steps", "5"], "--steps is not for sentiment"),
+        (["sentiment", "--base", "x", "--learning-rate", "3"], "--learning-rate 3.0 must be above"),
+        (["verbs", "--corpora", "nowhere", "--epochs", "2"], "--epochs is not for verbs"),
         (["verbs", "--corpora", "nowhere", "--base", "x"], "--base is not for verbs"),
         (["verbs", "--corpora", "nowhere"], "nowhere has no brown.zip"),
         (["verbs", "--corpora", "nowhere", "--device", "foo"], "device='foo' can't be used"),
@@ -99,3 +101,22 @@ def test_bad_requests_are_one_line(options, message, data, tmp_path, capsys):
 def test_missing_data_is_named(base, tmp_path):
     with pytest.raises(InputError, match=r"train\.tsv is missing: give GLUE's SST-2 folder"):
         train_sentiment(tmp_path, base, tmp_path / "model")
+
+
+def test_a_decoder_without_padding_is_fine_tuned(data, tmp_path, capsys):
+    torch.manual_seed(0)
+    tokenizer = tiny.plain()
+    tokenizer.pad_token, tokenizer.eos_token = None, "!"
+    config = tf.GPT2Config(vocab_size=100, n_positions=64, n_embd=32, n_layer=2, n_head=4)
+    tf.GPT2LMHeadModel(config).save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    out = tmp_path / "model"
+    options = ["--data", str(data), "--base", str(tmp_path / "base"), "-o", str(out)]
+    more = ["--epochs", "20", "--learning-rate", "3e-3", "--device", "cpu"]
+    assert command(["train", "sentiment", *options, *more]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["1.000  dev.tsv (64 rows)"]
+    recipe = json.loads((out / "scores.json").read_text())["recipe"]
+    assert (recipe["epochs"], recipe["learning_rate"]) == (20, 3e-3)
+    texts = ["the key is here", "a red cat is playing"]
+    found = attnflow.explain(texts, str(out), method="rollout")
+    assert [each.prediction.label for each in found] == ["positive", "negative"]

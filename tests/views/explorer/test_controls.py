@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import attnflow
+from attnflow.views.labels import distinct_labels
+from attnflow.views.numbers import number
+from attnflow.views.runs import runs
 from seen import drawn, found_token, settle, slide, strip
 
 pytestmark = pytest.mark.browser
@@ -84,11 +87,16 @@ def test_the_graph_draws_the_flow_its_routes_and_its_bottleneck(page, classifier
     )
     assert routes == pytest.approx([r.amount for r in found.routes[: len(routes)]], abs=1e-6)
     path = page.eval_on_selector_all(
-        ".routes li:first-child .path span", "a => a.map(e => e.textContent)"
+        ".routes li:first-child .path .name", "a => a.map(e => e.textContent)"
     )
-    assert path == [found_token(page, at) for at in found.routes[0].positions]
+    labels = distinct_labels(found.tokens, 40)
+    assert path == [labels[run.position] for run in runs(found.routes[0])]
+    spans = page.eval_on_selector_all(
+        ".routes li:first-child .path small", "a => a.map(e => e.textContent.trim())"
+    )
+    assert spans == [run.span for run in runs(found.routes[0])]
     title = page.inner_text(".graph-card h2")
-    assert f"{float(f'{found.value:.3g}'):g}" in title
+    assert f"{number(found.value)}" in title
     assert f"{len(found.routes)} routes" in title
 
 
@@ -146,7 +154,7 @@ def test_hovering_an_edge_tells_its_exact_values(page, classifier):
     page.mouse.move(*middle)
     tip = page.inner_text("#tip")
     amount = found.edges[step - 1, query, key]
-    assert f"carries {float(f'{amount:.3g}'):g} of {float(f'{found.value:.3g}'):g}" in tip
+    assert f"carries {number(amount)} of {number(found.value)}" in tip
 
 
 def test_clicking_the_graph_traces_and_asks(page):
@@ -272,7 +280,7 @@ def test_clicking_the_heat_map_chooses_layer_and_token(page):
     cell = page.locator('[data-cell="2/5"]').bounding_box()
     page.mouse.move(cell["x"] + 5, cell["y"] + 5)
     value = float(page.get_attribute('[data-cell="2/5"]', "data-value"))
-    assert f"flow {float(f'{value:.3g}'):g}" in page.inner_text("#tip")
+    assert f"Attention flow {number(value)}" in page.inner_text("#tip")
     page.mouse.click(cell["x"] + 5, cell["y"] + 5)
     assert page.input_value("#layer") == "2"
     assert page.locator(".token.traced").text_content() == found_token(page, 5)
@@ -369,11 +377,11 @@ def test_the_keyboard_is_enough(page):
 def test_screen_readers_are_told(page, classifier):
     of = attnflow.explain(TEXT, classifier, method="flow")
     label = page.locator(".token").nth(1).get_attribute("aria-label")
-    assert label.startswith(f"the, flow {float(f'{of.values[1]:.3g}'):g}")
+    assert label.startswith(f"the, Attention flow {number(of.values[1])}")
     assert "explained" in page.locator(".token").nth(0).get_attribute("aria-label")
     settle(page)
     graph = page.get_attribute(".graph svg", "aria-label")
-    assert graph.startswith("Attention flow from [CLS] at layer 3 to ")
+    assert " to “\u2068[CLS]\u2069” at layer 3: " in graph
     unnamed = page.evaluate(
         """() => [...document.querySelectorAll("button, select, textarea, input, a")].filter(e =>
             e.checkVisibility() && !e.labels?.length && !e.textContent.trim()

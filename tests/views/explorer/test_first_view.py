@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import attnflow
-from seen import strip
+from attnflow.views.findings import find
+from seen import settle, slide, strip
 
 pytestmark = pytest.mark.browser
 TEXT = "the old cats playing on red mats"
@@ -32,3 +33,30 @@ def test_what_was_asked_is_shown_first(tab, classifier, tmp_path):
     tab.wait_for_selector(".token")
     assert not tab.is_checked("#words")
     np.testing.assert_allclose(strip(tab), flow.values, atol=1e-6)
+
+
+def test_what_was_found_is_said_first(tab, classifier, tmp_path):
+    view = attnflow.explore(TEXT, classifier, method="rollout")
+    tab.goto(view.save(tmp_path / "view.html").as_uri())
+    tab.wait_for_selector(".token")
+    expected = find(attnflow.explain(TEXT, classifier, method="rollout"))
+    assert tab.inner_text(".finding") == expected.sentence
+    assert tab.inner_text(".found").endswith(view.document["views"][0]["agreement"][1:])
+    slide(tab, "layer", 1)
+    assert not tab.is_visible(".finding")
+
+
+def test_a_full_stop_is_never_traced_first(classifier):
+    view = attnflow.explore("the keys .", classifier).document["views"][0]
+    assert view["tokens"][view["key"]] in ("the", "keys")
+
+
+def test_repeated_tokens_are_told_apart(tab, classifier, tmp_path):
+    view = attnflow.explore("the keys to the cabinet", classifier)
+    tab.goto(view.save(tmp_path / "view.html").as_uri())
+    tab.wait_for_selector(".token")
+    settle(tab)
+    rows = tab.eval_on_selector_all(".graph text[data-row]", "a => a.map(e => e.textContent)")
+    assert rows == ["[CLS]", "the:1", "keys", "to", "the:4", "cabinet", "[SEP]"]
+    names = tab.eval_on_selector_all("#table tbody th", "a => a.map(e => e.textContent)")
+    assert sorted(names) == sorted(rows)

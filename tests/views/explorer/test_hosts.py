@@ -7,6 +7,7 @@ import attnflow
 from attnflow.records import Attribution
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.labels import printable
+from attnflow.views.numbers import number
 from seen import drawn, found_token, settle, slide, strip
 
 pytestmark = pytest.mark.browser
@@ -44,7 +45,7 @@ def test_what_the_document_lacks_is_fetched(tab, address, classifier):
     tab.wait_for_function(
         "() => document.querySelector('.graph-card h2').textContent.includes('routes')"
     )
-    assert f"{float(f'{found.value:.3g}'):g}" in tab.inner_text(".graph-card h2")
+    assert f"{number(found.value)}" in tab.inner_text(".graph-card h2")
     cut = {(e.layer, e.query, e.key): e.capacity for e in found.cut}
     assert drawn(tab, "cut", "capacity") == pytest.approx(cut, abs=1e-6)
     tab.check("[name=columns][value=heads]", force=True)

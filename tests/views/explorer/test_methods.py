@@ -8,6 +8,7 @@ import pytest
 
 import attnflow
 from attnflow.views.explorer.schema import pack
+from attnflow.views.numbers import number
 from attnflow.views.palette import SLOTS, colour_of
 from seen import drawn, settle, slide, strip
 
@@ -87,7 +88,7 @@ def test_a_method_that_nobody_knows_is_shown(tab, dummy, tmp_path):
         ".graph [data-carried]", "a => a.map(e => e.attributes.stroke.value)"
     )
     assert set(lines) == {SLOTS[5].light}
-    assert tab.inner_text(".graph-card h2").startswith("Dummy method from [CLS] at layer 3 to ")
+    assert tab.inner_text(".graph-card h2").startswith("Dummy method from ")
     assert "with Dum" in tab.inner_text("#compare")
     tab.check("#words")
     assert len(strip(tab)) == len(document["views"][0]["words"]["labels"])
@@ -145,4 +146,4 @@ def test_the_explained_position_sets_no_scale(page, classifier):
     page.locator(".token").nth(3).click()
     others = [at for at, word in enumerate(of.word_ids) if word is not None and at != 3]
     top = max(of.row(layer)[at] for layer in of.layers for at in others)
-    assert f"{float(f'{top:.3g}'):g} or more" in page.inner_text("#map-note")
+    assert f"{number(top)} or more" in page.inner_text(".legend")

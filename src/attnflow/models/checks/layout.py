@@ -1,4 +1,4 @@
-"""Where the patches of an image stand among a vision model's tokens.
+"""Where the patches of an image, or the frames of a sound, stand among a model's tokens.
 
 Other tokens may stand before the patches (CLS, registers) or behind them (YOLOS's detections), and
 some models shuffle patches. So it is measured: with every attention map the identity, a changed
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attnflow.errors import ModelError
 from attnflow.models.checks.mixing import MIXES, changed_positions, last_states
+from attnflow.models.frames import Frames
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,58 @@ def find_layout(network: Any, pixels: Tensor, grid: tuple[int, int], size: int) 
         for at, position in enumerate(found)
     )
     return Layout(before, size - count - before, () if alone else (MIXES.format(name),))
+
+
+NEAR = 2  # frames: neighbours share samples, and rows of a spectrogram
+
+
+def find_frame_layout(
+    network: Any, inputs: dict[str, Tensor], name: str, frames: Frames, size: int
+) -> Layout:
+    """Change single frames of one sound, and see what follows.
+
+    ``inputs`` has a batch axis of one, and ``name`` is the input that frames are cut from.
+    """
+    who = type(network).__name__
+    count = frames.rows * frames.columns
+    tried = sorted({0, count // 2, count - 1})
+    sounds = [inputs[name][0], inputs[name][0]]
+    for piece in tried:
+        changed = inputs[name][0].clone()
+        part = frames.part(changed, *divmod(piece, frames.columns))
+        noise = torch.randn(part.shape, generator=torch.Generator().manual_seed(piece))
+        part += noise.to(part) * (1 + float(changed.abs().max()))
+        sounds.append(changed)
+    batch = {
+        key: values.expand(len(sounds), *values.shape[1:]) for key, values in inputs.items()
+    } | {name: torch.stack(sounds)}
+    states = last_states(network, batch)
+    if states is None or states.shape[1] != size:
+        msg = f"where {who} keeps the frames of a sound could not be found out"
+        raise ModelError(msg)
+    if changed_positions(states[0], states[1]):
+        msg = f"{who} gives another result each time it is run"
+        raise ModelError(msg)
+    before = size - count
+    for at, piece in enumerate(tried):
+        places = [
+            _distance(position - before, piece, frames.columns)
+            for position in changed_positions(states[0], states[2 + at])
+        ]
+        if not any(place <= NEAR for place in places):
+            msg = f"{who} does not keep frames in the order of their time"
+            raise ModelError(msg)
+        if any(place > NEAR for place in places):  # a convolution over many frames, or a norm
+            return Layout(before, 0, (MIXES.format(who),))
+    return Layout(before, 0, ())
+
+
+def _distance(one: int, other: int, columns: int) -> int:
+    """How many rows or columns two pieces are apart; what is no piece is far from all."""
+    if one < 0:
+        return NEAR + 1
+    (row, column), (row_too, column_too) = divmod(one, columns), divmod(other, columns)
+    return max(abs(row - row_too), abs(column - column_too))
 
 
 def _changed(pixels: Tensor, patch: int, grid: tuple[int, int]) -> Tensor:

@@ -66,11 +66,12 @@ def train_sentiment(
     recipe: SentimentRecipe | None = None,
     device: str | None = None,
 ) -> Scores:
-    """Fine-tune an encoder on SST-2 for Table 3; an interrupted run continues where it stopped.
+    """Fine-tune a model on SST-2 or texts of one's own; an interrupted run continues.
 
     Args:
-        data: GLUE's SST-2 folder, with train.tsv (or train.tsv.gz) and dev.tsv.
-        base: The pretrained encoder, a hub name or a folder.
+        data: A folder in the layout of GLUE's SST-2: train.tsv (or train.tsv.gz) and dev.tsv, each
+            with a header line and lines of a text, a tab and 0 (negative) or 1 (positive).
+        base: The pretrained encoder or decoder: a hub name, a folder or a GGUF file.
         out: The folder to write: configuration, weights, tokenizer and scores.json.
         recipe: The hyperparameters.
         device: ``"cpu"``, ``"cuda"`` …; by default the GPU if there is one.

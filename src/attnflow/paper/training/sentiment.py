@@ -1,4 +1,4 @@
-"""Fine-tuning a pretrained encoder on SST-2, for Table 3."""
+"""Fine-tuning a pretrained model on labelled texts: SST-2 for Table 3, or one's own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
+from attnflow.models.loading import locate
 from attnflow.paper.training.corpora import Row
 from attnflow.paper.training.loop import TrainingRun
 
@@ -46,7 +47,7 @@ def read_sentiment(path: Path) -> list[Row]:
 
 
 class SentimentRun(TrainingRun):
-    """Trains a classifier on a pretrained encoder."""
+    """Trains a classifier on a pretrained encoder or decoder."""
 
     recipe: SentimentRecipe
 
@@ -59,15 +60,20 @@ class SentimentRun(TrainingRun):
         self.base, self.rows, self.recipe, self.device = str(base), rows, recipe, device
         self.data_digest = digest(rows)
         self.steps = recipe.epochs * -(-len(rows) // recipe.batch)
-        self.tokenizer = AutoTokenizer.from_pretrained(base)
+        where, options = locate(str(base))
+        self.tokenizer = AutoTokenizer.from_pretrained(where, **options)
         log = logging.getLogger("transformers")
         level = log.level
         log.setLevel(logging.ERROR)  # no warning that the classifier is new
         model = AutoModelForSequenceClassification.from_pretrained(
-            base, num_labels=2, id2label=LABELS, label2id={v: k for k, v in LABELS.items()},
-            dtype=torch.float32,
+            where, num_labels=2, id2label=LABELS, label2id={v: k for k, v in LABELS.items()},
+            dtype=torch.float32, **options,
         )  # fmt: skip
         log.setLevel(level)
+        if self.tokenizer.pad_token is None:  # decoders often have none, and batches need one
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        if model.config.pad_token_id is None:
+            model.config.pad_token_id = self.tokenizer.pad_token_id
         self.model = model.to(device).train()
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), weight_decay=recipe.weight_decay

@@ -10,6 +10,7 @@ import numpy as np
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.words import word_groups
 from attnflow.views.explorer.parts import (
+    describe_finding,
     describe_method,
     describe_rule,
     first_key,
@@ -20,6 +21,7 @@ from attnflow.views.explorer.parts import (
     to_grid,
 )
 from attnflow.views.explorer.schema import HeadScores, MethodDescription, Scores, View, pack
+from attnflow.views.findings import find
 from attnflow.views.methods import has_layers, is_signed
 from attnflow.views.scaling import input_positions
 
@@ -34,7 +36,7 @@ def attribution_view(of: Attribution) -> View:
         of = replace(of, scores=of.scores[..., at, :], queries=of.pooled or (of.query,))
     queries = list(of.queries)
     single, fused = of.scores.ndim == 4, of.scores if of.scores.ndim == 3 else of.scores.mean(1)
-    row = of.row() if of.scores.ndim == 3 else of.row().mean(0)
+    found = find(of)
     said = of.statistics.get("model")
     model = said if isinstance(said, Mapping) else {}
     return {
@@ -56,7 +58,7 @@ def attribution_view(of: Attribution) -> View:
         "heads": of.scores.shape[1] if single else 0,
         "layer": of.layer,
         "query": of.query,
-        "key": first_key(row, of.tokens, of, of.query),
+        "key": first_key(found.order, of.tokens, of),
         "options": {name: of.options.get(name) for name in SHOWN_OPTIONS},
         "said": predictions(of.prediction),
         "said_at": None if of.prediction is None else of.prediction.position,
@@ -66,6 +68,8 @@ def attribution_view(of: Attribution) -> View:
         "edges": None,
         "traces": [],
         "blanked": [],
+        "findings": [describe_finding(found, of.layer, of.query)],
+        "agreement": "",
         "notes": make_notes(of.warnings, len(of.pooled), of.tokens[of.query]),
     }
 

@@ -16,10 +16,10 @@ from attnflow.pipeline.session import Check, Session
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.version import VERSION
+from attnflow.views.explorer.found import find_all
 from attnflow.views.explorer.parts import (
     describe_method,
     describe_rule,
-    first_key,
     label_tokens,
     make_notes,
     model_name,
@@ -118,7 +118,7 @@ def make_view(
         or (isinstance(member, Measure) and _is_asked(member, session))
     ]
     top = _ranking(session, query)
-    key = first_key(top, tokens.names, tokens, query)
+    found = find_all(session, methods, blank=extent.blanks >= session.size)
     view: View = {
         "text": tokens.text,
         "answer": tokens.answer,
@@ -144,7 +144,7 @@ def make_view(
         },
         "layer": session.config.resolve_layers(session.depth)[1],
         "query": query,
-        "key": key,
+        "key": found.key,
         "said": predictions(session.prediction),
         "said_at": None if session.prediction is None else session.prediction.position,
         "replacement": session.filler,
@@ -165,10 +165,12 @@ def make_view(
         "edges": _strongest_edges(session),
         "traces": [],
         "blanked": [],
+        "findings": found.findings,
+        "agreement": found.agreement,
         "notes": make_notes(session.warnings, len(session.forward.pooled), tokens.names[query]),
     }
     traced = [name for name in methods if _has_routes(name)]
-    for layer, token in _pairs(top, session.depth, extent.pairs, key):
+    for layer, token in _pairs(top, session.depth, extent.pairs, found.key):
         if check is not None:
             check()
         view["traces"] += [trace_path(session, name, layer, query, token) for name in traced]

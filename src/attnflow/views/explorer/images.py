@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from attnflow.errors import InputError
+from attnflow.records import PatchGrid
 
+WAVEFORM = (1280, 180)  # pixels of a drawing of a sound
 LONGEST_SIDE = 640  # pixels of an image inside a document
 
 
@@ -25,9 +27,40 @@ def to_data_url(item: Any) -> str:
         opened = Image.open(item)
     image = opened.convert("RGB")
     image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    return _encode(image, "JPEG", quality=88)
+
+
+def _encode(image: Any, kind: str, **options: Any) -> str:
     content = io.BytesIO()
-    image.save(content, "JPEG", quality=88)
-    return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode("ascii")
+    image.save(content, kind, **options)
+    encoded = base64.b64encode(content.getvalue()).decode("ascii")
+    return f"data:image/{kind.lower()};base64,{encoded}"
+
+
+def picture_of(item: Any, grid: PatchGrid | None) -> str | None:
+    """What stands behind the patches of an input, as a data URL: the image, or the waveform."""
+    if grid is None:
+        return None
+    return to_data_url(item) if grid.seconds is None else waveform(item, grid)
+
+
+def waveform(item: Any, grid: PatchGrid) -> str:
+    """A drawing of a sound, as a data URL."""
+    from PIL import Image, ImageDraw
+
+    from attnflow.views.figures.sound import envelope
+
+    _, lowest, highest = envelope(item, grid)
+    wide, high = WAVEFORM
+    image = Image.new("RGB", WAVEFORM, "#f3f4f6")
+    pen = ImageDraw.Draw(image)
+    for x in range(wide):
+        start, end = x * len(lowest) // wide, max(x + 1, (x + 1) * len(lowest) // wide)
+        if start < len(lowest):
+            top, bottom = highest[start : max(end, start + 1)], lowest[start : max(end, start + 1)]
+            ends = [high * (1 - 0.95 * float(value)) / 2 for value in (top.max(), bottom.min())]
+            pen.line([(x, ends[0]), (x, ends[1])], fill="#6b7280")
+    return _encode(image, "PNG")
 
 
 def pixels_of(encoded: str, most: int) -> int:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnflow.edges import EDGE_RULES
-from attnflow.records import Attribution, FloatArray, PatchGrid, Prediction
+from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.records.words import word_groups
 from attnflow.views.explorer.schema import (
+    FoundByMethod,
     Grid,
     LabelledTokens,
     MethodDescription,
@@ -17,9 +18,9 @@ from attnflow.views.explorer.schema import (
     Rule,
     Words,
 )
+from attnflow.views.findings import Finding
 from attnflow.views.labels import printable
 from attnflow.views.methods import method_info
-from attnflow.views.scaling import input_positions
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
@@ -41,6 +42,7 @@ def describe_method(name: str) -> MethodDescription:
         "slot": info.slot,
         "reaches_input": info.reaches_input,
         "traced": info.traced,
+        "tie_breaker": info.tie_breaker,
         "layered": info.layered,
         "signed": info.signed,
     }
@@ -51,15 +53,27 @@ def describe_rule(name: str) -> Rule:
     return {"name": name, "title": EDGE_RULES[name].title if name in EDGE_RULES else name}
 
 
-def first_key(
-    values: FloatArray, tokens: Sequence[str], of: Tokens | Attribution, query: int
-) -> int:
-    """The token that is traced at first: the highest-scored word of the input."""
-    others = [at for at in input_positions(of, len(tokens)) if at != query]
-    source = [at for at in others if of.segments is None or of.segments[at] != "target"]
+def describe_finding(found: Finding, layer: int, query: int) -> FoundByMethod:
+    """A finding as plain data."""
+    return {
+        "method": found.method,
+        "layer": layer,
+        "query": query,
+        "parts": [{"text": part.text, "role": part.role} for part in found.parts],
+        "notes": [f"{note[0].upper()}{note[1:]}." for note in found.notes],
+        "tied": found.tied,
+        "alternative": found.alternative,
+    }
+
+
+def first_key(order: Sequence[int], tokens: Sequence[str], of: Tokens | Attribution) -> int:
+    """The token that is traced at first: of those in this order, the first word of the input.
+
+    A full stop may have the highest score, and says nothing.
+    """
+    source = [at for at in order if of.segments is None or of.segments[at] != "target"]
     words = [at for at in source if any(letter.isalnum() for letter in tokens[at])]
-    choice = words or source or others or list(range(len(values)))
-    return max(choice, key=lambda at: float(values[at]))
+    return next(iter([*words, *source, *order]), 0)
 
 
 def make_notes(warnings: Sequence[str], pooled: int, first: str) -> list[str]:
@@ -113,4 +127,5 @@ def to_grid(grid: PatchGrid | None) -> Grid | None:
         "rows": grid.rows,
         "columns": grid.columns,
         "box": [left / width, top / height, right / width, bottom / height],
+        "seconds": grid.seconds,
     }

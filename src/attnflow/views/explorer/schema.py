@@ -38,7 +38,7 @@ class Route(TypedDict):
 
 
 class Trace(TypedDict):
-    """How the score of one token came about.
+    """How the score of one token came about; ``sentence`` says it in words.
 
     ``edges`` are ``[step, query, key, amount]``, strongest first; ``cut`` ``[step, query, key,
     capacity]``. An edge goes from ``query`` at ``step`` to ``key`` at ``step − 1``.
@@ -55,6 +55,7 @@ class Trace(TypedDict):
     cut: list[list[float]]
     routes: list[Route]
     all_routes: int
+    sentence: str
 
 
 class Scores(TypedDict):
@@ -95,11 +96,15 @@ class Words(TypedDict):
 
 
 class Grid(TypedDict):
-    """How patches lie on an image; ``box``: left, top, right, bottom, as fractions of it."""
+    """How patches lie on an image; ``box``: left, top, right, bottom, as fractions of it.
+
+    The frames of a sound, ``seconds`` long, have rows from low frequencies, below, to high ones.
+    """
 
     rows: int
     columns: int
     box: list[float]
+    seconds: float | None
 
 
 class Edges(TypedDict):
@@ -120,6 +125,7 @@ class MethodDescription(TypedDict):
     ``traced`` says whether the graph can show how its scores came about. ``layered`` is false for
     methods that have scores of the output alone, at the view's own ``query`` and last layer, and
     neither heads nor edges. ``signed`` says whether scores below 0 speak against what is explained.
+    ``tie_breaker`` is the method that orders tokens which share a score, if there is one.
     """
 
     name: str
@@ -130,6 +136,29 @@ class MethodDescription(TypedDict):
     traced: bool
     layered: bool
     signed: bool
+    tie_breaker: str
+
+
+class FindingPart(TypedDict):
+    """A piece of a sentence; its ``role`` is "said", "token", "against" or empty."""
+
+    text: str
+    role: str
+
+
+class FoundByMethod(TypedDict):
+    """What a method found at one layer and position, in words.
+
+    ``tied`` tokens share the highest score; ``alternative`` is a method that tells them apart.
+    """
+
+    method: str
+    layer: int
+    query: int
+    parts: list[FindingPart]
+    notes: list[str]
+    tied: int
+    alternative: str
 
 
 class Rule(TypedDict):
@@ -156,8 +185,9 @@ class View(LabelledTokens):
     a long input may leave out scores of some. ``blankable`` are the positions that can be blanked.
     ``ordinary`` are the positions of tokens that are not special: of these, all but the
     explained one set the top of the colour scale. ``ratio`` says whether scores are ratios to
-    chance. ``said`` is the prediction, made at position ``said_at``. ``notes`` are what a reader
-    must know about the model.
+    chance. ``said`` is the prediction, made at position ``said_at``. ``findings`` say what each
+    method found, ``agreement`` which of them agree. ``notes`` are what a reader must know about the
+    model.
     """
 
     text: str
@@ -187,6 +217,8 @@ class View(LabelledTokens):
     edges: Edges | None
     traces: list[Trace]
     blanked: list[Blanked]
+    findings: list[FoundByMethod]
+    agreement: str
     notes: list[str]
 
 

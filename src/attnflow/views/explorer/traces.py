@@ -6,6 +6,7 @@ import numpy as np
 
 from attnflow.pipeline.session import Session
 from attnflow.records import FlowTrace
+from attnflow.views.conclusions import trace_sentence
 from attnflow.views.explorer.schema import Trace, tidy
 
 MOST_EDGES = 1500  # more would blur a graph of 512 tokens
@@ -40,4 +41,5 @@ def to_trace(trace: FlowTrace) -> Trace:
             for route in trace.routes[:MOST_ROUTES]
         ],
         "all_routes": len(trace.routes),
+        "sentence": trace_sentence(trace),
     }

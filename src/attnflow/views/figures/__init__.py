@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import InputError, shown
 from attnflow.records import Attribution
 from attnflow.records.checks import check_flag, check_real
-from attnflow.views.figures import graph, heads, heatmap, image, pronouns
+from attnflow.views.figures import graph, heads, heatmap, image, pronouns, sound
 from attnflow.views.figures.files import save
 from attnflow.views.figures.style import THEMES, find_theme
 
@@ -41,6 +41,7 @@ KINDS = {
     "pronouns": Kind(pronouns.draw, pronouns.size),
     "heads": Kind(heads.draw, heads.size),
     "image": Kind(image.draw, image.size, shares_rows=False),
+    "sound": Kind(sound.draw, sound.size, shares_rows=False),
 }
 
 PANELS = {"pronouns": ("probabilities",), "graph": ("trace",)}  # options that add a panel
@@ -94,7 +95,7 @@ def draw(
     """Draw one attribution on ``ax``, or on a new figure of the right size, and return the axes.
 
     Args:
-        kind: ``"graph"``, ``"heatmap"``, ``"pronouns"``, ``"heads"`` or ``"image"``.
+        kind: ``"graph"``, ``"heatmap"``, ``"pronouns"``, ``"heads"``, ``"image"`` or ``"sound"``.
         attribution: What to draw.
         ax: Where; None creates a figure with pyplot.
         theme: ``"light"`` or ``"dark"``.

@@ -13,9 +13,9 @@ from rich.text import Text
 from attnflow.records import Edge, FlowTrace, Route
 from attnflow.views.conclusions import trace_sentence
 from attnflow.views.labels import distinct_labels
+from attnflow.views.methods import describe_edges
 from attnflow.views.numbers import number
 from attnflow.views.runs import runs
-from attnflow.views.methods import describe_edges
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.header import model_name, prediction_lines, title
 from attnflow.views.terminal.wrapping import wrap_parts

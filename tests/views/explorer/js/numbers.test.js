@@ -4,7 +4,7 @@ import {
   digits,
   direction,
   percent,
-  signed,
+  points,
   unpack,
 } from "../../../../src/attnflow/views/explorer/static/numbers.js";
 import { pack } from "./support.js";
@@ -21,14 +21,17 @@ test("scores have three digits, however large", () => {
   const shown = {
     0: "0",
     0.12345: "0.123",
-    1: "1",
-    "-0.5": "-0.5",
+    1: "1.00",
+    "-0.5": "−0.500",
     12.345: "12.3",
-    1234.5: "1235",
+    1234.6: "1235",
+    0.9999: "1.00",
+    0.00012: "0.000120",
+    0.00001: "<0.0001",
+    "-0.00001": ">−0.0001",
   };
   for (const [value, text] of Object.entries(shown)) assert.equal(digits(Number(value)), text);
-  assert.equal(digits(0.00012), "1.2e-4");
-  assert.equal(digits(0.001), "0.001");
+  assert.equal(digits(5.721, true), "5.72×");
 });
 
 test("shares near 0 and 1 have one more digit", () => {
@@ -38,8 +41,8 @@ test("shares near 0 and 1 have one more digit", () => {
 });
 
 test("changes have a sign, and none where nothing is seen to change", () => {
-  assert.equal(signed(0.123), "+12.3 %");
-  assert.equal(signed(-0.123), "−12.3 %");
-  assert.equal(signed(-0.0001), "±0.0 %");
+  assert.equal(points(0.123), "+12.3");
+  assert.equal(points(-0.123), "−12.3");
+  assert.equal(points(-0.0001), "±0.0");
   assert.deepEqual([0.1, -0.1, -0.0001].map(direction), ["up", "down", "same"]);
 });

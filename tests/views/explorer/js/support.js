@@ -7,9 +7,18 @@ export function pack(values, shape, dtype = "f4") {
   return { dtype, shape, data: bytes.toString("base64") };
 }
 
+const USUAL = { layered: true, signed: false, tie_breaker: "" };
 const METHODS = [
-  { name: "near", title: "Near", label: "N", slot: 0, reaches_input: false, traced: true },
-  { name: "far", title: "Far", label: "F", slot: 1, reaches_input: true, traced: true },
+  {
+    name: "near",
+    title: "Near",
+    label: "N",
+    slot: 0,
+    reaches_input: false,
+    traced: true,
+    ...USUAL,
+  },
+  { name: "far", title: "Far", label: "F", slot: 1, reaches_input: true, traced: true, ...USUAL },
 ];
 
 // Four tokens, the middle two of one word, through two layers; position 0 asks.

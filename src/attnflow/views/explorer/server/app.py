@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from attnflow.edges import EDGE_RULES
-from attnflow.errors import AttnflowError, InputError
+from attnflow.errors import AttnflowError, InputError, ModelError
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.solvers.threads import cores
@@ -155,6 +155,13 @@ def serve(
     limits = limits or Limits()
     torch.set_num_threads(_threads(limits))  # more threads would wait for each other at every layer
     adapters = [load_model(source) for source in sources or [None]]
+    for each in adapters:
+        if each.kind in ("audio", "speech"):
+            msg = (
+                f"{each.name} hears, and the page has no field for sounds; use "
+                "attnflow explain SOUND.wav --html FILE, or attnflow.explore"
+            )
+            raise ModelError(msg)
     names = distinct_names([model_name(each.name) for each in adapters])
     app = make_app(dict(zip(names, adapters, strict=True)), limits, access)
     warm_up(adapters)

@@ -40,7 +40,7 @@ class Shape:
         """Numbers of one map of every step, the heads merged."""
         size = self.tokens + (EXTRA_TOKENS if self.adapter.kind == "image" else 0)
         # A decoder layer with cross-attention has two steps.
-        steps = self.adapter.depth * (2 if self.adapter.kind == "pair" else 1)
+        steps = self.adapter.depth * (2 if self.adapter.kind in ("pair", "speech") else 1)
         return steps * size**2
 
     @property

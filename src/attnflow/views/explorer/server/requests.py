@@ -145,7 +145,7 @@ class Model(BaseModel):
     """A model of this server."""
 
     name: str
-    kind: Literal["text", "pair", "image"]
+    kind: Literal["text", "pair", "image", "audio", "speech"]
     head: str
     layers: int
 

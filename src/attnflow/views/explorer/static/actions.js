@@ -1,9 +1,10 @@
+import { quote } from "./names.js";
 import { rowOf } from "./panes.js";
 
 const NOT_BLANKABLE = "Special tokens and the predicted position cannot be blanked.";
 const NO_PREDICTION = "The model predicts nothing here, so that blanking a token shows no change.";
 const NOT_IN_FILE =
-  "The prediction without these tokens is not in this file; attnflow serve computes it.";
+  "The prediction without these tokens is not in this document; attnflow serve computes it.";
 
 // What can be done with a token. `served`: a server computes what the document lacks.
 export class Actions {
@@ -30,8 +31,8 @@ export class Actions {
       return;
     }
     if (!this.served && !view.canExplain(query, method.name)) {
-      const name = `“${view.data.labels[query]}”`;
-      this.notify(`Scores from ${name} are not in this file; attnflow serve computes them.`);
+      const name = quote(view.names[query]);
+      this.notify(`Scores from ${name} are not in this document; attnflow serve computes them.`);
       return;
     }
     this.store.setPane(at, { query }, layer ? { layer } : {});

@@ -3,6 +3,7 @@ import { byId } from "./dom.js";
 import { Explorer } from "./explorer.js";
 import { Form } from "./form.js";
 import { Server } from "./source.js";
+import { ignoredNote, ignoredParts } from "./links.js";
 import { fromHash, Store, toHash } from "./state.js";
 import { bindToolbar, saveToAddress } from "./toolbar.js";
 import { View } from "./view.js";
@@ -31,13 +32,24 @@ function linkHash() {
 
 function openEmbedded() {
   content = JSON.parse(embedded.textContent);
-  const { state } = fromHash(window.location.hash);
+  const link = fromHash(window.location.hash);
   const views = content.views.map((data) => new View(data));
-  explorer.load(views, content, { ...firstShown(), ...state });
+  explorer.load(views, content, { ...firstShown(), ...link.state });
+  sayIgnored(link, views);
 }
 
-async function explain(requested = {}) {
+function sayIgnored({ state, extra }, views) {
+  const parts = ignoredParts({ requested: state, extra }, store.state, views, form?.values);
+  if (parts.length) notify(ignoredNote(parts), true);
+}
+
+async function explain(requested = {}, extra = {}) {
+  if (form.isEmpty) {
+    notify("Write a text to explain.", true);
+    return;
+  }
   notify("Explaining …");
+  byId("view").classList.add("busy");
   byId("explain").disabled = true;
   cancelAll();
   try {
@@ -48,10 +60,12 @@ async function explain(requested = {}) {
     content = { ...results[0].document, views: views.map(({ data }) => data) };
     notify("");
     explorer.load(views, content, { compare: store.state.compare, ...requested });
+    sayIgnored({ state: requested, extra }, views);
   } catch (error) {
     if (!wasCancelled(error)) notify(error.message, true);
   } finally {
     byId("explain").disabled = false;
+    byId("view").classList.remove("busy");
   }
 }
 
@@ -66,7 +80,7 @@ async function openServer() {
   );
   form.onSubmit(() => explain());
   if (form.kind === "image") notify("Choose an image to explain.");
-  else await explain(state);
+  else await explain(state, extra);
 }
 
 const page = { explorer, notify, linkHash, document: () => content };

@@ -37,9 +37,9 @@ export class Chart {
   }
 
   get rowHeight() {
-    if (this.rows <= 12) return 30;
-    if (this.rows <= 24) return 25;
-    return this.rows <= 48 ? 20 : 17;
+    const rows = Math.max(this.rows, this.beside ?? 0); // as high as in the chart beside it
+    if (rows <= 12) return 30;
+    return rows <= 24 ? 25 : rows <= 48 ? 20 : 17;
   }
 
   // Computed once per drawing, because every edge uses it.
@@ -54,7 +54,7 @@ export class Chart {
   }
 
   get crowded() {
-    return this.rows > SVG_ROWS;
+    return this.rows > SVG_ROWS && !this.printing;
   }
 
   get whole() {

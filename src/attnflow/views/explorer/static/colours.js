@@ -46,6 +46,26 @@ function ramp(paper, middle) {
     const within = Math.min(1, Math.max(0, share));
     const rgb =
       within < 0.7 ? blend(paper, middle, within / 0.7) : blend(middle, deep, (within - 0.7) / 0.3);
-    return { fill: css(rgb), ink: lightness(rgb) > 140 ? "#14171c" : "#ffffff" };
+    return { fill: css(rgb), ink: legibleOn(rgb) };
   };
+}
+
+// The one of two inks that stands out more, by the contrast that WCAG defines.
+const INKS = ["#0b0d10", "#ffffff"];
+
+function legibleOn(rgb) {
+  const own = luminance(rgb);
+  const contrast = (hex) => {
+    const other = luminance(parse(hex));
+    return (Math.max(own, other) + 0.05) / (Math.min(own, other) + 0.05);
+  };
+  return contrast(INKS[0]) >= contrast(INKS[1]) ? INKS[0] : INKS[1];
+}
+
+function luminance(rgb) {
+  const [red, green, blue] = rgb.map((value) => {
+    const share = value / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }

@@ -1,32 +1,34 @@
 import { make } from "./dom.js";
+import { quote, runsOf, spanOf } from "./names.js";
 import { digits, percent } from "./numbers.js";
 
 const ROUTES_SHOWN = 6;
 
-// What a graph shows, in a sentence: its heading, and its name for screen readers.
-export function graphTitle({ view, method, layer, query, key }, trace) {
-  const { labels } = view.data;
+// What a graph shows, in a sentence: its heading, and its name for screen readers. Like its arrows,
+// it goes the way that information goes: from the input up.
+export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
+  const [from, to] = [key, query].map((at) => quote(view.names[at]));
   const value = trace?.value ?? view.row(method.name, layer, query)?.[key];
-  const start = `${method.title} from ${labels[query]} at layer ${layer} to ${labels[key]}`;
+  const start = `${method.title} from ${from} to ${to} at layer ${layer}`;
   if (value === undefined) return `${start}: not computed`;
-  const cut = `through a bottleneck of ${trace?.cut.length} edges`;
-  const routes = trace?.routes.length ? `, by ${trace.all_routes} routes ${cut}` : "";
-  return `${start}: ${digits(value)}${routes}`;
+  const ways = trace?.routes.length ? `, by ${count(trace.all_routes, "route")}` : "";
+  return `${start}: ${digits(value, ratio && !trace)}${ways}`;
 }
+
+const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
 // Notes below the graph.
 export function graphNote(pane, trace, served) {
   const { view, method } = pane;
-  const parts = [];
+  const parts = trace?.sentence ? [trace.sentence] : [];
   if (trace?.cut.length) {
     const capacity = digits(trace.cut.reduce((sum, [, , , amount]) => sum + amount, 0));
-    const edges = `${trace.cut.length} edges that together let ${capacity} through`;
-    parts.push(`Dashed: the bottleneck, ${edges}.`);
+    parts.push(`Dashed: the bottleneck, ${count(trace.cut.length, "edge")}, full at ${capacity}.`);
   }
   if (trace && trace.all_edges > trace.edges.length) {
-    parts.push(`The ${trace.edges.length} strongest of ${trace.all_edges} edges.`);
+    parts.push(`The ${trace.edges.length} strongest of ${trace.all_edges} edges are drawn.`);
   }
-  if (view.data.ratio) {
+  if (pane.ratio) {
     const routes = method.reaches_input ? `; routes carry the plain ${lower(method.title)}` : "";
     parts.push(`Scores are relative to even attention (1 is chance)${routes}.`);
   }
@@ -38,22 +40,27 @@ const lower = (text) => text[0].toLowerCase() + text.slice(1);
 
 function noTrace(view, served) {
   if (!view.attention) return "Lines are scores: a saved attribution has no routes.";
-  return served ? "Finding the routes …" : "The routes to this token are not in this file.";
+  return served ? "Finding the routes …" : "The routes to this token are not in this document.";
 }
 
 // The largest routes; `highlight` shows one of them in the graph.
 export function routeList(pane, trace, highlight) {
   const routes = trace?.routes.slice(0, ROUTES_SHOWN) ?? [];
-  const lines = routes.map((route) => routeLine(route, pane.view.data.labels, trace, highlight));
+  const lines = routes.map((route) => routeLine(route, pane.view, trace, highlight));
   const rest = (trace?.all_routes ?? 0) - routes.length;
-  if (rest > 0) lines.push(make("li", { class: "rest note" }, `and ${rest} more routes`));
+  if (rest > 0) lines.push(make("li", { class: "rest note" }, `and ${rest} more`));
   return lines;
 }
 
-function routeLine(route, labels, trace, highlight) {
+function routeLine(route, view, trace, highlight) {
   const { positions, amount } = route;
-  const path = positions.map((at, i) =>
-    make("span", { class: i && at === positions[i - 1] ? "same" : "", dir: "auto" }, labels[at]),
+  const path = runsOf(positions).map((run) =>
+    make(
+      "span",
+      { class: "run" },
+      make("span", { class: "name", dir: "auto" }, view.names[run.position]),
+      make("small", {}, ` ${spanOf(run, view.data.columns)}`),
+    ),
   );
   const show = () => highlight(route);
   const hide = () => highlight(null);
@@ -69,21 +76,19 @@ function routeLine(route, labels, trace, highlight) {
 }
 
 // What the colours of signed scores mean.
-export function signsNote({ method, view, top, columns }) {
+export function signsNote({ method, view, columns }) {
   if (!method.signed || !columns.length) return [];
   const what = view.data.options.target ?? view.data.said[0]?.label ?? "what is explained";
-  const strongest = `the strongest colour is ${digits(top)} or more`;
-  return [`Orange speaks for ${what}, blue against it; ${strongest}.`];
+  return [`Orange speaks for ${what}, blue against it.`];
 }
 
-// The heat map's heading, and what its colours mean.
+// The heat map's heading, and what is missing in it.
 export function mapTitle({ view, layer, query }, byHead) {
-  const source = view.data.labels[query];
+  const source = quote(view.names[query]);
   return byHead ? `Heads of layer ${layer}, for ${source}` : `All layers, for ${source}`;
 }
 
 export function mapNote(panes, served) {
-  if (!panes[0].columns.length) return served ? "Computing …" : "Not in this document.";
-  const tops = panes.map(({ top }) => digits(top)).join(" and ");
-  return `Strongest colour, here and on tokens: ${tops} or more.`;
+  if (panes[0].columns.length) return "";
+  return served ? "Computing …" : "Not in this document.";
 }

@@ -41,6 +41,13 @@ export class Explorer {
     this.loading?.need(panes, byHead);
   }
 
+  // On paper nothing scrolls: charts and tables are drawn whole.
+  print(on) {
+    this.layout.charts.forEach((chart) => Object.assign(chart, { printing: on }).render());
+    this.table.all = on;
+    this.update();
+  }
+
   redraw() {
     resetColours();
     this.update();

@@ -27,6 +27,10 @@ export class Form {
     return this.models.find(({ name }) => name === byId("model").value)?.kind;
   }
 
+  get isEmpty() {
+    return this.kind !== "image" && !byId("text").value.trim();
+  }
+
   onSubmit(submit) {
     byId("model").addEventListener("change", () => {
       if (this.kind !== "image") submit();

@@ -19,7 +19,7 @@ export class Graph extends Chart {
     this.pane = pane;
     this.trace = trace;
     this.title = title;
-    this.labels = view.data.labels;
+    this.labels = view.names;
     this.step = view.data.ends[layer - 1];
     this.carried = carriedEdges(pane, threshold / 100);
     this.attention = attentionEdges(view, this.step, (BACKGROUND * threshold) / 100);

@@ -1,5 +1,6 @@
 import { Chart } from "./chart.js";
 import { palette, rampOf } from "./colours.js";
+import { quote } from "./names.js";
 import { digits } from "./numbers.js";
 
 // Tokens × layers for the explained position, or tokens × heads of one layer (Appendix A.1).
@@ -9,10 +10,10 @@ export class HeatMap extends Chart {
     this.pane = pane;
     this.columns = columns;
     this.chosen = byHead ? null : layer;
-    this.labels = units.map(({ label }) => label);
+    this.labels = units.map(({ name }) => name);
     const across = byHead ? `heads of layer ${layer}` : "layers";
-    const size = `${units.length} tokens by ${columns.length} ${across}`;
-    this.title = `${method.title} of ${view.data.labels[query]}: ${size}`;
+    const size = `${units.length} rows by ${columns.length} ${across}`;
+    this.title = `${method.title} of ${quote(view.names[query])}: ${size}`;
     this.schedule();
   }
 
@@ -46,7 +47,12 @@ export class HeatMap extends Chart {
     const place = { x: x + 0.5, y: this.y(row) - h / 2 + 0.5, w: w - 1, h: h - 1, r: 2 };
     surface.cell({ ...place, fill, stroke }, { cell: `${id}/${row}`, value });
     if (w <= 38 || h <= 17) return;
-    const text = { text: digits(value), size: Math.min(11, h * 0.5), anchor: "middle", fill: ink };
+    const text = {
+      text: digits(value, this.pane.ratio),
+      size: Math.min(11, h * 0.5),
+      anchor: "middle",
+      fill: ink,
+    };
     surface.text({ x: x + w / 2, y: this.y(row), ...text });
   }
 
@@ -57,7 +63,8 @@ export class HeatMap extends Chart {
     const name = this.labels[row];
     if (at < 0) return { row, lines: [name, "click to trace to it"] };
     const { id, label, values } = this.columns[at];
-    const score = `${this.pane.method.name} ${digits(values[row])}`;
+    const { method, ratio } = this.pane;
+    const score = `${method.title} ${digits(values[row], ratio)}`;
     const layer = this.chosen === null ? undefined : id;
     return { row, layer, lines: [`${name} · ${label}`, score] };
   }

@@ -1,7 +1,9 @@
 import { byId, make } from "./dom.js";
 import { graphNote, graphTitle, routeList, signsNote } from "./description.js";
+import { FindingText } from "./finding.js";
 import { Graph } from "./graph.js";
 import { HeatMap } from "./heatmap.js";
+import { Legend } from "./legend.js";
 import { Prediction } from "./prediction.js";
 import { Strip } from "./strip.js";
 
@@ -11,29 +13,42 @@ class Side {
     this.heading = make("h2", { class: "pane-title" });
     this.prediction = new Prediction();
     this.strip = new Strip(actions);
-    this.notes = make("div", { class: "notes" });
-    const above = [this.heading, this.notes, this.prediction.element];
-    this.pane = make("div", { class: "pane" }, ...above, ...this.strip.elements);
+    this.finding = new FindingText();
+    this.legend = new Legend();
+    const above = [this.heading, this.finding.element, this.prediction.element];
+    const parts = [...above, ...this.strip.elements, this.legend.element];
+    this.pane = make("div", { class: "pane" }, ...parts);
     this.title = make("h2");
     this.note = make("p", { class: "note" });
     this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
     const graph = make("div", { class: "graph" });
     const caption = make("figcaption", {}, this.title);
-    const parts = [caption, graph, this.note, this.routes];
-    this.card = make("figure", { class: "card graph-card" }, ...parts);
+    this.card = make(
+      "figure",
+      { class: "card graph-card" },
+      caption,
+      graph,
+      this.note,
+      this.routes,
+    );
     this.mapHost = make("div", { class: "map" });
+    this.mapName = make("h3", { class: "pane-title" });
     byId("panes").append(this.pane);
     byId("graphs").append(this.card);
-    byId("map").append(this.mapHost);
+    byId("map").append(make("div", {}, this.mapName, this.mapHost));
     this.graph = new Graph(graph, actions);
     this.map = new HeatMap(this.mapHost, actions);
   }
 
-  show(pane, heading, { threshold, byHead, served }) {
-    this.heading.textContent = heading;
-    this.heading.hidden = !heading;
-    const notes = [...(pane.view.data.notes ?? []), ...signsNote(pane)];
-    this.notes.replaceChildren(...notes.map((text) => make("p", { class: "note" }, text)));
+  show(pane, heading, { threshold, byHead, served, beside }) {
+    [this.heading, this.mapName].forEach((element) => {
+      element.textContent = heading;
+      element.hidden = !heading;
+    });
+    this.graph.beside = beside;
+    this.map.beside = beside;
+    this.finding.show(pane, signsNote(pane));
+    this.legend.show(pane);
     this.prediction.show(pane);
     this.strip.show(pane);
     const trace = pane.view.trace(pane.method.name, pane.layer, pane.query, pane.key);
@@ -49,7 +64,7 @@ class Side {
   }
 
   remove() {
-    [this.pane, this.card, this.mapHost].forEach((element) => element.remove());
+    [this.pane, this.card, this.mapHost.parentElement].forEach((element) => element.remove());
   }
 }
 
@@ -65,7 +80,12 @@ export class Layout {
     while (this.sides.length < panes.length) this.sides.push(new Side(this.actions));
     byId("view").classList.toggle("two", panes.length > 1);
     const headings = headingsOf(panes);
-    panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], options));
+    const beside = Math.max(...panes.map(({ view }) => view.size));
+    panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], { ...options, beside }));
+  }
+
+  get charts() {
+    return this.sides.flatMap(({ graph, map }) => [graph, map]);
   }
 
   get graph() {

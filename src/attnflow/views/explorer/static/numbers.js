@@ -9,21 +9,28 @@ export function unpack({ dtype, shape, data }) {
   return { shape, values: new KINDS[dtype](bytes.buffer) };
 }
 
-export function digits(value) {
-  if (value === 0) return "0";
+const SMALLEST = 1e-4;
+
+// Three significant digits, never an exponent; a ratio to chance with its sign. As in the library.
+export function digits(value, ratio = false) {
   const size = Math.abs(value);
-  if (size >= 100) return value.toFixed(0);
-  if (size >= 10) return value.toFixed(1);
-  return size >= 0.001 ? Number(value.toPrecision(3)).toString() : value.toExponential(1);
+  const sign = value < 0 ? "−" : "";
+  const times = ratio ? "×" : "";
+  if (!Number.isFinite(value)) return `–${times}`;
+  if (size === 0) return `0${times}`;
+  if (size < SMALLEST) return `${sign ? `>${sign}` : "<"}${SMALLEST}${times}`;
+  const places = Math.max(0, 2 - Math.floor(Math.log10(Number(size.toPrecision(3)))));
+  return `${sign}${size.toFixed(places)}${times}`;
 }
 
 export const percent = (share) =>
   `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 2 : 1)} %`;
 
-// A change of a share, with its sign; what rounds to nothing is neither more nor less.
-export function signed(share) {
+// A difference of two shares in points, with its sign; what rounds to nothing is neither more nor
+// less.
+export function points(share) {
   const size = (100 * Math.abs(share)).toFixed(1);
-  return `${{ up: "+", down: "−", same: "±" }[direction(share)]}${size} %`;
+  return `${{ up: "+", down: "−", same: "±" }[direction(share)]}${size}`;
 }
 
 export function direction(share) {

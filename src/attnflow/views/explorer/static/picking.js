@@ -1,4 +1,5 @@
 import { attentionOn, edgeName } from "./edges.js";
+import { quote } from "./names.js";
 import { digits } from "./numbers.js";
 
 const NEAR = 6; // pixels within which an edge or a node is hit
@@ -58,11 +59,11 @@ function riseAt(along) {
 }
 
 function describeEdge(graph, edge) {
-  const { labels, pane, trace } = graph;
+  const { pane, trace } = graph;
   const { view, method } = pane;
   const { columns, rule } = view.data;
-  const from = `${labels[edge.query]} (${columns[edge.step]})`;
-  const lines = [`${from} ← ${labels[edge.key]} (${columns[edge.step - 1]})`];
+  const [to, from] = [edge.query, edge.key].map((at) => quote(view.names[at]));
+  const lines = [`${from} ${columns[edge.step - 1]} → ${to} ${columns[edge.step]}`];
   const carries = graph.carried.includes(edge);
   if (carries && method.reaches_input) {
     lines.push(`carries ${digits(edge.amount)}${trace ? ` of ${digits(trace.value)}` : ""}`);

@@ -1,5 +1,6 @@
 import { make } from "./dom.js";
-import { direction, percent, signed } from "./numbers.js";
+import { quote } from "./names.js";
+import { direction, percent, points } from "./numbers.js";
 
 // The predictions for the whole input and without the blanked tokens.
 export class Prediction {
@@ -12,18 +13,18 @@ export class Prediction {
     const after = blank.length ? view.without(blank) : null;
     this.element.hidden = !before.length || shared; // the pane beside it shows the same
     if (this.element.hidden) return;
-    const note = blank.length ? blankNote(view.data, blank, after) : "";
+    const note = blank.length ? blankNote(view, blank, after) : "";
     this.element.replaceChildren(
-      make("h3", {}, predictionTitle(view.data)),
+      make("h3", {}, predictionTitle(view)),
       make("ul", {}, ...before.map((entry) => predictionRow(entry, after))),
       make("p", { class: "note", hidden: !note }, note),
     );
   }
 }
 
-function predictionTitle({ said_at: at, causal, labels }) {
+function predictionTitle({ data: { said_at: at, causal }, names }) {
   if (at === null) return "Prediction";
-  return causal ? `Next at ${labels[at]}` : `Prediction for ${labels[at]}`;
+  return causal ? `Next after ${quote(names[at])}` : `Prediction for ${quote(names[at])}`;
 }
 
 function predictionRow({ label, probability }, after) {
@@ -37,7 +38,7 @@ function predictionRow({ label, probability }, after) {
   row.dataset.probability = probability;
   if (now === undefined) return row;
   const change = now - probability;
-  row.append(make("span", { class: `change ${direction(change)}` }, signed(change)));
+  row.append(make("span", { class: `change ${direction(change)}` }, `${points(change)} points`));
   row.dataset.now = now;
   return row;
 }
@@ -50,7 +51,7 @@ function thenText(now, after) {
   return after ? ` → < ${percent(after.at(-1).probability)}` : "";
 }
 
-function blankNote({ labels, replacement }, blank, after) {
-  const names = blank.map((at) => labels[at]).join(", ");
-  return `without ${names} (${replacement} instead)${after ? "" : " …"}`;
+function blankNote({ data, names }, blank, after) {
+  const gone = blank.map((at) => quote(names[at])).join(", ");
+  return `without ${gone} (${data.replacement} instead)${after ? "" : " …"}`;
 }

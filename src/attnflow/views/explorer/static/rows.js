@@ -1,6 +1,6 @@
 import { align } from "./align.js";
 import { make } from "./dom.js";
-import { digits, direction, percent, signed } from "./numbers.js";
+import { digits, direction, percent, points } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
 // The rows of the table, with the values they are sorted by; null if scores are not loaded yet.
@@ -15,8 +15,9 @@ export function singleRows(pane, trace) {
   const top = Math.max(...values.map(Math.abs)) || 1;
   const [predicted] = view.data.said;
   const blanks = view.blanked.size > 0;
+  const seconds = secondScores(pane) ?? values.map(() => 0);
   const rows = units.map((unit, index) => ({
-    order: hasSigns ? Math.abs(values[index]) : values[index],
+    order: [hasSigns ? Math.abs(values[index]) : values[index], seconds[index]],
     make: () => {
       const onclick = () => trace(pane, unit.tokens[0]);
       const width = `${(100 * Math.max(0, values[index])) / top}%`;
@@ -24,13 +25,13 @@ export function singleRows(pane, trace) {
       const line = make(
         "tr",
         { class: unit.tokens.includes(key) ? "traced" : "" },
-        rowName(make("button", { type: "button", onclick }, unit.label)),
+        rowName(make("button", { type: "button", onclick }, unit.name)),
         make(
           "td",
           { class: "bars" },
           hasSigns ? divergingBar(values[index], top) : make("i", { style: { width } }),
         ),
-        make("td", { class: "number" }, digits(values[index])),
+        make("td", { class: "number" }, digits(values[index], pane.ratio)),
         hasSigns ? null : make("td", { class: "number quiet" }, percent(part[index])),
         blanks ? changeCell(change, "") : null,
       );
@@ -41,8 +42,15 @@ export function singleRows(pane, trace) {
     },
   }));
   const share = hasSigns ? [] : ["Share"]; // signed scores are no parts of a whole
-  const names = ["Token", "", "Score", ...share, ...(blanks ? [`Δ P(${predicted?.label})`] : [])];
+  const change = blanks ? [`Δ P(${predicted?.label}), points`] : [];
+  const names = ["Token", "", "Score", ...share, ...change];
   return { rows, names };
+}
+
+// The scores that order units which share one: those of another method, where they are loaded.
+function secondScores(pane) {
+  const row = pane.view.row(pane.method.tie_breaker, pane.layer, pane.query);
+  return row && unitScores(pane, row);
 }
 
 // By how much the predicted probability changes without these tokens, if that is known.
@@ -58,15 +66,16 @@ export function pairRows(panes) {
   if (!scores.every(Boolean)) return null;
   const sides = panes.map((pane, i) => sharesOf(unitScores(pane, scores[i])));
   const labels = panes.map(({ units }) => units.map(({ label }) => label));
+  const shown = panes.map(({ units }) => units.map(({ name }) => name));
   const { shared } = panes[1];
   const matched = shared ? labels[0].map((_, i) => [i, i]) : align(...labels);
   const gapOf = ([i, j]) => (i === null || j === null ? undefined : sides[1][j] - sides[0][i]);
   const gaps = matched.map(gapOf);
   const widest = Math.max(...gaps.map((gap) => Math.abs(gap ?? 0)), 1e-12);
   const rows = matched.map((pair, at) => ({
-    order: gaps[at] === undefined ? -1 : Math.abs(gaps[at]),
+    order: [gaps[at] === undefined ? -1 : Math.abs(gaps[at])],
     make: () => {
-      const names = pair.map((index, side) => labels[side][index] ?? "–");
+      const names = pair.map((index, side) => shown[side][index] ?? "–");
       const line = make(
         "tr",
         {},
@@ -80,7 +89,7 @@ export function pairRows(panes) {
     },
   }));
   const names = shared ? panes.map(({ method }) => method.label) : ["first", "second"];
-  return { rows, names: ["Token", ...names, "", "Difference"] };
+  return { rows, names: ["Token", ...names, "", "Points"] };
 }
 
 // Of signed scores, the share of all sizes: their sum may be near 0.
@@ -96,7 +105,7 @@ const shareCell = (share) =>
 
 function changeCell(change, unknown) {
   if (change === undefined) return make("td", { class: "number" }, unknown);
-  return make("td", { class: `number ${direction(change)}` }, signed(change));
+  return make("td", { class: `number ${direction(change)}` }, points(change));
 }
 
 function divergingBar(gap, widest) {

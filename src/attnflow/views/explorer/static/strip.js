@@ -61,14 +61,18 @@ export class Strip {
     return make("button", properties, make("span", {}, label));
   }
 
-  placePatches({ grid, image, segments }) {
+  placePatches({ grid, image }) {
     const [left, top, right, bottom] = grid.box;
     const [width, height] = [(right - left) / grid.columns, (bottom - top) / grid.rows];
-    if (image)
-      this.picture.prepend(make("img", { src: image, alt: "The image that was explained" }));
+    const heard = grid.seconds !== null;
+    const alt = `The ${heard ? "sound" : "image"} that was explained`;
+    if (image) this.picture.prepend(make("img", { src: image, alt }));
     this.picture.classList.toggle("empty", !image);
-    this.buttons.slice(segments.indexOf("patch")).forEach((button, i) => {
-      const [row, column] = [Math.floor(i / grid.columns), i % grid.columns];
+    this.picture.classList.toggle("sound", heard);
+    const patches = this.buttons.filter((button) => button.classList.contains("patch"));
+    patches.forEach((button, i) => {
+      const [along, column] = [Math.floor(i / grid.columns), i % grid.columns];
+      const row = heard ? grid.rows - 1 - along : along; // low frequencies are below
       button.style.left = `${100 * (left + width * column)}%`;
       button.style.top = `${100 * (top + height * row)}%`;
       button.style.width = `${100 * width}%`;
@@ -96,8 +100,8 @@ export class Strip {
     });
   }
 
-  describe(button, { tokens, label }, value) {
-    const { method, key, query, blank } = this.pane;
+  describe(button, { tokens, label, name: full }, value) {
+    const { ratio, method, key, query, blank } = this.pane;
     const marks = {
       traced: tokens.includes(key),
       explained: tokens.includes(query),
@@ -105,11 +109,11 @@ export class Strip {
     };
     Object.entries(marks).forEach(([name, on]) => button.classList.toggle(name, on));
     const words = Object.keys(MARKS).filter((name) => marks[name]);
-    const score = value === undefined ? "not computed" : `${method.name} ${digits(value)}`;
+    const score = value === undefined ? "not computed" : `${method.title} ${digits(value, ratio)}`;
     const named = [label, score, ...words.map((name) => MARKS[name])];
     button.setAttribute("aria-label", named.join(", "));
     button.setAttribute("aria-pressed", String(marks.traced));
-    button.title = `${label} · ${score}`;
+    button.title = `${full} · ${score}`;
     button.dataset.value = value ?? "";
   }
 

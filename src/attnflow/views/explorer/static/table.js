@@ -1,6 +1,7 @@
 import { make } from "./dom.js";
 import { pairRows, singleRows } from "./rows.js";
 
+const EQUAL = 1e-6; // scores are float32: what differs by less is equal
 const FIRST = 12; // rows before "show all"
 
 // Scores as a table, with the change of the prediction when a token is blanked; or, of two panes,
@@ -20,7 +21,7 @@ export class ScoreTable {
       return;
     }
     const { names, rows } = found;
-    if (ranked) rows.sort((a, b) => b.order - a.order);
+    if (ranked) rows.sort(byOrder);
     const visible = this.all ? rows : rows.slice(0, FIRST);
     const head = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
     const body = make("tbody", {}, ...visible.map((row) => row.make()));
@@ -33,4 +34,9 @@ export class ScoreTable {
     const table = make("table", {}, make("thead", {}, head), body);
     this.host.replaceChildren(table, rows.length > FIRST ? more : "");
   }
+}
+
+function byOrder(a, b) {
+  const at = a.order.findIndex((value, i) => Math.abs(value - b.order[i]) > EQUAL);
+  return at < 0 ? 0 : b.order[at] - a.order[at];
 }

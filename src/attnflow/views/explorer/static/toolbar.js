@@ -16,8 +16,18 @@ export function bindToolbar(page) {
     explorer.redraw();
   });
   on("save-png", async () => saveFile(await pngFile(explorer.layout.graph), "attnflow.png"));
+  closeMenu(byId("downloads"));
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => explorer.redraw());
+  window.addEventListener("beforeprint", () => explorer.print(true));
+  window.addEventListener("afterprint", () => explorer.print(false));
+}
+
+// A menu closes when something in it was chosen, and when anything else is clicked.
+function closeMenu(menu) {
+  document.addEventListener("click", ({ target }) => {
+    if (!menu.contains(target) || target.closest("button")) menu.open = false;
+  });
 }
 
 const jsonFile = (content) => new Blob([JSON.stringify(content)], { type: "application/json" });

@@ -1,9 +1,11 @@
+import { numbered } from "./names.js";
 import { unpack } from "./numbers.js";
 
 // One input of the document, with what was fetched later.
 export class View {
   constructor(data) {
     this.data = data;
+    this.names = numbered(data.labels);
     this.size = data.tokens.length;
     this.depth = data.ends.length;
     this.layers = data.ends.map((_, i) => i + 1);
@@ -91,9 +93,10 @@ export class View {
   units(asWords) {
     if (!this.unitLists.has(asWords)) {
       const { words, labels } = this.data;
-      const units = asWords
-        ? words.groups.map((tokens, i) => ({ label: words.labels[i], tokens }))
-        : labels.map((label, at) => ({ label, tokens: [at] }));
+      const shown = asWords ? words.labels : labels;
+      const names = numbered(shown);
+      const tokens = asWords ? words.groups : labels.map((_, at) => [at]);
+      const units = shown.map((label, i) => ({ label, name: names[i], tokens: tokens[i] }));
       this.unitLists.set(asWords, units);
     }
     return this.unitLists.get(asWords);

@@ -1,0 +1,93 @@
+"""``attnflow fit``: learn how much each head counts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnflow.cli import options
+from attnflow.cli.inputs import read_texts
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A Hugging Face name, a folder or a GGUF file; shipped is the shipped model.",
+        show_default=False,
+    ),
+]
+TextFile = Annotated[
+    Path,
+    typer.Argument(metavar="TEXTS", help="A file of texts, one per line.", show_default=False),
+]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write, FILE.json.")
+]
+Replacement = Annotated[
+    str,
+    typer.Option(
+        "--replacement", metavar="NAME", help="What blanks a token out: unk, mask, pad or delete."
+    ),
+]
+HeldOut = Annotated[
+    float,
+    typer.Option(
+        "--held-out", metavar="SHARE", help="The share of texts that the figures are made of."
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Which texts are held out.")]
+
+
+def fit(  # noqa: PLR0913 - one argument per option
+    model: Model,
+    texts: TextFile,
+    *,
+    out: Out,
+    edges: options.Edges = "attention",
+    replacement: Replacement = "unk",
+    held_out: HeldOut = 0.25,
+    seed: Seed = 0,
+    force: options.Force = False,
+    plugin: options.Plugins = None,
+) -> None:
+    """Learn one weight per head that predicts what blanking tokens out does.
+
+    Use them with --heads FILE.json. Run the same command again to continue an interrupted run.
+
+    Example: attnflow fit gpt2 prefixes.txt -o heads.json
+    """
+    from attnflow.errors import InputError
+    from attnflow.evaluation.fit import fit as learn
+
+    if out.suffix != ".json":
+        msg = f"-o {out} must end in .json, so that --heads knows it as a file"
+        raise InputError(msg)
+    given = read_texts(None, texts)
+    try:
+        learned = learn(
+            given,
+            None if model == "shipped" else model,
+            edges=edges,
+            replacement=replacement,
+            held_out=held_out,
+            seed=seed,
+            save=out,
+            overwrite=force,
+            progress=sys.stderr.isatty(),
+        )
+    except KeyboardInterrupt:
+        typer.echo("progress is saved: run the same command again to continue", err=True)
+        raise
+    typer.echo(f"{learned.figures['texts']} texts held apart: agreement with blanking out, and")
+    typer.echo("given position")
+    for name, found in learned.figures.items():
+        if isinstance(found, dict):
+            agreement, given_position = found["agreement"], found["given position"]
+            typer.echo(f"{_number(agreement)}  {_number(given_position)}  {name}")
+
+
+def _number(value: float | None) -> str:
+    return "   –" if value is None else f"{value:.2f}"

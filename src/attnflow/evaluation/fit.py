@@ -1,0 +1,212 @@
+"""Learning heads: one weight per layer and head that predicts what blanking tokens out does.
+
+A token's prediction is Σ w · (what the explained position reads from it), over layers and heads;
+the truth is how far the log-probability of the model's answer drops without the token. The weights
+are those of a non-negative ridge regression, texts centred, on some of the texts; the figures are
+of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnflow.edges import EDGE_RULES
+from attnflow.errors import InputError, shown
+from attnflow.evaluation.agreement import spearman
+from attnflow.evaluation.blank_out import blank_out
+from attnflow.evaluation.ridge import nonnegative_ridge
+from attnflow.io.checkpoint import Checkpoint, digest
+from attnflow.io.files import check_target
+from attnflow.io.inputs import as_list, check_unicode
+from attnflow.io.progress import progress_bar
+from attnflow.models.loading import load_model
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
+from attnflow.records import FloatArray
+from attnflow.records.arrays import to_numpy
+from attnflow.records.checks import check_flag
+from attnflow.records.learned import LearnedHeads
+from attnflow.records.rounding import round_scores
+from attnflow.records.selection import is_integer
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.loading import Source
+
+LOWEST, HIGHEST = -5.0, 10.0  # drops beyond are cut, so that a few do not decide everything
+FEWEST = 8
+Piece = dict[str, FloatArray]
+
+
+def fit(  # noqa: PLR0913 - one keyword per option
+    texts: Iterable[str],
+    model: Source = None,
+    *,
+    edges: str = "attention",
+    replacement: str = "unk",
+    held_out: float = 0.25,
+    ridge: float = 1.0,
+    seed: int = 0,
+    save: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> LearnedHeads:
+    """Learn how much each head counts, from what blanking tokens out does.
+
+    Args:
+        texts: At least eight texts of the kind that will be explained.
+        model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
+        edges: The edge rule whose maps are weighed, one with heads.
+        replacement: What takes a token's place, as for `attnflow.blank_out`.
+        held_out: The share of texts that are not learned from: the figures are theirs.
+        ridge: How far weights are drawn to zero, beside the mean size of what they weigh.
+        seed: Which texts are held out.
+        save: A file to write; what was measured is kept beside it until then, so that an
+            interrupted run continues.
+        overwrite: Replace a file that exists.
+        progress: Show a progress bar.
+
+    Returns:
+        The weights with their figures, for ``explain(…, heads=weights)``.
+    """
+    _check_options(edges, held_out, ridge, seed)
+    check_flag("progress", progress)
+    listed, single = as_list(texts)
+    given = [check_unicode("text", one) for one in listed]
+    if single or len(given) < FEWEST:
+        msg = f"fit needs at least {FEWEST} texts, got {1 if single else len(given)}"
+        raise InputError(msg)
+    target = None if save is None else check_target(save, overwrite=overwrite)
+    loaded = load_model(model)
+    options = {"replacement": replacement, "held_out": held_out, "ridge": ridge, "seed": seed}
+    checkpoint = None
+    if target is not None:
+        request = {"model": loaded.name, "edges": edges, "replacement": replacement}
+        folder = target.with_name(f"{target.name}.parts")
+        checkpoint = Checkpoint(folder, {**request, "texts": digest(given)})
+    pieces = _measure(given, loaded, edges, replacement, checkpoint, progress=progress)
+    shape = [int(count) for count in pieces[0]["shape"]]
+    kept, apart = _split(len(given), held_out, seed)
+    weights = _learn([pieces[place] for place in kept], ridge)
+    figures = _figures([pieces[place] for place in apart], weights)
+    split = np.split(weights, np.cumsum(shape)[:-1])
+    learned = LearnedHeads(
+        tuple(tuple(float(each) for each in layer) for layer in split),
+        loaded.name,
+        edges,
+        {**options, "texts": len(kept)},
+        {"texts": len(apart), **figures},
+    )
+    if target is not None:
+        learned.save(target, overwrite=True)  # which was checked before any work
+    if checkpoint is not None:
+        checkpoint.done()
+    return learned
+
+
+def _check_options(edges: str, held_out: float, ridge: float, seed: int) -> None:
+    rule = EDGE_RULES[edges]
+    if not rule.single_heads:
+        msg = f"edges={edges!r} takes all heads together; use a rule with heads, such as attention"
+        raise InputError(msg)
+    for name, value, below in (("held_out", held_out, 1.0), ("ridge", ridge, np.inf)):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value < below:
+            msg = f"{name}={shown(value)} must be a number above 0 and below {below:g}"
+            raise InputError(msg)
+    if not is_integer(seed) or seed < 0:
+        msg = f"seed={shown(seed)} must be an integer of at least 0"
+        raise InputError(msg)
+
+
+def _measure(
+    texts: Sequence[str],
+    model: ModelAdapter,
+    edges: str,
+    replacement: str,
+    checkpoint: Checkpoint | None,
+    *,
+    progress: bool,
+) -> list[Piece]:
+    """What every head reads and what blanking does, text by text, kept where there is a place."""
+    found = []
+    with progress_bar("blanking out", len(texts), shown=progress) as advance:
+        for place, text in enumerate(texts):
+            name = f"text{place}"
+            piece = None if checkpoint is None else checkpoint.get(name)
+            if piece is None:
+                piece = _piece(text, model, edges, replacement)
+                if checkpoint is not None:
+                    checkpoint.put(name, piece)
+            found.append(piece)
+            advance(place + 1)
+    return found
+
+
+def _piece(text: str, model: ModelAdapter, edges: str, replacement: str) -> Piece:
+    """``features``, ``[token, layer · head]``, and ``drops`` of the tokens that are words."""
+    config = ExplainConfig(edges=edges, correction=None)
+    session = open_session(text, model, config, all_heads=True)
+    blanked = blank_out(text, model, replacement=replacement, signed=True)
+    before = float(blanked.statistics["probability"])
+    after = np.maximum(before - blanked.values, 1e-300)
+    drops = np.clip(np.log(before) - np.log(after), LOWEST, HIGHEST)
+    words = session.tokens.word_ids or [0] * session.size
+    places = [at for at, word in enumerate(words) if word is not None]
+    asked = list(session.forward.pooled or (session.query,))
+    maps = [to_numpy(each) for each in config.rule.apply(session.activations).layers]
+    rows = [each[:, asked].mean(1)[:, places] for each in maps]
+    shape = np.array([each.shape[0] for each in maps])
+    return {"features": np.concatenate(rows).T, "drops": drops[places], "shape": shape}
+
+
+def _split(count: int, held_out: float, seed: int) -> tuple[list[int], list[int]]:
+    """The places of texts to learn from, and of those held apart."""
+    order = np.random.default_rng(seed).permutation(count).tolist()
+    apart = min(count - 1, max(1, round(count * held_out)))
+    return sorted(order[apart:]), sorted(order[:apart])
+
+
+def _learn(pieces: Sequence[Piece], ridge: float) -> FloatArray:
+    """Texts are centred: which of its tokens count is learned, not which texts are fragile."""
+    width = pieces[0]["features"].shape[1]
+    products, moments = np.zeros((width, width)), np.zeros(width)
+    for piece in pieces:
+        features = piece["features"] - piece["features"].mean(0)
+        drops = piece["drops"] - piece["drops"].mean()
+        products += features.T @ features
+        moments += features.T @ drops
+    return nonnegative_ridge(products, moments, ridge * float(np.trace(products)) / width)
+
+
+def _figures(pieces: Sequence[Piece], weights: FloatArray) -> dict[str, Any]:
+    """Mean agreement with blanking out, and given position, of the weights and the baselines."""
+    even = np.ones_like(weights)
+    found: dict[str, Any] = {}
+    for name in ("learned", "mean of heads", "position"):
+        plain, partial = [], []
+        for piece in pieces:
+            position = np.arange(len(piece["drops"]), dtype=np.float64)
+            by = {"learned": weights, "mean of heads": even}.get(name)
+            scores = position if by is None else round_scores(piece["features"] @ by)
+            plain.append(spearman(scores, piece["drops"]))
+            partial.append(partial_spearman(scores, piece["drops"], position))
+        found[name] = {"agreement": _mean(plain), "given position": _mean(partial)}
+    return found
+
+
+def partial_spearman(first: FloatArray, second: FloatArray, given: FloatArray) -> float:
+    """Rank correlation of two lists when what both share with a third is taken out; may be NaN."""
+    both = spearman(first, second)
+    one, other = spearman(first, given), spearman(second, given)
+    scale = float(np.sqrt(max(0.0, (1 - one**2) * (1 - other**2))))
+    return (both - one * other) / scale if scale > 1e-9 else float("nan")
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else None

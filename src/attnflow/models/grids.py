@@ -1,0 +1,216 @@
+"""What models of images and of sounds share: a token for each piece of a grid, and others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import InputError, ModelError
+from attnflow.models.adapter import ForwardPass, Objective, Query, Tokens
+from attnflow.models.capture import run as network
+from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.checks.deciding import deciding_positions
+from attnflow.models.checks.layout import Layout
+from attnflow.models.checks.memory import once
+from attnflow.models.heads import HeadKind
+from attnflow.models.outputs import predict_label
+from attnflow.models.sizes import depth_of, describe, heads_in
+from attnflow.models.unmeasured import UnmeasuredModel
+from attnflow.models.zeroing import measure_zeroing
+from attnflow.records import PatchGrid, Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class GridModel(UnmeasuredModel, ABC):
+    """A model whose input is cut into pieces that lie in rows and columns."""
+
+    network: Any
+    processor: Any
+    name: str
+    head: HeadKind
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse what can't be explained before anything else."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> HeadKind:
+        """The kind of head that gives a label to the whole input."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> str:
+        """The name of the input that is cut into pieces."""
+
+    @property
+    @abstractmethod
+    def pieces(self) -> tuple[str, str]:
+        """What a piece is called, and what its name tells."""
+
+    @abstractmethod
+    def find_layout(self, tokens: Tokens, grid: PatchGrid, size: int) -> Layout:
+        """Where the pieces stand among the tokens."""
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What was loaded."""
+        return describe(self.network, self.head)
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return depth_of(self.network, self.config)
+
+    @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+        return heads_in(self.network)
+
+    @property
+    def config(self) -> Any:
+        """The configuration of what reads the input."""
+        return self.network.config
+
+    @property
+    def mask_token(self) -> None:
+        """It predicts no masked words."""
+
+    def run(
+        self,
+        batch: Sequence[Tokens],
+        query: Query,
+        spec: CaptureSpec,
+        objectives: Sequence[Objective] = (),
+    ) -> list[ForwardPass]:
+        """Run the network once on a batch."""
+        if spec.gradients:
+            msg = "gradients are captured for text models only; choose other edges"
+            raise InputError(msg)
+        output, capture = network.run(self.network, self.inputs(batch), spec)
+        size = capture.sites[0].probabilities.shape[-1] if capture.sites else 0
+        network.expect(capture.sites, self.depth, (size, size), self.network)
+        layout = self._layout(batch[0], size)
+        passes = []
+        for item, pieces in enumerate(batch):
+            tokens = self._with_extra(pieces, layout.before, layout.after)
+            positions = self.positions(query, tokens, pieces, output, item)
+            activations = replace(network.square_activations(capture, item, size), model=self.name)
+            if spec.zeroing:
+                inputs, keys = self.inputs([pieces]), [[size]] * self.depth
+                found = measure_zeroing(self.network, inputs, keys, spec.progress)
+                activations = replace(activations, zeroed=tuple(layer[0] for layer in found))
+            said = self.prediction(output, item, positions[0] - layout.before)
+            passes.append(
+                ForwardPass(
+                    tokens,
+                    activations,
+                    positions[0],
+                    said,
+                    pooled=positions if len(positions) > 1 else (),
+                    warnings=layout.warnings,
+                )
+            )
+        return passes
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether these inputs have one size."""
+        return len({tokens.inputs[self.reads].shape for tokens in inputs}) == 1
+
+    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
+        """The labels of inputs, or what is said at positions."""
+        with torch.no_grad():
+            output = network.called(network.in_eval_mode(self.network), self.inputs(batch))
+        befores = [(t.segments or ("patch",)).index("patch") for t in batch]
+        return [
+            self.prediction(output, item, at - before)
+            for item, (at, before) in enumerate(zip(positions, befores, strict=True))
+        ]
+
+    def output_name(self, index: int) -> str:
+        """The name of a label."""
+        return str(self.network.config.id2label[index])
+
+    def blankable(self, tokens: Tokens, query: int) -> list[int]:
+        """The pieces."""
+        return [at for at, segment in enumerate(tokens.segments or ()) if segment == "patch"]
+
+    def generate(self, tokens: Tokens, length: int) -> list[int]:
+        """Not defined: it writes no text."""
+        msg = f"{self.name} writes no text"
+        raise ModelError(msg)
+
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
+        """What the network is called with, where it is and in its precision."""
+        parameter = next(self.network.parameters())
+        found = {}
+        for name in batch[0].inputs:
+            stacked = torch.stack([tokens.inputs[name] for tokens in batch])
+            kind = parameter.dtype if stacked.is_floating_point() else stacked.dtype
+            found[name] = stacked.to(parameter.device, kind)
+        return found
+
+    def _layout(self, pieces: Tokens, size: int) -> Layout:
+        """Where the pieces stand among the tokens, measured once for a size of inputs."""
+        grid = pieces.grid
+        if grid is None or size < len(pieces):
+            called = "patches" if self.pieces[0] == "patch" else f"{self.pieces[0]}s"
+            msg = (
+                f"{type(self.network).__name__} attends over {size} positions, and the input has "
+                f"{len(pieces)} {called}: it pools or leaves out {called}, which is not supported"
+            )
+            raise ModelError(msg)
+        key = ("layout", tuple(pieces.inputs[self.reads].shape))
+        return once(self.network, key, lambda: self.find_layout(pieces, grid, size))
+
+    def positions(
+        self, query: Query, tokens: Tokens, pieces: Tokens, output: Any, item: int
+    ) -> tuple[int, ...]:
+        """The position to explain; several where the head decides from several."""
+        if query is not None and query != "all":
+            return (tokens.position(query),)
+        if self.head is self.labels:
+            key = ("deciding", tuple(pieces.inputs[self.reads].shape))
+            return once(
+                self.network, key, lambda: deciding_positions(self.network, self.inputs([pieces]))
+            )
+        if (tokens.segments or ())[0] == "class" or query == "all":
+            return (0,)
+        msg = (
+            f"{type(self.network).__name__} has no CLS token and no head that decides; give the "
+            f'{self.pieces[0]} to explain with query="{pieces.names[0]}" ({self.pieces[1]}), or '
+            'query="all"'
+        )
+        raise ModelError(msg)
+
+    def _with_extra(self, pieces: Tokens, before: int, after: int) -> Tokens:
+        """With the tokens that are no pieces: CLS, DeiT's second one, registers; detections."""
+        registers = min(before, int(getattr(self.network.config, "num_register_tokens", 0) or 0))
+        classes = min(1, before - registers)
+        distilled = before - classes - registers
+        first = [
+            *[("[CLS]", "class")] * classes,
+            *[("[DIST]", "distillation")] * distilled,
+            *((f"[REG{i + 1}]", "register") for i in range(registers)),
+        ]
+        last = [(f"[DET{i + 1}]", "detection") for i in range(after)]
+        both = [*first, *zip(pieces.names, pieces.segments or (), strict=True), *last]
+        return replace(
+            pieces,
+            names=tuple(name for name, _ in both),
+            segments=tuple(segment for _, segment in both),
+        )
+
+    def prediction(self, output: Any, item: int, piece: int) -> Prediction | None:
+        """The label of an input; ``piece`` is for heads that say something at each."""
+        if self.head is not self.labels:
+            return None
+        return predict_label(output.logits[item], self.network.config)

@@ -1,0 +1,41 @@
+import { rampOf } from "./colours.js";
+import { make } from "./dom.js";
+import { digits } from "./numbers.js";
+
+const STEPS = 12;
+
+// What the colours mean: one scale for tokens and heat map.
+export class Legend {
+  constructor() {
+    this.bar = make("span", { class: "ramp" });
+    this.low = make("span", { class: "number" });
+    this.high = make("span", { class: "number" });
+    this.name = make("span", {});
+    const marks = [
+      mark("traced", "traced"),
+      mark("explained", "explained"),
+      mark("blanked", "blanked out"),
+    ];
+    const scale = make("span", { class: "scale" }, this.name, this.low, this.bar, this.high);
+    this.element = make("div", { class: "legend note" }, scale, ...marks);
+  }
+
+  show({ ratio, method, top, columns, blank }) {
+    const ramp = rampOf(method);
+    const least = method.signed ? -1 : 0;
+    const stops = Array.from({ length: STEPS + 1 }, (_, i) => least + ((1 - least) * i) / STEPS);
+    const colours = stops.map((share) => ramp(share).fill).join(", ");
+    this.bar.style.setProperty("background-image", `linear-gradient(to right, ${colours})`);
+    this.name.textContent = method.title;
+    this.low.textContent = method.signed ? digits(-top) : "0";
+    this.high.textContent = `${digits(top, ratio)} or more`;
+    this.element.firstChild.hidden = !columns.length;
+    this.element.lastChild.hidden = !blank.length;
+  }
+}
+
+function mark(name, text) {
+  const sample = make("span", { class: `sample ${name}` }, make("span", {}, "a"));
+  sample.setAttribute("aria-hidden", "true");
+  return make("span", { class: "mark" }, sample, text);
+}

@@ -1,0 +1,29 @@
+// Tokens in sentences: set apart by quotes, told apart by position where a text repeats them, and
+// isolated, so that right-to-left letters do not reorder what stands beside them.
+
+export const isolate = (text) => `\u2068${text}\u2069`;
+
+export const quote = (name) => `“${isolate(name)}”`;
+
+// Labels, those that occur more than once with their position: the:4.
+export function numbered(labels) {
+  const count = new Map();
+  labels.forEach((label) => count.set(label, (count.get(label) ?? 0) + 1));
+  return labels.map((label, at) => (count.get(label) > 1 ? `${label}:${at}` : label));
+}
+
+// A route as runs from the input up: the steps in which it stays on one token.
+export function runsOf(positions) {
+  const runs = [];
+  [...positions].reverse().forEach((position, step) => {
+    const last = runs.at(-1);
+    if (last?.position === position) last.last = step;
+    else runs.push({ position, first: step, last: step });
+  });
+  return runs;
+}
+
+// The steps of a run in short, by the names of the graph's columns: "input–28", "L29–30".
+export function spanOf({ first, last }, columns) {
+  return first === last ? columns[first] : `${columns[first]}–${columns[last].replace(/^L/, "")}`;
+}

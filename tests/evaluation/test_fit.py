@@ -1,0 +1,170 @@
+"""Learned heads: the regression, what it is fed with, the file, and what explain makes of it."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+import transformers as tf
+from scipy.optimize import nnls
+
+import attnflow
+import tiny
+from attnflow.errors import InputError
+from attnflow.evaluation import fit as fitting
+from attnflow.evaluation.fit import partial_spearman
+from attnflow.evaluation.ridge import nonnegative_ridge
+
+TEXTS = [
+    " ".join(words)
+    for words in itertools.islice(
+        itertools.product(
+            ("the old", "a red", "the"), ("keys", "cat", "cabinet", "key"),
+            ("is playing", "are here", "to the mat"), ("on a mat", "of the cat", "here !"),
+        ), 0, None, 3,
+    )
+]  # fmt: skip
+SHAPE = (3, 4)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A classifier whose heads attend to different things."""
+    torch.manual_seed(3)
+    config = tf.BertConfig(**tiny.USUAL, initializer_range=0.4, num_labels=2)
+    network = tf.BertForSequenceClassification._from_config(config, attn_implementation="eager")
+    network.config._name_or_path = "hand-made"
+    return network.eval().double(), tiny.word_piece()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_regression_is_scipys(seed):
+    chance = np.random.default_rng(seed)
+    rows, width, ridge = 60, 25, 10.0 ** (seed - 3)
+    x, y = chance.random((rows, width)), chance.normal(size=rows)
+    found = nonnegative_ridge(x.T @ x, x.T @ y, ridge)
+    augmented = np.vstack([x, np.sqrt(ridge) * np.eye(width)])
+    expected, _ = nnls(augmented, np.concatenate([y, np.zeros(width)]))
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+    assert (found == 0).any()
+    assert (found > 0).any()
+
+
+def test_planted_weights_are_found(model, monkeypatch):
+    """Where blanking does just what some heads read, they are learned, and no other."""
+    network, tokenizer = model
+    planted = np.zeros(SHAPE)
+    planted[0, 1], planted[1, 3], planted[2, 0] = 2.0, 0.5, 1.0
+
+    def drops(text, _model, **_):
+        with torch.no_grad():
+            read = network(**tokenizer(text, return_tensors="pt"), output_attentions=True)
+        rows = np.stack([layer[0, :, 0].numpy() for layer in read.attentions])
+        drop = np.einsum("lh,lhk->k", planted, rows)
+        tokens = tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])
+        scores = (1 - np.exp(-drop))[None, None]  # of a probability of 1
+        statistics = {"probability": 1.0}
+        ends = {"layers": (3,), "queries": (0,), "layer": 3, "query": 0}
+        return attnflow.Attribution(
+            tokens, scores, **ends, method="blank-out", statistics=statistics
+        )
+
+    monkeypatch.setattr(fitting, "blank_out", drops)
+    learned = attnflow.fit(TEXTS, model, ridge=1e-12)
+    np.testing.assert_allclose(np.array(learned.weights), planted, atol=1e-4)
+    assert learned.figures["learned"]["agreement"] == pytest.approx(1)
+    assert learned.figures["mean of heads"]["agreement"] < 0.95
+    assert learned.figures["texts"] + learned.options["texts"] == len(TEXTS)
+
+
+def test_what_is_measured_is_the_definition(model):
+    """The features and drops of a text, written out."""
+    network, tokenizer = model
+    text = "the old keys to the mat"
+    ids = tokenizer(text, return_tensors="pt")
+    with torch.no_grad():
+        output = network(**ids, output_attentions=True)
+        before = output.logits[0].log_softmax(-1)
+        best = int(before.argmax())
+        expected = []
+        for at in range(1, ids["input_ids"].shape[1] - 1):
+            blanked = ids["input_ids"].clone()
+            blanked[0, at] = tokenizer.unk_token_id
+            after = network(input_ids=blanked).logits[0].log_softmax(-1)
+            expected.append(float(before[best] - after[best]))
+    piece = fitting._piece(text, attnflow.load_model(model), "attention", "unk")
+    np.testing.assert_allclose(piece["drops"], np.clip(expected, -5, 10), rtol=1e-6, atol=1e-9)
+    rows = np.concatenate([layer[0, :, 0, 1:-1].numpy() for layer in output.attentions])
+    np.testing.assert_allclose(piece["features"], rows.T, atol=1e-9)
+
+
+def test_partial_correlation_is_the_correlation_of_residuals():
+    chance = np.random.default_rng(0)
+    given = np.arange(12.0)
+    first, second = chance.permutation(12) + 0.0, chance.permutation(12) + 0.3 * given
+    ranks = [np.argsort(np.argsort(each)) for each in (first, second)]
+    design = np.stack([np.ones(12), given], 1)
+    residuals = [r - design @ np.linalg.lstsq(design, r, rcond=None)[0] for r in ranks]
+    assert partial_spearman(first, second, given) == pytest.approx(np.corrcoef(*residuals)[0, 1])
+    assert math.isnan(partial_spearman(first, given, given))
+
+
+def test_the_file_holds_everything_and_is_used(model, tmp_path):
+    file = tmp_path / "heads.json"
+    learned = attnflow.fit(TEXTS[:10], model, save=file)
+    assert [path.name for path in tmp_path.iterdir()] == ["heads.json"]
+    assert attnflow.LearnedHeads.load(file) == learned
+    assert json.loads(file.read_text())["figures"]["texts"] == len(TEXTS[:10]) // 4
+    with pytest.raises(InputError, match="exists; choose another name"):
+        attnflow.fit(TEXTS[:10], model, save=file)
+    found = [attnflow.explain(TEXTS[0], model, heads=each) for each in (learned, file, str(file))]
+    for each in found[1:]:
+        np.testing.assert_array_equal(each.scores, found[0].scores)
+    assert found[0].options["heads"] == "learned (12 weights of hand-made)"
+
+
+def test_an_interrupted_run_continues(model, tmp_path, monkeypatch):
+    file, measured, piece = tmp_path / "heads.json", [], fitting._piece
+
+    def stop_after_five(text, *rest):
+        if len(measured) == 5:
+            raise KeyboardInterrupt
+        measured.append(text)
+        return piece(text, *rest)
+
+    monkeypatch.setattr(fitting, "_piece", stop_after_five)
+    with pytest.raises(KeyboardInterrupt):
+        attnflow.fit(TEXTS[:9], model, save=file)
+    assert not file.exists()
+    with pytest.raises(InputError, match=r"made with other options: replacement was \"unk\""):
+        attnflow.fit(TEXTS[:9], model, save=file, replacement="mask")
+    continued = []
+    monkeypatch.setattr(fitting, "_piece", lambda *of: continued.append(of[0]) or piece(*of))
+    learned = attnflow.fit(TEXTS[:9], model, save=file)
+    assert continued == TEXTS[5:9]
+    assert learned == attnflow.fit(TEXTS[:9], model)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"edges": "alti"}, "edges='alti' takes all heads together"),
+        ({"held_out": 1}, "held_out=1 must be a number above 0 and below 1"),
+        ({"ridge": 0}, "ridge=0 must be a number above 0 and below inf"),
+        ({"seed": -1}, "seed=-1 must be an integer of at least 0"),
+        ({"replacement": "x"}, "replacement='x' is unknown"),
+        ({"save": "/nowhere/x.json"}, "the folder /nowhere does not exist"),
+    ],
+)
+def test_bad_options_are_refused(model, options, message):
+    with pytest.raises(InputError, match=message):
+        attnflow.fit(TEXTS, model, **options)
+
+
+def test_too_few_texts_are_refused(model):
+    with pytest.raises(InputError, match="at least 8 texts, got 7"):
+        attnflow.fit(TEXTS[:7], model)
+    with pytest.raises(InputError, match="at least 8 texts, got 1"):
+        attnflow.fit(TEXTS[0], model)

@@ -1,0 +1,290 @@
+"""Sounds in, scores of frames over time out."""
+
+import wave
+
+import numpy as np
+import pytest
+import scipy.signal
+import torch
+
+import attnflow
+import heard
+from attnflow.errors import InputError, ModelError
+from attnflow.models.seq2seq import place, place_cross
+from attnflow.models.sounds import Sound
+
+RATE = 16_000
+
+
+@pytest.fixture(scope="module")
+def sound():
+    return heard.sound()
+
+
+def eager_rows(name, sound, method):
+    """What the method gives on eager attention, for every position."""
+    model, processor = heard.build(name, "eager")
+    extractor = getattr(processor, "feature_extractor", processor)
+    inputs = extractor(sound, sampling_rate=RATE, return_tensors="pt")
+    with torch.no_grad():
+        maps = model(**inputs, output_attentions=True).attentions
+    return getattr(attnflow, method)(torch.stack(maps)[:, 0].double().numpy())[-1]
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+@pytest.mark.parametrize("name", heard.LISTENERS)
+def test_frames_have_the_scores_of_eager_attention(name, method, sound):
+    found = attnflow.explain(sound, heard.build(name), method=method)
+    rows = eager_rows(name, sound, method)
+    decides = list(found.pooled or (found.query,))
+    np.testing.assert_allclose(found.values, rows[decides].mean(0), rtol=0, atol=1e-5)
+    assert found.prediction is not None
+
+
+def test_frames_are_named_by_their_time(sound):
+    found = attnflow.explain(sound, heard.build("wav2vec2-label"), method="raw")
+    assert found.tokens[:2] == ("0.00–0.02 s", "0.02–0.04 s")
+    assert found.tokens[-1] == "0.96–0.98 s"  # 49 frames: the last one would be cut
+    assert found.pooled == tuple(range(49))
+    assert found.patches().shape == (1, 49)
+    spread = found.over_image()
+    assert spread.shape == (1, RATE)
+    assert spread[0, 320 * 7 + 5] == found.values[7]
+    assert not spread[0, 320 * 49 :].any()
+
+
+def test_patches_of_a_spectrogram_are_named_by_time_and_bands(sound):
+    found = attnflow.explain(sound, heard.build("ast"), method="raw")
+    assert found.tokens[:4] == (
+        "[CLS]",
+        "[DIST]",
+        "0.00–0.16 s, bands 0–15",
+        "0.10–0.26 s, bands 0–15",
+    )
+    assert found.tokens[-1] == "0.80–0.96 s, bands 10–25"
+    assert found.pooled == (0, 1)
+    assert found.patches().shape == (2, 9)
+    np.testing.assert_array_equal(found.patches().ravel(), found.values[2:])
+
+
+@pytest.mark.parametrize("name", ["wav2vec2-label", "ast"])
+def test_a_frame_is_where_its_time_says(name, sound):
+    """Silence in a frame changes the state of that position most where nothing mixes frames."""
+    model, extractor = heard.build(name)
+    adapter = attnflow.load_model((model, extractor))
+    (forward,) = adapter.run([adapter.tokenize(sound)], None, heard.NOTHING)
+    tokens = forward.tokens
+    at = tokens.segments.index("patch") + 5
+    silent = adapter.blank(tokens, [at], adapter.filler())
+    features = tokens.inputs[adapter.reads]
+    changed = (silent.inputs[adapter.reads] != features).nonzero()
+    if name == "ast":  # [time, band]: 5 steps of 10 rows of the spectrogram, the lowest bands
+        assert changed[:, 0].min() >= 50
+        assert changed[:, 0].max() < 60
+        assert changed[:, 1].max() < 10
+    else:
+        assert changed.min() >= 5 * 320
+        assert changed.max() < 6 * 320
+
+
+def test_a_recogniser_is_asked_where_it_says_something_first(sound):
+    model, processor = heard.build("wav2vec2-ctc")
+    found = attnflow.explain(sound, (model, processor), method="raw")
+    inputs = processor.feature_extractor(sound, sampling_rate=RATE, return_tensors="pt")
+    with torch.no_grad():
+        said = model(**inputs).logits[0].argmax(-1)
+    first = int((said != model.config.pad_token_id).nonzero()[0])
+    assert found.query == first
+    assert found.prediction.label == processor.tokenizer.convert_ids_to_tokens(int(said[first]))
+    other = attnflow.explain(sound, (model, processor), method="raw", query="0.50–0.52 s")
+    assert other.query == 25
+
+
+def test_convolutions_over_frames_are_warned_about(sound):
+    found = attnflow.explain(sound, heard.build("wav2vec2-label"), method="raw")
+    assert "mixes tokens outside attention" in found.warnings[0]
+    assert not attnflow.explain(sound, heard.build("ast"), method="raw").warnings
+    with pytest.raises(ModelError, match="strict=True"):
+        attnflow.explain(sound, heard.build("wav2vec2-label"), method="raw", strict=True)
+
+
+def test_a_model_without_a_head_needs_a_frame(sound):
+    model, extractor = heard.build("wav2vec2-label")
+    with pytest.raises(ModelError, match=r'no head that decides.*query="0.00–0.02 s"'):
+        attnflow.explain(sound, (model.wav2vec2, extractor))
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+@pytest.mark.parametrize("name", heard.WRITERS)
+def test_what_was_written_has_the_scores_of_eager_attention(name, method, sound):
+    answer = "the keys"
+    found = attnflow.explain(sound, heard.build(name), method=method, answer=answer)
+    model, processor = heard.build(name, "eager")
+    inputs = processor.feature_extractor(sound, sampling_rate=RATE, return_tensors="pt")
+    ids = [model.config.decoder_start_token_id, *processor.tokenizer(answer)["input_ids"][:-1]]
+    if ids[0] == ids[1]:
+        ids = ids[1:]
+    assert found.tokens[-2:] == ("the", "keys")
+    with torch.no_grad():
+        output = model(**inputs, decoder_input_ids=torch.tensor([ids]), output_attentions=True)
+    source, target = output.cross_attentions[0].shape[-1], len(ids)
+    maps = [place(each[0], target, 0) for each in output.encoder_attentions]
+    for own, cross in zip(output.decoder_attentions, output.cross_attentions, strict=True):
+        maps += [place(own[0], source, 1), place_cross(cross[0])]
+    expected = getattr(attnflow, method)(torch.stack(maps).double().numpy())[-1, -1]
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-5)
+    assert found.patches().shape == (1, source)
+
+
+@pytest.mark.parametrize("name", heard.WRITERS)
+def test_the_answer_is_what_the_model_wrote(name, sound):
+    model, processor = heard.build(name)
+    adapter = attnflow.load_model((model, processor))
+    tokens = adapter.tokenize(sound)
+    ids = tokens.inputs["decoder_input_ids"]
+    assert ids[0] == model.config.decoder_start_token_id
+    first = len(tokens) - len(ids)
+    said = [adapter.predict([tokens], [at])[0].label for at in range(first, len(tokens) - 1)]
+    assert said == [adapter.output_name(number) for number in ids[1:]]
+
+
+@pytest.mark.parametrize("name", [*heard.LISTENERS, *heard.WRITERS])
+def test_sounds_in_a_list_give_what_they_give_alone(name, sound):
+    sounds = [sound, sound[::-1].copy(), sound[:12_000]]
+    together = attnflow.explain(sounds, heard.build(name), method="rollout")
+    for one, each in zip(sounds, together, strict=True):
+        alone = attnflow.explain(one, heard.build(name), method="rollout")
+        assert alone.tokens == each.tokens
+        np.testing.assert_allclose(alone.values, each.values, rtol=0, atol=1e-5)
+
+
+def write(path, samples, width, channels=1, rate=RATE):
+    whole = np.clip(
+        samples * 2.0 ** (8 * width - 1), -(2 ** (8 * width - 1)), 2 ** (8 * width - 1) - 1
+    )
+    if width == 1:
+        content = (whole + 128).astype("u1").tobytes()
+    else:
+        content = whole.astype("<i4").view("u1").reshape(-1, 4)[:, :width].tobytes()
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(width)
+        file.setframerate(rate)
+        file.writeframes(content)
+    return path
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_files_of_every_width_are_read(width, sound, tmp_path):
+    path = write(tmp_path / "sound.wav", sound.astype(np.float64), width)
+    from attnflow.models.sounds import read_sound
+
+    found = read_sound(path, RATE)
+    np.testing.assert_allclose(found.samples, sound, rtol=0, atol=2.0 ** (1 - 8 * width) + 1e-7)
+
+
+def test_channels_are_mixed_and_files_explained(sound, tmp_path):
+    both = np.stack([sound, np.zeros_like(sound)], axis=1).astype(np.float64)
+    path = write(tmp_path / "both.wav", both.ravel(), 2, channels=2)
+    found = attnflow.explain(str(path), heard.build("ast"), method="raw")
+    mixed = attnflow.explain(sound / 2, heard.build("ast"), method="raw")
+    np.testing.assert_allclose(found.values, mixed.values, rtol=0, atol=1e-3)
+    assert found.text == str(path)
+
+
+@pytest.mark.parametrize(("size", "other"), [(1000, 600), (1000, 601), (999, 1500), (600, 1000)])
+def test_resampling_is_that_of_scipy(size, other):
+    samples = np.random.default_rng(0).normal(size=size)
+    found = Sound(samples, size).at_rate(other)
+    np.testing.assert_allclose(found.samples, scipy.signal.resample(samples, other), atol=1e-12)
+
+
+def test_another_rate_is_resampled(sound):
+    time = np.arange(8000) / 8000
+    tone = np.sin(2 * np.pi * 440 * time)
+    twice = np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
+    given = attnflow.explain(tone, heard.build("ast"), method="raw", sampling_rate=8000)
+    as_dict = {"array": tone, "sampling_rate": 8000}
+    also = attnflow.explain(as_dict, heard.build("ast"), method="raw")
+    fine = attnflow.explain(twice, heard.build("ast"), method="raw")
+    np.testing.assert_array_equal(given.values, also.values)
+    np.testing.assert_allclose(given.values, fine.values, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("item", "options", "match"),
+    [
+        ("song.mp3", {}, r"\.mp3 file.*ffmpeg"),
+        ("nowhere.wav", {}, "not a file"),
+        (np.zeros((2, 100)), {}, r"shape \(2, 100\); mix its channels"),
+        (np.zeros(0), {}, "no samples"),
+        (np.full(9000, np.nan), {}, "NaN"),
+        (np.zeros(9000, dtype=np.int16), {}, "int16.*32767"),
+        (np.zeros(20), {}, "longer"),
+        ({"samples": [1.0]}, {}, "dict with 'samples'"),
+        (np.zeros(9000), {"sampling_rate": 0.5}, "sampling_rate=0.5"),
+        (np.zeros(9000), {"sampling_rate": -3}, "sampling_rate=-3"),
+        ("a.wav", {"sampling_rate": 8000}, "file states its own rate"),
+        (np.zeros(17_000), {}, r"hears at most 1 s.*truncate=True"),
+        (np.zeros(9000), {"answer": "x"}, "answer="),
+    ],
+)
+def test_what_can_not_be_heard_is_refused(item, options, match):
+    with pytest.raises(InputError, match=match):
+        attnflow.explain(item, heard.build("ast"), **options)
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    path = tmp_path / "bad.wav"
+    path.write_bytes(b"RIFF0000WAVEnothing")
+    with pytest.raises(InputError, match=r"not a \.wav file that can be read"):
+        attnflow.explain(path, heard.build("ast"))
+
+
+def test_a_text_model_has_no_sampling_rate():
+    with pytest.raises(InputError, match="sampling_rate=8000 is for sounds"):
+        attnflow.explain("the keys", sampling_rate=8000)
+
+
+def test_a_model_that_hears_needs_its_feature_extractor():
+    model, _ = heard.build("whisper")
+    with pytest.raises(ModelError, match="feature extractor and a tokenizer"):
+        attnflow.explain(np.zeros(9000), (model, heard.tokenizer()))
+
+
+def test_a_tokenizer_does_not_read_sounds():
+    model, _ = heard.build("ast")
+    with pytest.raises(ModelError, match="does not read sounds"):
+        attnflow.explain(np.zeros(9000), (model, heard.tokenizer()))
+
+
+def test_models_are_loaded_from_folders(tmp_path, sound):
+    model, extractor = heard.build("wav2vec2-label")
+    model.save_pretrained(tmp_path / "label")
+    extractor.save_pretrained(tmp_path / "label")
+    found = attnflow.explain(sound, tmp_path / "label", method="raw")
+    same = attnflow.explain(sound, (model, extractor), method="raw")
+    np.testing.assert_allclose(found.values, same.values, rtol=0, atol=1e-6)
+    assert found.statistics["model"]["head"] == "audio classifier"
+
+
+def test_speech_and_its_views(sound, tmp_path):
+    path = write(tmp_path / "sound.wav", sound.astype(np.float64), 2)
+    found = attnflow.explain(path, heard.build("whisper"), method="rollout", layers="all")
+    assert found.segments.count("patch") == 50
+    assert found.grid.seconds == 1.0
+    axes = found.figure("sound")
+    low, high = axes.get_xlim()
+    assert (low, high) == (0, 1)
+    assert axes.collections, "no waveform"
+    drawn = axes.images[0].get_array()
+    np.testing.assert_array_equal(drawn, found.patches())
+    page = attnflow.explore(path, heard.build("whisper"))
+    assert "data:image/png;base64" in page.html
+    found.save(tmp_path / "it.json")
+    assert attnflow.Attribution.load(tmp_path / "it.json").grid == found.grid
+
+
+def test_the_figure_of_a_text_has_no_sound():
+    with pytest.raises(InputError, match="not of a sound"):
+        attnflow.explain("the keys", method="raw").figure("sound")
