@@ -99,6 +99,7 @@ class ExplainConfig:
         ):
             msg = f"contrast={self.contrast!r} must be one label or token, by name or number"
             raise InputError(msg)
+        EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
         check_steps(self.steps)
         check_batch_size(self.batch_size)
         self._check_methods([AGGREGATORS[name] for name in self.asked if name != AUTO])
