@@ -142,6 +142,7 @@ AGGREGATORS: Registry[Aggregator | Measure] = Registry(
         "gradient-input": "attnflow.measures.gradients:INPUT",
         "integrated": "attnflow.measures.integrated",
         "blank-out": "attnflow.measures.blank_out",
+        "lrp": "attnflow.measures.lrp",
     },
 )
 

@@ -71,7 +71,7 @@ def test_heads_are_those_of_the_library(page, classifier):
 
 
 def test_the_graph_draws_the_flow_its_routes_and_its_bottleneck(page, classifier):
-    found = attnflow.routes(TEXT, classifier, to=3)
+    found = attnflow.routes(TEXT, classifier, to=3, method="flow")
     page.locator(".token").nth(3).click()
     slide(page, "threshold", 0)
     edges = drawn(page, "carried")
@@ -138,7 +138,7 @@ def test_raw_attention_is_drawn_from_the_explained_position(page, classifier):
 
 
 def test_hovering_an_edge_tells_its_exact_values(page, classifier):
-    found = attnflow.routes(TEXT, classifier, to=3)
+    found = attnflow.routes(TEXT, classifier, to=3, method="flow")
     page.locator(".token").nth(3).click()
     slide(page, "threshold", 0)
     settle(page)

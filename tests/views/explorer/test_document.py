@@ -243,7 +243,7 @@ def test_methods_are_described(models, classifier):
     assert [m["reaches_input"] for m in first] == [False, True, True]
     assert all(m["traced"] == m["layered"] for m in view["methods"])
     signed = [m["name"] for m in view["methods"] if m["signed"]]
-    assert signed == ["gradient-input", "integrated"]
+    assert signed == ["gradient-input", "integrated", "lrp"]
     assert view["rule"] == {"name": "attention", "title": "Attention"}
     (alone,) = attribution_view(attnflow.blank_out(TEXT, classifier))["methods"]
     assert (alone["name"], alone["slot"], alone["traced"]) == ("blank-out", 3, False)

@@ -36,7 +36,7 @@ def test_the_server_explains_what_is_typed(tab, address, classifier):
 
 def test_what_the_document_lacks_is_fetched(tab, address, classifier):
     open_at(tab, address, text=TEXT)
-    found = attnflow.routes(TEXT, classifier, to=6, layer=2, query=4)
+    found = attnflow.routes(TEXT, classifier, to=6, layer=2, query=4, method="flow")
     slide(tab, "layer", 2)
     tab.check("[name=mode][value=explain]", force=True)
     tab.locator(".token").nth(4).click()
