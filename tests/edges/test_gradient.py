@@ -12,7 +12,7 @@ import attnflow.models.capture.mode  # before functions of torch are patched
 import families
 import parts
 import tiny
-from attnflow.errors import ModelError
+from attnflow.errors import InputError, ModelError
 
 TEXT = "the keys are here"
 MASKED_TEXT = "the [MASK] are here"
@@ -126,6 +126,29 @@ def test_heads_are_fused_after_negative_parts_are_gone(heads):
         each = (attention[0] * gradient[0]).clamp(min=0).detach().numpy()
         expected = each.max(0) if heads == "max" else each[1]
         np.testing.assert_allclose(maps, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["vit", "deit", "dinov2", "dinov2-registers", "beit"])
+def test_images_have_gradients_towards_a_label(name):
+    picture = np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8)
+    resizing = tf.ViTImageProcessorPil(size={"height": 32, "width": 32})
+    pixels = resizing(images=picture, return_tensors="pt")["pixel_values"].double()
+    eager = families.build(name, "eager")
+    output = eager(pixels, output_attentions=True)
+    value = output.logits[0].log_softmax(-1)[1]
+    gradients = torch.autograd.grad(value, output.attentions)
+    found = maps_of(picture, (families.build(name), resizing), "gradient", target="LABEL_1")
+    for attention, gradient, maps in zip(output.attentions, gradients, found, strict=True):
+        expected = (attention[0] * gradient[0]).clamp(min=0).mean(0).detach().numpy()
+        np.testing.assert_allclose(maps, expected, rtol=0, atol=1e-7)
+        assert expected.max() > 1e-5
+
+
+def test_a_label_of_an_image_is_refused_by_name():
+    picture = np.zeros((50, 80, 3), dtype=np.uint8)
+    resizing = tf.ViTImageProcessorPil(size={"height": 32, "width": 32})
+    with pytest.raises(InputError, match="target='cat' is not a label"):
+        maps_of(picture, (families.build("vit"), resizing), "gradient", target="cat")
 
 
 def test_a_model_that_predicts_nothing_has_no_gradients():

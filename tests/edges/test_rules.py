@@ -14,6 +14,7 @@ import parts
 import tiny
 from attnflow.edges import decomposition
 from attnflow.errors import InputError, ModelError
+from attnflow.records import Block
 
 TEXT = "the keys to the cabinet are here , the cats play on"  # longer than heads are wide
 RESIZING = tf.ViTImageProcessorPil(size={"height": 32, "width": 32})
@@ -115,13 +116,6 @@ def test_blocks_that_do_something_else_are_refused_by_name(name, rule):
     """An MLP beside the attention; norms that are no layer norm of torch's."""
     with pytest.raises(ModelError, match=rf"edges='{rule}'.* in layer 1 .*Use edges='attention'"):
         edges(name, rule)
-
-
-@pytest.mark.parametrize("name", tiny.PAIRS)
-@pytest.mark.parametrize("rule", RULES)
-def test_encoder_decoders_are_refused(name, rule):
-    with pytest.raises((InputError, ModelError), match="encoder–decoder"):
-        attnflow.explain("the keys", (tiny.build(name), tiny.plain()), edges=rule)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -235,3 +229,13 @@ def test_one_token_reads_itself(rule):
         model = families.build(name), tiny.plain()
         options = {"method": "rollout", "edges": rule, "correction": None}
         assert attnflow.explain("mat", model, **options).values == pytest.approx([1.0])
+
+
+def test_parts_must_add_up_in_every_row():
+    """A row whose parts are small beside those of others is judged by its own size."""
+    attention = np.eye(2)[None]
+    projected = np.array([[[1e-6, 0.0], [0.0, 1.0]]])
+    layer = decomposition.LayerParts(attention, projected, projected, None, None, None, 1e-13)
+    block = Block(projected, np.eye(2), np.array([[2e-6, 0.0], [0.0, 1.0]]))
+    assert decomposition._check_sum(layer, block, []) == pytest.approx(0.5)
+    assert decomposition._check_sum(layer, block, [0]) == 0  # which is only carried along

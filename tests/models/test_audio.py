@@ -10,7 +10,7 @@ import torch
 import attnflow
 import heard
 from attnflow.errors import InputError, ModelError
-from attnflow.models.seq2seq import place, place_cross
+from attnflow.models.sides import make_steps
 from attnflow.models.sounds import Sound
 
 RATE = 16_000
@@ -128,9 +128,12 @@ def test_what_was_written_has_the_scores_of_eager_attention(name, method, sound)
     with torch.no_grad():
         output = model(**inputs, decoder_input_ids=torch.tensor([ids]), output_attentions=True)
     source, target = output.cross_attentions[0].shape[-1], len(ids)
-    maps = [place(each[0], target, 0) for each in output.encoder_attentions]
+    seen = list(output.encoder_attentions)
+    depths = (len(seen), len(output.decoder_attentions))
     for own, cross in zip(output.decoder_attentions, output.cross_attentions, strict=True):
-        maps += [place(own[0], source, 1), place_cross(cross[0])]
+        seen += [own, cross]
+    steps = make_steps((source, target), depths)
+    maps = [step.place_attention(each[0]) for step, each in zip(steps, seen, strict=True)]
     expected = getattr(attnflow, method)(torch.stack(maps).double().numpy())[-1, -1]
     np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-5)
     assert found.patches().shape == (1, source)
@@ -288,3 +291,13 @@ def test_speech_and_its_views(sound, tmp_path):
 def test_the_figure_of_a_text_has_no_sound():
     with pytest.raises(InputError, match="not of a sound"):
         attnflow.explain("the keys", method="raw").figure("sound")
+
+
+@pytest.mark.parametrize("name", heard.WRITERS)
+@pytest.mark.parametrize("rule", ["norms", "alti", "gradient", "value-zeroing"])
+def test_other_edges_lead_from_the_text_to_the_sound(name, rule, sound):
+    found = attnflow.explain(
+        sound, heard.build(name), edges=rule, method="rollout", answer="the keys"
+    )
+    assert found.values.sum() == pytest.approx(1)
+    assert found.patches().sum() > 0

@@ -14,7 +14,7 @@ import tiny
 from attnflow.errors import CaptureError, InputError
 from attnflow.models.answers import read_answer
 from attnflow.models.loading import load_model
-from attnflow.models.seq2seq import place, place_cross
+from attnflow.models.sides import make_steps
 
 
 @pytest.fixture(scope="module")
@@ -177,11 +177,12 @@ def test_single_heads_work_through_both_sides(tokenizer):
 
 
 def test_placed_maps_carry_the_other_side():
-    inside = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
-    assert place(inside, 1, 0).tolist() == [[0.25, 0.75, 0], [0.5, 0.5, 0], [0, 0, 1]]
-    assert place(inside, 1, 1).tolist() == [[1, 0, 0], [0, 0.25, 0.75], [0, 0.5, 0.5]]
-    cross = torch.tensor([[0.25, 0.75]])
-    assert place_cross(cross).tolist() == [[1, 0, 0], [0, 1, 0], [0.25, 0.75, 0]]
+    inside, whole = torch.tensor([[0.25, 0.75], [0.5, 0.5]]), torch.tensor([[1.0]])
+    (encoder, own, cross) = make_steps((2, 1), (1, 1))
+    assert encoder.place_attention(inside).tolist() == [[0.25, 0.75, 0], [0.5, 0.5, 0], [0, 0, 1]]
+    assert own.place_attention(whole).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    over = torch.tensor([[0.25, 0.75]])
+    assert cross.place_attention(over).tolist() == [[1, 0, 0], [0, 1, 0], [0.25, 0.75, 0]]
 
 
 def fsmt():

@@ -15,7 +15,7 @@ import tiny
 from attnflow.errors import AttnflowError
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.loading import load_model
-from attnflow.models.seq2seq import place, place_cross
+from attnflow.models.sides import make_steps
 from zoo.build import small_model
 
 TEXT, SHORT, TARGET = tiny.TEXT, "the cat", "a key is on the mat"
@@ -215,10 +215,13 @@ def _eager_maps(model, adapter, tokens, *, pair):
         assert parts, "eager attention shows no maps to compare with"
         return parts
     source, count = len(tokens.inputs["input_ids"]), len(tokens.inputs["decoder_input_ids"])
-    steps = [place(_square(each[0]), count, 0) for each in output.encoder_attentions]
+    maps = list(output.encoder_attentions)
     for own, cross in zip(output.decoder_attentions, output.cross_attentions, strict=True):
-        steps += [place(_square(own[0]), source, 1), place_cross(cross[0])]
-    return steps
+        maps += [own, cross]
+    depths = (len(output.encoder_attentions), len(output.decoder_attentions))
+    steps = make_steps((source, count), depths)
+    squared = [each[0] if each.shape[-1] != each.shape[-2] else _square(each[0]) for each in maps]
+    return [step.place_attention(each) for step, each in zip(steps, squared, strict=True)]
 
 
 def _shown(output):

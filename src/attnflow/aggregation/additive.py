@@ -1,4 +1,9 @@
-"""Additive relevance: R ← R + Ā·R from R = I, rows not made to sum to 1 (Chefer et al. 2021)."""
+"""Additive relevance: R ← R + Ā·R from R = I, rows not made to sum to 1 (Chefer et al. 2021).
+
+Encoder–decoders have a relevance of source to source, target to target and target to source. What
+the target takes by cross-attention C is R_ts ← R_ts + R̂_ttᵀ·C·R̂_ss, with R̂ the relevance beside the
+identity, rows made to sum to 1, and the identity: the paper's rule for attention between two sides.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,8 @@ import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import require_maps, select
-from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.errors import InputError
+from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.solvers.execution import Execution
 
@@ -18,14 +24,42 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     relevance = np.broadcast_to(identity, maps.shape[1:])
     found = []
     for layer in maps[selection.to_layer : max(selection.layers)]:
-        relevance = relevance + layer @ relevance
+        if graph.source is None:
+            relevance = relevance + layer @ relevance
+        else:
+            relevance = _between_sides(relevance, layer, graph.source)
         found.append(relevance - identity)
     steps = [layer - selection.to_layer - 1 for layer in selection.layers]
     return Scores(select(np.stack(found), steps, selection))
 
 
+def _between_sides(relevance: FloatArray, layer: FloatArray, source: int) -> FloatArray:
+    """One step of an encoder–decoder: within the sides, then from the target to the source."""
+    within = layer.copy()
+    within[source:, :source] = 0.0
+    after = relevance + within @ relevance
+    own, of_source = (_to_one(after[at, at]) for at in (slice(source, None), slice(source)))
+    after[source:, :source] += own.T @ layer[source:, :source] @ of_source
+    return after
+
+
+def _to_one(relevance: FloatArray) -> FloatArray:
+    """What was added to the identity with rows that sum to 1, and the identity."""
+    identity = np.eye(len(relevance))
+    added = relevance - identity
+    sums = added.sum(-1, keepdims=True)
+    scaled: FloatArray = np.divide(added, sums, out=np.zeros_like(added), where=sums > 0)
+    return scaled + identity
+
+
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     """What passes over every edge: a step of attention, or staying in place, at every layer."""
+    if graph.source is not None:
+        msg = (
+            "method='additive' has no routes through an encoder–decoder: its rule for attention "
+            "between two sides is no sum over ways. Use method='rollout' or 'flow'"
+        )
+        raise InputError(msg)
     maps = to_numpy(require_maps(graph, MEMBER.name))[pair.to_layer : pair.layer]
     depth, size = maps.shape[:2]
     reach = np.zeros((depth + 1, size))

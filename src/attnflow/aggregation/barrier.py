@@ -13,6 +13,7 @@ import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.rollout import carried
+from attnflow.errors import InputError
 from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.solvers.execution import Execution
@@ -29,6 +30,7 @@ INSIDE = 0.99  # of the way to the nearest limit
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """The flow from every selected position to all tokens of ``to_layer``."""
+    _check_sides(graph)
     if graph.weights.ndim == 4:
         heads = graph.heads
         items = [
@@ -59,6 +61,16 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     else:
         values = values[..., list(selection.keys)]
     return Scores(values[:, 0] if graph.heads is None else values, {"largest_decrement": worst})
+
+
+def _check_sides(graph: LayeredGraph) -> None:
+    """Refuse graphs in which positions are carried along, by edges that would count as limits."""
+    if graph.source is not None:
+        msg = (
+            "method='barrier' is not defined for encoder–decoders: the barrier would count the "
+            "edges that carry the other side along. Use method='rollout' or 'flow'"
+        )
+        raise InputError(msg)
 
 
 def solve(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, float]:
@@ -190,6 +202,7 @@ def _length(flow: FloatArray, left: FloatArray, step: FloatArray) -> float:
 
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     """The part of the joint flow that ends at the key, edge by edge."""
+    _check_sides(graph)
     supply = graph.edges_of(pair)
     flow, _ = solve(to_numpy(graph.weights)[pair.to_layer : pair.layer - 1], supply)
     shares = np.zeros((pair.layer - pair.to_layer, graph.size, graph.size))

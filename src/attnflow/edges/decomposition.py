@@ -20,6 +20,8 @@ from attnflow.records.arrays import precision, to_numpy
 CHUNK_BYTES = 64 * 1024 * 1024  # of vectors that are held at a time
 TOLERANCE = {"float16": 3e-2, "bfloat16": 5e-2}  # relative; half precision rounds its own output
 USUAL_TOLERANCE = 1e-4
+CANCELLED = {"float16": 1.0, "bfloat16": 1.0}  # of the parts' sizes: a smaller sum is rounding
+USUAL_CANCELLED = 0.1
 ROUNDING = {"float16": 1e-2, "bfloat16": 1e-2, "float64": 1e-13}
 USUAL_ROUNDING = 1e-5
 
@@ -85,7 +87,7 @@ def take_apart(activations: Activations, rule: str, *, residual: bool) -> Iterat
             )
             raise ModelError(msg)
         parts = _layer(to_numpy(activations.attention[number - 1]), block)
-        error = _check_sum(parts, block)
+        error = _check_sum(parts, block, activations.carried_by(number - 1))
         limit = TOLERANCE.get(precision(block.output), USUAL_TOLERANCE)
         if not error <= limit:
             msg = (
@@ -125,14 +127,22 @@ def _layer(attention: FloatArray, block: Block) -> LayerParts:
     return LayerParts(attention, projected, narrow, scale, residual, norm, rounding)
 
 
-def _check_sum(parts: LayerParts, block: Block) -> float:
-    """How far the sum of all parts is from the block's output, relative to its largest row."""
+def _check_sum(parts: LayerParts, block: Block, carried: list[int]) -> float:
+    """How far the sum of all parts is from the block's output, in the row where it is farthest.
+
+    Relative to the output, or, where parts cancel out, to what rounding leaves of them.
+    """
     total = np.einsum("hqk,hkd->qd", parts.attention, parts.projected, optimize=True)
+    sizes = np.linalg.norm(parts.projected, axis=-1)
+    room = np.einsum("hqk,hk->q", parts.attention, sizes, optimize=True)[:, None]
     if block.bias is not None:
         bias = to_numpy(block.bias)
-        total = total + (bias if block.scale is None else bias * to_numpy(block.scale))
+        bias = bias if block.scale is None else bias * to_numpy(block.scale)
+        total, room = total + bias, room + np.linalg.norm(bias)
     if parts.row_scale is not None:
-        total = total * parts.row_scale
+        total, room = total * parts.row_scale, room * np.abs(parts.row_scale)
     output = to_numpy(block.output)
-    largest = np.linalg.norm(output, axis=-1).max()
-    return float(np.linalg.norm(total - output, axis=-1).max() / max(largest, 1e-300))
+    floor = CANCELLED.get(precision(block.output), USUAL_CANCELLED) * room[:, 0]
+    scale = np.maximum(np.linalg.norm(output, axis=-1), floor)
+    apart = np.linalg.norm(total - output, axis=-1) / np.maximum(scale, 1e-300)
+    return float(np.delete(apart, carried).max())

@@ -29,12 +29,17 @@ def build_graph(
     if options.heads != "mean" and not rule.fuses_heads:
         _check_heads_known(made.layers, activations, options)
     graph = replace(
-        _graph(made.layers, options, sound=rule.fuses_heads), statistics=made.statistics
+        _graph(made.layers, options, sound=rule.fuses_heads),
+        source=activations.source,
+        statistics=made.statistics,
     )
     if not keep_maps:
         return graph
     fused = correct_maps(fuse_layers(made.layers, options.heads), options.correction)
-    return replace(graph, maps=namespace(fused[0]).stack(tuple(fused)))
+    maps = namespace(fused[0]).stack(tuple(fused))
+    for step, each in enumerate(maps):
+        each[..., activations.carried_by(step), :] = 0  # which is nothing that a position reads
+    return replace(graph, maps=maps)
 
 
 def _graph(maps: Sequence[Array], options: EdgeOptions, *, sound: bool) -> LayeredGraph:

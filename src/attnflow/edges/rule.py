@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from attnflow.records.arrays import to_numpy
 from attnflow.registry import Registry, name_failure
 
 if TYPE_CHECKING:
@@ -79,8 +80,19 @@ class EdgeRule:
             from attnflow.edges.checks import check_maps
 
             layers = check_maps(self.name, layers, activations)
+            layers = [_carry(each, activations.carried_by(n)) for n, each in enumerate(layers)]
         layers = [each[None] if each.ndim == 2 else each for each in layers]
         return Maps(layers, found.statistics)
+
+
+def _carry(layer: Array, positions: list[int]) -> Array:
+    """A map in which these positions stay what they are, as they do in attention."""
+    if not positions:
+        return layer
+    layer = to_numpy(layer).copy()
+    layer[..., positions, :] = 0.0
+    layer[..., positions, positions] = 1.0
+    return layer
 
 
 EDGE_RULES: Registry[EdgeRule] = Registry(

@@ -8,17 +8,14 @@ keeps by them is no edge of its own. So no share is added for them.
 
 from __future__ import annotations
 
-import numpy as np
-
 from attnflow.edges.rule import EdgeRule, Needs
 from attnflow.records import Activations, FloatArray
 from attnflow.records.arrays import to_numpy
 
 
 def maps(activations: Activations) -> list[FloatArray]:
-    """The distances of every layer, ``[query, key]``; 0 where the position is not seen."""
-    pairs = zip(activations.attention, activations.zeroed or (), strict=True)
-    return [to_numpy(moved) * np.any(to_numpy(seen) > 0, axis=0) for seen, moved in pairs]
+    """The distances of every layer, ``[query, key]``."""
+    return [to_numpy(moved) for moved in activations.zeroed or ()]
 
 
 MEMBER = EdgeRule(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import ModelError
 from attnflow.models.adapter import ForwardPass, Objective, Query, Tokens
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
@@ -18,7 +18,8 @@ from attnflow.models.checks.deciding import deciding_positions
 from attnflow.models.checks.layout import Layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import HeadKind
-from attnflow.models.outputs import predict_label
+from attnflow.models.objectives import label_index, resolve_objective
+from attnflow.models.outputs import is_multi_label, predict_label
 from attnflow.models.sizes import depth_of, describe, heads_in
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.models.zeroing import measure_zeroing
@@ -92,21 +93,29 @@ class GridModel(UnmeasuredModel, ABC):
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
         """Run the network once on a batch."""
-        if spec.gradients:
-            msg = "gradients are captured for text models only; choose other edges"
-            raise InputError(msg)
         output, capture = network.run(self.network, self.inputs(batch), spec)
         size = capture.sites[0].probabilities.shape[-1] if capture.sites else 0
         network.expect(capture.sites, self.depth, (size, size), self.network)
         layout = self._layout(batch[0], size)
+        seen = [
+            replace(network.square_activations(capture, item, size), model=self.name)
+            for item in range(len(batch))
+        ]
+        wanted: list[Objective | None] = [None] * len(batch)
+        if spec.gradients:
+            each = enumerate(objectives or [Objective()] * len(batch))
+            values = [self._objective(output, item, objective) for item, objective in each]
+            total = torch.stack([value for value, _ in values]).sum()
+            seen = network.add_gradients(seen, capture, total)
+            wanted = [named for _, named in values]
         passes = []
         for item, pieces in enumerate(batch):
+            activations = seen[item]
             tokens = self._with_extra(pieces, layout.before, layout.after)
             positions = self.positions(query, tokens, pieces, output, item)
-            activations = replace(network.square_activations(capture, item, size), model=self.name)
             if spec.zeroing:
-                inputs, keys = self.inputs([pieces]), [[size]] * self.depth
-                found = measure_zeroing(self.network, inputs, keys, spec.progress)
+                inputs, maps = self.inputs([pieces]), [[each] for each in activations.attention]
+                found = measure_zeroing(self.network, inputs, maps, spec.progress)
                 activations = replace(activations, zeroed=tuple(layer[0] for layer in found))
             said = self.prediction(output, item, positions[0] - layout.before)
             passes.append(
@@ -115,6 +124,7 @@ class GridModel(UnmeasuredModel, ABC):
                     activations,
                     positions[0],
                     said,
+                    wanted[item],
                     pooled=positions if len(positions) > 1 else (),
                     warnings=layout.warnings,
                 )
@@ -134,6 +144,15 @@ class GridModel(UnmeasuredModel, ABC):
             self.prediction(output, item, at - before)
             for item, (at, before) in enumerate(zip(positions, befores, strict=True))
         ]
+
+    def output_index(self, target: str | int) -> int:
+        """The number of a label."""
+        return label_index(self.network.config, target, self.name)
+
+    def _objective(self, output: Any, item: int, objective: Objective) -> tuple[Tensor, Objective]:
+        logits = output.logits[item] if self.head is self.labels else None
+        several = is_multi_label(self.network.config)
+        return resolve_objective(self, logits, objective, multi_label=several)
 
     def output_name(self, index: int) -> str:
         """The name of a label."""

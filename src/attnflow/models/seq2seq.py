@@ -20,20 +20,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import CaptureError, InputError, ModelError
+from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
 from attnflow.models.answers import first_tokens, put_before, read_answer, without_end
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
-from attnflow.models.capture.sites import Site
+from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import SEQ2SEQ, HeadKind
+from attnflow.models.objectives import resolve_objective, token_index
 from attnflow.models.outputs import predict
+from attnflow.models.sides import add_gradients, add_zeroed, check_sites, pair_activations
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.models.unmeasured import UnmeasuredModel
+from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
 
 ANSWER = 32  # the most tokens of the model's own answer
@@ -168,22 +171,47 @@ class Seq2SeqModel(UnmeasuredModel):
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
-        if spec.blocks or spec.gradients or spec.zeroing:
-            msg = "values and gradients are read from models of one sequence, not encoder–decoders"
-            raise InputError(msg)
         source, target = self._sides(batch)
         output, capture = network.run(self.network, _inputs(source, target), spec)
-        sites = self._sites(
-            capture.sites, max(map(source_size, batch)), target["input_ids"].shape[1]
-        )
+        lengths = (max(map(source_size, batch)), target["input_ids"].shape[1])
+        check_sites(capture.sites, lengths, self._depths(), self.network)
         warnings = self._warnings(batch[0])
-        passes = []
-        for item, tokens in enumerate(batch):
-            at = len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
-            activations = self._activations(sites, item, tokens)
-            prediction = self._prediction(output, item, tokens, at)
-            passes.append(ForwardPass(tokens, activations, at, prediction, warnings=warnings))
-        return passes
+        asked = [self._position(query, tokens) for tokens in batch]
+        seen = [self._activations(capture, item, tokens) for item, tokens in enumerate(batch)]
+        wanted: list[Objective | None] = [None] * len(batch)
+        if spec.gradients:
+            objectives = objectives or [Objective()] * len(batch)
+            values = [
+                resolve_objective(self, self._logits(output, item, *of), objectives[item])
+                for item, of in enumerate(zip(batch, asked, strict=True))
+            ]
+            seen = add_gradients(seen, capture, torch.stack([value for value, _ in values]).sum())
+            wanted = [named for _, named in values]
+        if spec.zeroing:
+            seen = [self._zeroed(*pair, spec) for pair in zip(batch, seen, strict=True)]
+        said = [
+            self._prediction(output, item, *of)
+            for item, of in enumerate(zip(batch, asked, strict=True))
+        ]
+        parts = zip(batch, seen, asked, said, wanted, strict=True)
+        return [ForwardPass(*each, warnings=warnings) for each in parts]
+
+    def _activations(self, capture: Capture, item: int, tokens: Tokens) -> Activations:
+        source = source_size(tokens)
+        sizes = (source, len(tokens) - source)
+        return pair_activations(capture, item, sizes, self._depths(), self.network, self.name)
+
+    def _zeroed(self, tokens: Tokens, seen: Activations, spec: CaptureSpec) -> Activations:
+        """With what becomes of every layer without single values."""
+
+        def measure(layers: list[list[Tensor]]) -> list[list[Tensor]]:
+            inputs = _inputs(*self._sides([tokens]))
+            return measure_zeroing(self.network, inputs, layers, spec.progress)
+
+        return add_zeroed(seen, measure)
+
+    def _position(self, query: Query, tokens: Tokens) -> int:
+        return len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The tokens that follow positions of the answer."""
@@ -193,6 +221,11 @@ class Seq2SeqModel(UnmeasuredModel):
             output = network.called(evaluated, _inputs(source, target))
         pairs = enumerate(zip(batch, positions, strict=True))
         return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
+
+    def output_index(self, target: str | int) -> int:
+        """The number of a token of answers."""
+        size = int(self.network.get_output_embeddings().weight.shape[0])
+        return token_index(self.tokenizer, target, size, self.name, as_target=True)
 
     def output_name(self, index: int) -> str:
         """A token as it is displayed."""
@@ -234,23 +267,6 @@ class Seq2SeqModel(UnmeasuredModel):
         device = network.device_of(self.network)
         return {name: tensor.to(device) for name, tensor in inputs.items()}
 
-    def _sites(self, sites: Sequence[Site], source: int, target: int) -> list[list[Site]]:
-        """Encoder, decoder and cross-attention, in the order in which they are computed."""
-        encoder, decoder = self._depths()
-        network.expect(sites, None, None, self.network)
-        if len(sites) != encoder + 2 * decoder:
-            msg = (
-                f"{len(sites)} attention maps were seen; {encoder} encoder layers and twice "
-                f"{decoder} decoder layers were expected of {type(self.network).__name__}"
-            )
-            raise CaptureError(msg)
-        found = [list(sites[:encoder]), list(sites[encoder::2]), list(sites[encoder + 1 :: 2])]
-        for part, shape in zip(
-            found, ((source, source), (target, target), (target, source)), strict=True
-        ):
-            network.expect(part, None, shape, self.network)
-        return found
-
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
         """Whether these inputs give together what each gives alone."""
         return batchable(self.network, inputs, self._outcomes, self.tokenizer.pad_token_id)
@@ -259,13 +275,12 @@ class Seq2SeqModel(UnmeasuredModel):
         """For each input what must not depend on the others: outputs and attention."""
         source, target = self._sides(batch)
         output, capture = network.run(self.network, _inputs(source, target), CaptureSpec())
-        sites = self._sites(
-            capture.sites, max(map(source_size, batch)), target["input_ids"].shape[1]
-        )
+        lengths = (max(map(source_size, batch)), target["input_ids"].shape[1])
+        check_sites(capture.sites, lengths, self._depths(), self.network)
         found = []
         for item, tokens in enumerate(batch):
             length = len(tokens.inputs["decoder_input_ids"])
-            maps = self._activations(sites, item, tokens).attention
+            maps = self._activations(capture, item, tokens).attention
             found.append([output.logits[item, :length], *maps])
         return found
 
@@ -276,40 +291,16 @@ class Seq2SeqModel(UnmeasuredModel):
         found = last_states(encoder, source)
         return None if found is None else found[0]
 
-    def _activations(
-        self, sites: Sequence[Sequence[Site]], item: int, tokens: Tokens
-    ) -> Activations:
+    def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
+        """Of what follows a position of the answer; positions of the source predict nothing."""
         source = source_size(tokens)
-        target = len(tokens) - source
-        encoder = [place(network.cut(s, item, source, source), target, 0) for s in sites[0]]
-        decoder = [
-            step
-            for own, cross in zip(sites[1], sites[2], strict=True)
-            for step in (
-                place(self._causal(network.cut(own, item, target, target)), source, 1),
-                place_cross(network.cut(cross, item, target, source)),
-            )
-        ]
-        first = len(encoder)
-        ends = (*range(1, first + 1), *range(first + 2, first + len(decoder) + 1, 2))
-        return Activations((*encoder, *decoder), ends=ends)
-
-    def _causal(self, attention: Tensor) -> Tensor:
-        """Refuse a decoder that saw what it was to predict."""
-        if bool(torch.triu(attention, diagonal=1).any()):
-            msg = (
-                f"the decoder of {type(self.network).__name__} attends to later positions of the "
-                "answer: it runs without its causal mask, and predicts what it already sees"
-            )
-            raise CaptureError(msg)
-        return attention
+        logits: Tensor | None = None if at < source else output.logits[item, at - source]
+        return logits
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
-        """What follows a position of the answer; positions of the source predict nothing."""
-        source = source_size(tokens)
-        if at < source:
+        logits = self._logits(output, item, tokens, at)
+        if logits is None:
             return None
-        logits = output.logits[item, at - source]
         return predict(logits, lambda token: name_token(self.tokenizer, token), at)
 
 
@@ -325,29 +316,6 @@ def _inputs(source: dict[str, Tensor], target: dict[str, Tensor]) -> dict[str, A
         "decoder_attention_mask": target["attention_mask"],
         "use_cache": False,
     }
-
-
-def place(attention: Tensor, others: int, before: int) -> Tensor:
-    """Attention within one side of the pair; the other side's ``others`` positions are carried."""
-    size = attention.shape[-1]
-    first = others if before else 0
-    whole = _identity(attention, size + others)
-    whole[..., first : first + size, first : first + size] = attention
-    return whole
-
-
-def place_cross(attention: Tensor) -> Tensor:
-    """Attention of the target to the source, which is carried."""
-    target, source = attention.shape[-2:]
-    whole = _identity(attention, source + target)
-    whole[..., source:, :source] = attention
-    whole[..., source:, source:] = 0
-    return whole
-
-
-def _identity(like: Tensor, size: int) -> Tensor:
-    eye = torch.eye(size, dtype=like.dtype)
-    return eye.expand(*like.shape[:-2], size, size).clone()
 
 
 def _join_word_ids(source: Tokens, target: Tokens) -> tuple[int | None, ...] | None:

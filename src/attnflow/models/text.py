@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,10 +30,10 @@ from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import shorten
 from attnflow.models.embeddings import EmbeddingEdit
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
+from attnflow.models.objectives import label_index, resolve_objective, token_index
 from attnflow.models.outputs import (
     is_multi_label,
     no_probability,
-    objective_value,
     predict,
     predict_label,
     to_probabilities,
@@ -150,8 +149,8 @@ class TextModel:
 
     def _zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
         """With what becomes of every layer without single values."""
-        inputs, keys = self._inputs([tokens]), [[len(tokens)]] * self.depth
-        found = measure_zeroing(self.network, inputs, keys, spec.progress)
+        maps = [[layer] for layer in activations.attention]
+        found = measure_zeroing(self.network, self._inputs([tokens]), maps, spec.progress)
         return replace(activations, zeroed=tuple(layer[0] for layer in found))
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
@@ -231,27 +230,10 @@ class TextModel:
 
     def output_index(self, target: str | int) -> int:
         """The number of a label or a token, by its name or number."""
-        labels = {str(name): index for index, name in self.network.config.id2label.items()}
-        tokens = self.network.config.get_text_config().vocab_size
-        size = len(labels) if self.head in (CLASSIFIER, TAGGER) else tokens
-        if isinstance(target, Integral) and not isinstance(target, bool):
-            if not 0 <= target < size:
-                msg = f"target={target} does not exist; allowed: 0 to {size - 1}"
-                raise InputError(msg)
-            return int(target)
         if self.head in (CLASSIFIER, TAGGER):
-            if target not in labels:
-                msg = (
-                    f"target={target!r} is not a label of {self.name}; allowed: {', '.join(labels)}"
-                )
-                raise InputError(msg)
-            return int(labels[target])
-        for spelled in (f" {target}", target):
-            ids = self.tokenizer(spelled, add_special_tokens=False)["input_ids"]
-            if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id:
-                return int(ids[0])
-        msg = f"target={target!r} is not one token of {self.name}; choose a word that is"
-        raise InputError(msg)
+            return label_index(self.network.config, target, self.name)
+        size = self.network.config.get_text_config().vocab_size
+        return token_index(self.tokenizer, target, size, self.name)
 
     def output_name(self, index: int) -> str:
         """The name of a label, or a token as it is shown."""
@@ -364,23 +346,9 @@ class TextModel:
         self, output: Any, item: int, query: int, objective: Objective
     ) -> tuple[Tensor, Objective]:
         """The value of an objective, and its target and contrast by their names."""
-        logits = self._logits(output, item, query)
-        if logits is None or logits.numel() == 1:
-            msg = f"{self.name} has no head that predicts, so there is nothing to differentiate"
-            raise ModelError(msg)
-        target, contrast = objective.target, objective.contrast
-        index = int(logits.argmax()) if target is None else self.output_index(target)
-        other = None if contrast is None else self.output_index(contrast)
-        if index == other:
-            msg = (
-                f"contrast={contrast!r} is the target itself, {self.output_name(index)!r}; name "
-                "another contrast, or another target"
-            )
-            raise InputError(msg)
         several = self.head is CLASSIFIER and is_multi_label(self.network.config)
-        value = objective_value(logits, index, other, multi_label=several)
-        names = [None if each is None else self.output_name(each) for each in (index, other)]
-        return value, Objective(*names)
+        logits = self._logits(output, item, query)
+        return resolve_objective(self, logits, objective, multi_label=several)
 
     def _predictions(
         self, output: Any, batch: Sequence[Tokens], positions: Sequence[int]

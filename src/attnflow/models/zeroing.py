@@ -23,7 +23,7 @@ from attnflow.models.checks.layers import layers_of, made_states
 BATCH_BYTES = 1 << 28  # what a layer's activations of all copies may take, about
 SAME = 1e-5  # of the largest number, in float32
 
-Keys = Sequence[Sequence[int]]  # of each layer, how many positions each of its attentions reads
+Sizes = Sequence[Sequence[tuple[int, int]]]  # queries and keys of each layer's attentions
 Progress = Callable[[float], None]  # takes the share of the work that is done
 
 
@@ -82,30 +82,30 @@ class _Finished(Exception):  # noqa: N818 - no error: the last layer has run, an
 class _Measurement:
     """The distances of all layers, in the order in which they run."""
 
-    def __init__(self, network: Any, keys: Keys, batch: int, progress: Progress | None) -> None:
+    def __init__(self, network: Any, sizes: Sizes, batch: int, progress: Progress | None) -> None:
         self.name = type(network).__name__
-        self.keys = keys
+        self.sizes = sizes
         self.batch = batch
         self.found: list[list[Tensor]] = []
         self.progress = progress
         self.done = 0
-        self.total = sum(-(-count // batch) for layer in keys for count in layer)
+        self.total = sum(-(-keys // batch) for layer in sizes for _, keys in layer)
 
     def run(self, forward: Forward, args: Any, kwargs: Any) -> Any:
         """One call of a layer, with what becomes of it without each value."""
         output = forward(*args, **kwargs)
         plain = made_states(output)
         layer = [
-            self._distances(forward, args, kwargs, plain, site, count)
-            for site, count in enumerate(self.keys[len(self.found)], start=1)
+            self._distances(forward, args, kwargs, plain, site, size)
+            for site, size in enumerate(self.sizes[len(self.found)], start=1)
         ]
         self.found.append(layer)
-        if len(self.found) == len(self.keys):
+        if len(self.found) == len(self.sizes):
             raise _Finished
         return output
 
     def _distances(
-        self, forward: Forward, args: Any, kwargs: Any, plain: Any, site: int, count: int
+        self, forward: Forward, args: Any, kwargs: Any, plain: Any, site: int, size: tuple[int, int]
     ) -> Tensor:
         def again(positions: Tensor | None, site: int = site) -> Tensor:
             with WithoutValues(site, positions, self.batch):
@@ -113,9 +113,12 @@ class _Measurement:
             assert states is not None  # which `layers_of` saw
             return states
 
+        if tuple(plain.shape[:2]) != (self.batch, size[0]):
+            msg = f"the layers of {self.name} make states of {tuple(plain.shape)}, not of positions"
+            raise ModelError(msg)
         self._check(plain, again(None, 0), again(None))
-        found = torch.empty(plain.shape[1], count, dtype=torch.float64)
-        for positions in _batches(count, self.batch):
+        found = torch.empty(size, dtype=torch.float64)
+        for positions in _batches(size[1], self.batch):
             apart = cosine_distance(plain, again(positions))
             found[:, positions] = apart.T.cpu()  # a position that fills a batch up is there twice
             self.done += 1
@@ -136,15 +139,20 @@ class _Measurement:
 
 
 def measure_zeroing(
-    network: Any, inputs: dict[str, Any], keys: Keys, progress: Progress | None = None
+    network: Any,
+    inputs: dict[str, Any],
+    attention: Sequence[Sequence[Tensor]],
+    progress: Progress | None = None,
 ) -> list[list[Tensor]]:
     """For each layer and each of its attentions the distances ``[query, key]`` of one input.
 
-    ``inputs`` are those of one item, with a batch axis.
+    ``inputs`` are those of one item, with a batch axis; ``attention`` is what each layer's
+    attentions were, ``[head, query, key]``: what a position does not see does not move it.
     """
-    layers = layers_of(network, inputs, [len(each) for each in keys])
-    batch = _batch_size(keys, layers.width)
-    measured = _Measurement(network, keys, batch, progress)
+    sizes = [[(each.shape[-2], each.shape[-1]) for each in layer] for layer in attention]
+    layers = layers_of(network, inputs, [len(each) for each in sizes])
+    batch = _batch_size(attention, layers.width)
+    measured = _Measurement(network, sizes, batch, progress)
 
     def watch(name: str, forward: Forward) -> Forward:
         if name not in layers.names:
@@ -159,8 +167,12 @@ def measure_zeroing(
         with torch.no_grad():
             called(copied(network, watch), copies)
     except _Finished:
-        return measured.found
-    msg = f"{len(measured.found)} layers of {measured.name} ran; {len(keys)} were expected"
+        pairs = zip(measured.found, attention, strict=True)
+        return [
+            [moved * (seen > 0).any(0) for moved, seen in zip(*layer, strict=True)]
+            for layer in pairs
+        ]
+    msg = f"{len(measured.found)} layers of {measured.name} ran; {len(sizes)} were expected"
     raise ModelError(msg)
 
 
@@ -172,10 +184,11 @@ def cosine_distance(first: Tensor, second: Tensor) -> Tensor:
     return (first - second).square().sum(-1) / 2
 
 
-def _batch_size(keys: Keys, width: int) -> int:
-    size = max(count for layer in keys for count in layer)
-    heads = max(1, width // 32)
-    per_item = 4 * (24 * size * width + 3 * heads * size**2)
+def _batch_size(attention: Sequence[Sequence[Tensor]], width: int) -> int:
+    """How many copies run together."""
+    each = [maps for layer in attention for maps in layer]
+    size = max(maps.shape[-1] for maps in each)
+    per_item = 4 * (24 * size * width + 3 * max(maps.numel() for maps in each))
     return max(1, min(size, BATCH_BYTES // per_item))
 
 

@@ -54,7 +54,10 @@ class Activations:
             probabilities.
         blocks: The attention block of every step, or ``None`` where its parts were not found.
         zeroed: One array per step, ``[query, key]``: how far the layer's output at a query moves
-            when the value vector of a key is zeroed.
+            when the value vector of a key is zeroed; 0 where the key is not seen.
+        source: For encoder–decoders, how many positions are of the source; they come first.
+        carried: The positions that each step carries along as they are; ``None`` where every step
+            moves all.
         model: The model's name, for errors.
     """
 
@@ -64,13 +67,15 @@ class Activations:
     gradients: tuple[Array, ...] | None = None
     blocks: tuple[Block | None, ...] | None = None
     zeroed: tuple[Array, ...] | None = None
+    source: int | None = None
+    carried: tuple[tuple[int, ...], ...] | None = None
     model: str = "this model"
 
     def __post_init__(self) -> None:
         if not self.attention:
             msg = "activations need at least one layer"
             raise InputError(msg)
-        for name in ("gradients", "blocks", "zeroed"):
+        for name in ("gradients", "blocks", "zeroed", "carried"):
             extra = getattr(self, name)
             if extra is not None and len(extra) != len(self.attention):
                 msg = f"{name} has {len(extra)} entries; there are {len(self.attention)} layers"
@@ -79,6 +84,10 @@ class Activations:
         if list(ends) != sorted(set(ends)) or ends[0] < 1 or ends[-1] != len(self.attention):
             msg = f"ends={ends} must rise from 1 or more to {len(self.attention)}, the last step"
             raise InputError(msg)
+
+    def carried_by(self, step: int) -> list[int]:
+        """The positions that a step, counted from 0, carries along."""
+        return [] if self.carried is None else list(self.carried[step])
 
     @property
     def steps(self) -> tuple[int, ...]:

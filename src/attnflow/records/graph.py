@@ -23,6 +23,7 @@ class LayeredGraph:
             edges of each head, used on top of the merged ``weights`` of the layers below.
         maps: ``[layer, query, key]``: what the edge rule made, before the residual was added and
             rows were made to sum to 1, for methods that use it.
+        source: For encoder–decoders, how many positions are of the source; they come first.
         statistics: What the edge rule reports of its work.
         cache: What is derived from the graph once and used often, such as a prepared solver.
     """
@@ -30,6 +31,7 @@ class LayeredGraph:
     weights: Array
     heads: Array | None = None
     maps: Array | None = None
+    source: int | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 

@@ -154,6 +154,8 @@ def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Blo
         # Some layers flatten batch and positions.
         if tensor is None or tensor.numel() % (batch * tensor.shape[-1]):
             return None
+        if tensor.dim() == 3 and tensor.shape[0] != batch == tensor.shape[1]:  # positions first
+            tensor = tensor.transpose(0, 1)
         return _off(tensor.reshape(batch, -1, tensor.shape[-1])[item, :queries])
 
     output = rows(site.block)

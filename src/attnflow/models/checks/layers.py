@@ -99,6 +99,9 @@ def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -
     for (before, after), counts in zip(pairwise(found), pairwise(attends), strict=True):
         if counts[0] == counts[1] and not _equal(before.made, after.given):
             raise ModelError(_no_layers(name))
+    if any(call.made is None or call.made.shape[0] != 1 for call in found):
+        msg = f"the layers of {name} have positions before items: they can't be run in batches"
+        raise ModelError(msg)
     width = 0 if found[0].made is None else found[0].made.shape[-1]
     return Layers(frozenset(call.name for call in found), width)
 

@@ -1,0 +1,179 @@
+"""The two sides of an encoder–decoder as the nodes of one square graph: source, then target.
+
+What a step computed is put at the positions that it moves and at those that they read; all other
+positions are carried along by the identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import CaptureError
+from attnflow.models.capture import run as network
+from attnflow.models.capture.mode import Capture
+from attnflow.models.capture.sites import Site
+from attnflow.records import Activations, Block
+
+Sizes = tuple[int, int]  # of the source or encoder, and of the target or decoder
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of attention: the positions that it moves, and those that they read."""
+
+    queries: range
+    keys: range
+    size: int
+
+    @property
+    def carried(self) -> tuple[int, ...]:
+        """The positions that stay as they are."""
+        return tuple(at for at in range(self.size) if at not in self.queries)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether it is the decoder's attention to what was written so far."""
+        return self.queries == self.keys and self.queries.start > 0
+
+    def place(self, block: Tensor) -> Tensor:
+        """What is between queries and keys, ``[…, query, key]``, among zeros."""
+        whole = block.new_zeros(*block.shape[:-2], self.size, self.size)
+        first, last = self.queries, self.keys
+        whole[..., first.start : first.stop, last.start : last.stop] = block
+        return whole
+
+    def place_attention(self, attention: Tensor) -> Tensor:
+        """Attention among the identity of what is carried along."""
+        whole = self.place(attention)
+        carried = list(self.carried)
+        whole[..., carried, carried] = 1
+        return whole
+
+    def place_block(self, block: Block | None) -> Block | None:
+        """An attention block: positions of the other side have no values and take nothing."""
+        if block is None:
+            return None
+        return replace(
+            block,
+            values=self._pad(block.values, self.keys),
+            output=self._pad(block.output, self.queries),
+            residual=None if block.residual is None else self._pad(block.residual, self.queries),
+            row_scale=None if block.row_scale is None else self._pad(block.row_scale, self.queries),
+        )
+
+    def _pad(self, rows: Tensor, at: range) -> Tensor:
+        whole = rows.new_zeros(*rows.shape[:-2], self.size, rows.shape[-1])
+        whole[..., at.start : at.stop, :] = rows
+        return whole
+
+    def cut(self, whole: Tensor) -> Tensor:
+        """What was placed."""
+        first, last = self.queries, self.keys
+        return whole[..., first.start : first.stop, last.start : last.stop]
+
+
+def make_steps(sizes: Sizes, depths: Sizes) -> list[Step]:
+    """The steps of an encoder, then self- and cross-attention of every decoder layer."""
+    source, size = sizes[0], sum(sizes)
+    left, right = range(source), range(source, size)
+    own, cross = Step(right, right, size), Step(right, left, size)
+    return [Step(left, left, size)] * depths[0] + [own, cross] * depths[1]
+
+
+def check_sites(sites: Sequence[Site], sizes: Sizes, depths: Sizes, net: Any) -> None:
+    """Refuse what is not encoder, then decoder and cross-attention by turns."""
+    network.expect(sites, None, None, net)
+    encoder, decoder = depths
+    if len(sites) != encoder + 2 * decoder:
+        msg = (
+            f"{len(sites)} attention maps were seen; {encoder} encoder layers and twice "
+            f"{decoder} decoder layers were expected of {type(net).__name__}"
+        )
+        raise CaptureError(msg)
+    for site, step in zip(sites, make_steps(sizes, depths), strict=True):
+        network.expect([site], None, (len(step.queries), len(step.keys)), net)
+
+
+def pair_activations(
+    capture: Capture, item: int, sizes: Sizes, depths: Sizes, net: Any, name: str
+) -> Activations:
+    """One item's activations: the sides that each step joins, in their places."""
+    steps, (encoder, decoder) = make_steps(sizes, depths), depths
+    maps, blocks = [], []
+    for site, step in zip(capture.sites, steps, strict=True):
+        lengths = (len(step.queries), len(step.keys))
+        attention = network.cut(site, item, *lengths)
+        if step.is_causal:
+            _check_causal(attention, net)
+        maps.append(step.place_attention(attention))
+        if capture.spec.blocks:
+            block = network.cut_block(site, item, capture.batch, *lengths)
+            blocks.append(step.place_block(block))
+    return Activations(
+        tuple(maps),
+        ends=(*range(1, encoder + 1), *range(encoder + 2, encoder + 2 * decoder + 1, 2)),
+        blocks=tuple(blocks) if capture.spec.blocks else None,
+        source=sizes[0],
+        carried=tuple(step.carried for step in steps),
+        model=name,
+    )
+
+
+def _check_causal(attention: Tensor, net: Any) -> None:
+    """Refuse a decoder that saw what it was to predict."""
+    if bool(torch.triu(attention, diagonal=1).any()):
+        msg = (
+            f"the decoder of {type(net).__name__} attends to later positions of the answer: it "
+            "runs without its causal mask, and predicts what it already sees"
+        )
+        raise CaptureError(msg)
+
+
+def add_gradients(
+    passes: Sequence[Activations], capture: Capture, target: Tensor
+) -> list[Activations]:
+    """The activations of a batch with the gradients of a scalar that sums over the batch."""
+    gradients = capture.gradients(target)
+    found = []
+    for item, each in enumerate(passes):
+        placed = tuple(
+            step.place(g[item, :, : len(step.queries), : len(step.keys)].detach().cpu())
+            for g, step in zip(gradients, _steps_of(each), strict=True)
+        )
+        found.append(replace(each, gradients=placed))
+    return found
+
+
+def add_zeroed(
+    seen: Activations, measure: Callable[[list[list[Tensor]]], list[list[Tensor]]]
+) -> Activations:
+    """With the distances that ``measure`` finds, given what each layer attended to.
+
+    A decoder layer is measured as a whole, by its values of both sides, in its second step; the
+    first carries all positions along.
+    """
+    steps = _steps_of(seen)
+    maps = [step.cut(each) for step, each in zip(steps, seen.attention, strict=True)]
+    starts = [0, *seen.steps[:-1]]
+    layers = list(zip(starts, seen.steps, strict=True))
+    found = measure([maps[first:last] for first, last in layers])
+    carried, zeroed = [step.carried for step in steps], []
+    for (first, last), parts in zip(layers, found, strict=True):
+        placed = [step.place(each) for step, each in zip(steps[first:last], parts, strict=True)]
+        for at in range(first, last - 1):
+            carried[at] = tuple(range(steps[at].size))
+            zeroed.append(torch.zeros_like(placed[0]))
+        zeroed.append(torch.stack(placed).sum(0))
+    return replace(seen, zeroed=tuple(zeroed), carried=tuple(carried))
+
+
+def _steps_of(seen: Activations) -> list[Step]:
+    """The steps that activations were placed by."""
+    source, size = seen.source or 0, int(seen.attention[0].shape[-1])
+    decoder = len(seen.attention) - len(seen.steps)
+    return make_steps((source, size - source), (len(seen.steps) - decoder, decoder))
