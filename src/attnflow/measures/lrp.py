@@ -1,10 +1,10 @@
 """Layer-wise relevance: the target's logit, handed back to the tokens by one backward pass.
 
-While the model runs, attention and the scales of norms are held fixed, activations follow the identity
-rule and gates are split (`attnflow.models.capture.relevance`), so that the output is the sum of
-gradient × input over the word embeddings and all that is added on the way. The scores of the tokens
-and the share of what was added (biases, positions) make up the value; a model for which they don't is
-refused.
+While the model runs, attention and the scales of norms are held fixed, activations follow the
+identity rule and gates are split (`attnflow.models.capture.relevance`), so that the output is the
+sum of gradient × input over the word embeddings and all that is added on the way. The scores of the
+tokens and the share of what was added (biases, positions) make up the value; a model for which they
+don't is refused.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ def measure(question: Question) -> Scores:
     gap = max(abs(total - float(expected)), abs(float(value.detach() - expected)))
     if not gap <= limit * size:
         msg = (
-            f"method='lrp' can't be used with {model.name}: the relevance of its tokens and of what "
-            f"it adds is {total:.4g}, and the value {float(expected):.4g} (allowed: {limit:.0e} of "
-            f"{size:.4g}), so that it does something the rules don't know. Use method='integrated'"
+            f"method='lrp' can't be used with {model.name}: the relevance of its tokens and of "
+            f"what it adds is {total:.4g}, and the value {float(expected):.4g} (allowed: "
+            f"{limit:.0e} of {size:.4g}), so that it does something the rules don't know. Use "
+            "method='integrated'"
         )
         raise ModelError(msg)
     statistics = {"value": float(expected), "biases": added, "conservation_gap": gap}

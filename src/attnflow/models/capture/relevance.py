@@ -1,21 +1,22 @@
 """Running a network so that gradient × input is its layer-wise relevance.
 
-`Relevance` is a torch-function mode, as `Capture` is: it sees every call of torch that a network makes
-in this thread and answers some of them so that the output stays the same, and becomes linear in the
-word embeddings and in all that is added on the way (Ali et al. 2022, Achtibat et al. 2024):
+`Relevance` is a torch-function mode, as `Capture` is: it sees every call of torch that a network
+makes in this thread and answers some of them so that the output stays the same, and becomes linear
+in the word embeddings and in all that is added on the way (Ali et al. 2022, Achtibat et al. 2024):
 
     attention       the probabilities are held fixed
     norms           the factor that scales a position is held fixed
     activations     the identity rule: y = x · (y/x), the ratio held fixed
     gates           of a product of two things that both depend on the input, each has half
 
-What is added (biases, positions, token types) is made a leaf, so that its share can be counted. Then
-the output is the sum of all leaves times their gradients; where it is not, the network did something
-else, and the measure refuses.
+What is added (biases, positions, token types) is made a leaf, so that its share can be counted.
+Then the output is the sum of all leaves times their gradients; where it is not, the network did
+something else, and the measure refuses.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ from attnflow.models.capture.probabilities import probabilities_of
 ROOTS = {torch.rsqrt, Tensor.rsqrt, torch.sqrt, Tensor.sqrt}  # of norms: variance to deviation
 # Hand-written GELUs multiply by these: held fixed, they are the identity rule.
 FACTORS = {torch.sigmoid, Tensor.sigmoid, F.sigmoid, torch.erf, Tensor.erf}
+FIXED = SOFTMAX | ROOTS | FACTORS
 ACTIVATIONS = {
     *(F.gelu, F.silu, F.relu, torch.relu, Tensor.relu, F.relu6, F.leaky_relu, F.elu, F.mish),
     *(F.hardswish, torch.tanh, Tensor.tanh, F.tanh),
@@ -47,6 +49,15 @@ class Relevance(TorchFunctionMode):
         super().__init__()
         self.added: list[Tensor] = []
         self._tanh: dict[int, Tensor] = {}  # held, so that no id is used twice
+        self._answers: dict[Any, Callable[..., Any]] = {
+            F.multi_head_attention_forward: _refuse,
+            F.scaled_dot_product_attention: _attend,
+            F.linear: self._linear,
+            torch.addmm: self._addmm,
+            F.layer_norm: self._layer_norm,
+            getattr(F, "rms_norm", None): _rms_norm,  # torch 2.3 has none
+            F.embedding: self._embedding,
+        }
 
     def __exit__(self, *exc: object) -> None:
         """Leave, and forget what was underway."""
@@ -56,34 +67,17 @@ class Relevance(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer one call of torch; the mode is off inside."""
         kwargs = kwargs or {}
-        if func is F.multi_head_attention_forward:
-            msg = (
-                "method='lrp' can't be used here: the network attends inside "
-                "nn.MultiheadAttention, whose parts can't be seen. Use method='integrated'"
-            )
-            raise ModelError(msg)
-        if func is F.scaled_dot_product_attention:
-            return _attend(*args, **kwargs)
-        if func is F.linear:
-            return self._linear(*args, **kwargs)
-        if func is torch.addmm and len(args) == 3 and not kwargs:
-            return self._leaf(args[0]) + args[1] @ args[2]
-        if func is F.layer_norm:
-            return self._layer_norm(*args, **kwargs)
-        if func is getattr(F, "rms_norm", None):
-            return _rms_norm(*args, **kwargs)
+        if func in self._answers:
+            return self._answers[func](*args, **kwargs)
         if func in MULTIPLICATIONS:
             return _multiply(func, args, kwargs)
         if func in ADDITIONS:
             return self._add(func, args, kwargs)
         result = func(*args, **kwargs)
-        if func in SOFTMAX or func in ROOTS or func in FACTORS:
+        if func in FIXED:
             return result.detach()
         if func in ACTIVATIONS:
             return self._activation(func, args[0] if args else kwargs["input"], result)
-        if func is F.embedding:
-            # Of words, too, before they are made leaves of their own; some models add in place.
-            return self._leaf(result).clone()
         return result
 
     def _leaf(self, tensor: Tensor) -> Tensor:
@@ -94,6 +88,15 @@ class Relevance(TorchFunctionMode):
     def _linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         product = F.linear(x, weight.detach())
         return product if bias is None else product + self._leaf(bias)
+
+    def _addmm(self, bias: Tensor, first: Tensor, second: Tensor, **more: Any) -> Tensor:
+        if more:
+            return torch.addmm(bias, first, second, **more)
+        return self._leaf(bias) + first @ second
+
+    def _embedding(self, *args: Any, **kwargs: Any) -> Tensor:
+        # Of words, too, before they are made leaves of their own; some models add in place.
+        return self._leaf(F.embedding(*args, **kwargs)).clone()
 
     def _layer_norm(
         self,
@@ -132,7 +135,15 @@ class Relevance(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _attend(
+def _refuse(*_: Any, **__: Any) -> None:
+    msg = (
+        "method='lrp' can't be used here: the network attends inside nn.MultiheadAttention, whose "
+        "parts can't be seen. Use method='integrated'"
+    )
+    raise ModelError(msg)
+
+
+def _attend(  # noqa: PLR0913 - the arguments of torch's own function
     query: Tensor,
     key: Tensor,
     value: Tensor,
