@@ -149,6 +149,7 @@ def test_the_document_and_its_traces_know_both(family):
         "traced": True,
         "layered": True,
         "signed": False,
+        "tie_breaker": "",
     }
     assert view["rule"] == {"name": "dummy-edges", "title": "Dummy edges"}
     alone = attnflow.explain(TEXT, edges="dummy-edges", method="dummy", layers="all", query="all")

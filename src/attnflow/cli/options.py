@@ -106,7 +106,7 @@ Methods = Annotated[
         help="The method: {methods}.",
         autocompletion=_method_names,
         rich_help_panel=_SELECTION,
-        show_default="what answers best for the model; repeat for several",
+        show_default="what answers best for the model; in run and evaluate the paper's three",
     ),
 ]
 Method = Annotated[
@@ -252,7 +252,7 @@ Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Refuse models that mix tokens outside attention too.",
+        help="Refuse models that mix tokens outside attention; in a run, stop at a bad row.",
         rich_help_panel=_INPUT,
     ),
 ]

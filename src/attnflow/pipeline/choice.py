@@ -86,9 +86,14 @@ def choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chos
     return Chosen(found, notes, other)
 
 
+def usual_methods() -> list[str]:
+    """The methods that are shown by default."""
+    return [each.name for each in AGGREGATORS.members() if each.shown_by_default]
+
+
 def shown_methods(first: str) -> list[str]:
     """What is shown where several methods are and none is named: the chosen and the usual ones."""
-    usual = [each.name for each in AGGREGATORS.members() if each.shown_by_default]
+    usual = usual_methods()
     return usual if first in usual else [first, *usual]
 
 

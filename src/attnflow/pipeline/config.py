@@ -153,7 +153,7 @@ class ExplainConfig:
     def _check_measure(self, method: str) -> None:
         """Refuse what a method that reads no edges has not."""
         given = {
-            "edges": self.edges != AUTO,
+            "edges": self.edges not in (AUTO, "attention"),
             "layer": self.layer is not None,
             "layers": self.layers not in (None, "all"),
             "heads": self.heads != "mean",

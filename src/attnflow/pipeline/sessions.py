@@ -17,6 +17,7 @@ from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
+    from attnflow.models.capture.spec import CaptureSpec
 
 
 def open_session(
@@ -48,9 +49,7 @@ def open_sessions(
     can't be used is refused at once. ``progress`` is told the share of one input that is done, by
     edges that need many runs.
     """
-    config.resolve_layers(adapter.depth)
-    if isinstance(config.heads, LearnedHeads):
-        config.heads.check_model(adapter.name, adapter.depth)
+    check_model(adapter, config)
     tokens = [
         adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
         for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
@@ -61,11 +60,8 @@ def open_sessions(
         return
     chosen = choose(config, adapter, tokens[0])
     check_objectives(objectives, adapter, chosen.config)
-    # The longest first, so that a batch that is too large for the memory is noticed at once.
-    order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
-    size = _batch_size(chosen.config, adapter, tokens)
-    for start in range(0, len(order), size):
-        places = order[start : start + size]
+    spec = chosen.config.capture(all_heads=all_heads)
+    for places in batches_by_length(tokens, adapter, spec, config.batch_size):
         opened = run_sessions(
             adapter,
             [tokens[place] for place in places],
@@ -75,6 +71,21 @@ def open_sessions(
             progress=progress,
         )
         yield from zip(places, opened, strict=True)
+
+
+def batches_by_length(
+    tokens: Sequence[Tokens], adapter: ModelAdapter, spec: CaptureSpec, batch_size: int
+) -> Iterator[list[int]]:
+    """The places of inputs that run together: of similar length, so that little is padding."""
+    # The longest first, so that a batch that is too large for the memory is noticed at once.
+    order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
+    alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
+    size = 1 if alone else batch_size
+    if size > 1 and spec.gradients and adapter.kind == "text":
+        # All that was computed is kept until it is differentiated.
+        size = rows_that_fit(adapter, tokens, size, gradients=True)
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
 
 
 def run_sessions(
@@ -94,13 +105,7 @@ def run_sessions(
     def run(config: ExplainConfig, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
         spec = replace(config.capture(all_heads=all_heads), progress=progress)
         wanted = [objectives[at] for at in places]
-        passes = adapter.run([tokens[at] for at in places], config.query, spec, wanted)
-        for forward in passes:
-            if config.strict and forward.warnings:
-                msg = f"{forward.warnings[0]} (refused: strict=True)"
-                raise ModelError(msg)
-        pairs = zip(passes, wanted, strict=True)
-        return [Session(adapter, forward, config, each, notes) for forward, each in pairs]
+        return list(open_batch([tokens[at] for at in places], wanted, adapter, config, spec, notes))
 
     everything, other = range(len(tokens)), chosen.fallback
     try:
@@ -119,14 +124,28 @@ def run_sessions(
     return opened
 
 
-def _batch_size(config: ExplainConfig, adapter: ModelAdapter, tokens: Sequence[Tokens]) -> int:
-    """How many inputs run together: one, where each has many runs or padding matters."""
-    needs = config.rule.needs
-    if needs.zeroing or not adapter.batchable(tokens):
-        return 1
-    if needs.gradients and adapter.kind == "text":  # all that was computed is kept until then
-        return rows_that_fit(adapter, tokens, config.batch_size, gradients=True)
-    return config.batch_size
+def open_batch(
+    tokens: Sequence[Tokens],
+    objectives: Sequence[Objective],
+    adapter: ModelAdapter,
+    config: ExplainConfig,
+    spec: CaptureSpec,
+    notes: tuple[str, ...] = (),
+) -> Iterator[Session]:
+    """The sessions of inputs that run through the model together."""
+    passes = adapter.run(tokens, config.query, spec, objectives)
+    for forward, objective in zip(passes, objectives, strict=True):
+        if config.strict and forward.warnings:
+            msg = f"{forward.warnings[0]} (refused: strict=True)"
+            raise ModelError(msg)
+        yield Session(adapter, forward, config, objective, notes)
+
+
+def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
+    """Refuse layers that a model does not have, and heads that were learned on another."""
+    config.resolve_layers(adapter.depth)
+    if isinstance(config.heads, LearnedHeads):
+        config.heads.check_model(adapter.name, adapter.depth)
 
 
 def check_objectives(
