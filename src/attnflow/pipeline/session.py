@@ -364,8 +364,8 @@ class Session:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know about the model, and about the edges that were chosen."""
-        return (*self.forward.warnings, *self.notes)
+        """What a reader must know: of the model, of this input, and of the edges chosen for it."""
+        return (*self.forward.warnings, *self.tokens.notices, *self.notes)
 
     def _warnings(self) -> dict[str, Any]:
         return {"warnings": list(self.warnings)} if self.warnings else {}
