@@ -60,6 +60,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     strict: options.Strict = False,
     method: options.Methods = None,
     edges: options.Edges = "attention",
@@ -104,6 +105,7 @@ def explain(  # noqa: PLR0913 - one argument per option
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
+        bos=bos,
         strict=strict,
     )
     results_at: dict[int, list[Attribution]] = {}

@@ -70,6 +70,7 @@ class ExplainConfig:
     batch_size: int = 16
     methods: tuple[str, ...] = ()
     truncate: bool = False
+    bos: bool = False
     strict: bool = False
     execution: Execution = Execution()  # noqa: RUF009 - frozen
 
@@ -101,7 +102,7 @@ class ExplainConfig:
 
     def _plain(self) -> dict[str, Any]:
         """The options as plain values, whichever library their numbers and lists are of."""
-        flags = {name: getattr(self, name) for name in ("normalize", "words", "truncate")}
+        flags = {name: getattr(self, name) for name in ("normalize", "words", "truncate", "bos")}
         return {
             "heads": plain_heads(self.heads),
             "layer": plain_layer(self.layer),
@@ -248,6 +249,7 @@ class ExplainConfig:
             "discard": self.discard,
             "correction": correction,
             "normalize": self.normalize,
+            **({"bos": True} if self.bos else {}),
         }
 
     def _described_heads(self) -> str | list[float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
+from attnflow.models.bos import both_predictions, put_bos
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
 from attnflow.records.learned import LearnedHeads
@@ -53,6 +54,9 @@ def open_sessions(
         adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
         for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
     ]
+    plain = tokens
+    if config.bos:
+        tokens = [put_bos(adapter, each) for each in plain]
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
     _check_objectives(objectives, adapter, config)
@@ -73,6 +77,10 @@ def open_sessions(
             if config.strict and forward.warnings:
                 msg = f"{forward.warnings[0]} (refused: strict=True)"
                 raise ModelError(msg)
+            if config.bos:
+                (without,) = adapter.predict([plain[place]], [max(0, forward.query - 1)])
+                note = both_predictions(forward.prediction, without)
+                forward = replace(forward, warnings=(*forward.warnings, note))
             yield place, Session(adapter, forward, config, objectives[place])
 
 
