@@ -8,6 +8,7 @@ import attention as some
 import attnflow
 from attnflow.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("solver")
 METHODS = (attnflow.raw, attnflow.rollout, attnflow.flow)
 LENGTHS = [6, 3, 6, 1]
 

@@ -9,6 +9,7 @@ import attention as some
 import attnflow
 import oracle
 
+pytestmark = pytest.mark.usefixtures("solver")
 CLOSE = 1e-9
 
 
@@ -148,7 +149,9 @@ def test_normalize_divides_each_source_by_its_sum():
     np.testing.assert_allclose(attnflow.flow(attention, normalize=True), expected, rtol=1e-15)
 
 
-def test_threads_change_nothing():
+def test_threads_change_nothing(solver):
+    if solver != "cpu":
+        pytest.skip("threads are the CPU's")
     attention = some.make("peaked", 5, 20, seed=4)
     one, statistics = attnflow.flow(attention, threads=1, statistics=True)
     assert statistics["threads"] == 1

@@ -12,6 +12,7 @@ from attnflow.edges.options import EdgeOptions
 from attnflow.records import Activations, Selection
 from attnflow.solvers.execution import Execution
 
+pytestmark = pytest.mark.usefixtures("solver")
 GROUPS = ((0,), (1, 2, 4), (3,), (5, 6))
 EVERYTHING = tuple(range(7))
 

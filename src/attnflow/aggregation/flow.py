@@ -3,42 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores, merge_statistics
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Route, Selection
-from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
 from attnflow.solvers.execution import Execution
-from attnflow.solvers.interface import PreparedGraph, Sources, find_solver
+from attnflow.solvers.interface import FlowSolver, PreparedGraph, Sources, find_solver
 
 
 def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
     """One maximum flow for every selected (layer, query, key), in float64."""
-    if graph.weights.ndim == 4:
+    solver = _solver(graph, selection, execution)
+    if graph.weights.ndim == 4 and not solver.batches:
+        execution = replace(execution, device=solver.name)
         scores = [score(item, selection, execution) for item in _items(graph)]
         values = np.stack([each.values for each in scores], axis=1)
         return Scores(values, merge_statistics([each.statistics for each in scores]))
+    graph = _accepted(graph, solver)
     sinks = np.array(selection.keys, np.int64)
     if selection.groups is not None:
         graph = _merged(graph, selection.groups, selection.to_layer)
         sinks = np.array([selection.groups[key][0] for key in selection.keys], np.int64)
-    edges = to_numpy(graph.weights)[:, None] if graph.heads is None else to_numpy(graph.heads)
-    layers = np.array(selection.layers) - 1
-    edges = edges[layers][:, :, list(selection.queries)]  # [layer, head, query, key]
-    above = np.broadcast_to((layers + 1 - selection.to_layer)[:, None, None], edges.shape[:3])
-    sources = Sources(edges.reshape(-1, graph.size), above.astype(np.int64).ravel())
-    prepared = _prepared(graph, selection.to_layer, execution)
+    edges = graph.weights[..., None, :, :] if graph.heads is None else graph.heads
+    edges = edges[[layer - 1 for layer in selection.layers]][..., list(selection.queries), :]
+    batch = edges.shape[1:-3]  # [layer, …, head, query, key]
+    if batch:
+        edges = edges.swapaxes(0, 1)
+    ends = edges.shape[len(batch) : -1]
+    above = np.array(selection.layers) - selection.to_layer
+    layers = np.broadcast_to(above[:, None, None], ends).ravel()
+    sources = Sources(edges.reshape(*batch, -1, graph.size), layers.astype(np.int64))
+    prepared = _prepared(graph, selection.to_layer, solver)
     values, statistics = prepared.solve(sources, sinks, execution)
-    values = values.reshape(*edges.shape[:3], len(sinks))
-    return Scores(values[:, 0] if graph.heads is None else values, statistics)
+    values = values.reshape(*batch, *ends, len(sinks))
+    if batch:
+        values = values.swapaxes(0, 1)
+    return Scores(values[..., 0, :, :] if graph.heads is None else values, statistics)
 
 
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     """One maximum flow in full: through which tokens it came, and where attention is narrow."""
     edges = graph.edges_of(pair)
-    found = _prepared(graph, pair.to_layer, Execution()).solve_pair(
+    solver = find_solver("cpu")  # one pair is too little for another device
+    found = _prepared(_accepted(graph, solver), pair.to_layer, solver).solve_pair(
         edges, pair.layer - pair.to_layer, pair.query, pair.key
     )
     return FlowTrace(
@@ -60,12 +70,33 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     )
 
 
-def _prepared(graph: LayeredGraph, to_layer: int, execution: Execution) -> PreparedGraph:
-    """The graph as the solver wants it, made once: bounds and buffers serve the next pieces."""
-    solver = find_solver(execution.device)
-    key = (MEMBER.name, solver.name, to_layer)
+def _solver(graph: LayeredGraph, selection: Selection, execution: Execution) -> FlowSolver:
+    """The solver for this work: a batch is one piece of work."""
+    items = int(np.prod(graph.weights.shape[1:-2]))
+    heads = 1 if graph.heads is None else graph.heads.shape[-3]
+    sources = items * heads * len(selection.layers) * len(selection.queries)
+    work = float(sources) * len(selection.keys) * graph.depth * graph.size
+    return find_solver(execution.device, graph.weights, work)
+
+
+def _accepted(graph: LayeredGraph, solver: FlowSolver) -> LayeredGraph:
+    """The graph in float64 where the solver works: the graph itself, if it is so already."""
+    key = (MEMBER.name, solver.name)
     if key not in graph.cache:
-        graph.cache[key] = solver.prepare(to_numpy(graph.weights)[to_layer:])
+        weights = solver.accept(graph.weights)
+        heads = None if graph.heads is None else solver.accept(graph.heads)
+        if weights is graph.weights and heads is graph.heads:
+            return graph
+        graph.cache[key] = LayeredGraph(weights, heads)
+    accepted: LayeredGraph = graph.cache[key]
+    return accepted
+
+
+def _prepared(graph: LayeredGraph, to_layer: int, solver: FlowSolver) -> PreparedGraph:
+    """The graph as the solver wants it, made once: bounds and buffers serve the next pieces."""
+    key = (MEMBER.name, to_layer)
+    if key not in graph.cache:
+        graph.cache[key] = solver.prepare(graph.weights[to_layer:])
     prepared: PreparedGraph = graph.cache[key]
     return prepared
 
@@ -74,13 +105,12 @@ def _merged(graph: LayeredGraph, groups: Groups, to_layer: int) -> LayeredGraph:
     """The graph in which all edges that lead to a group of ``to_layer`` lead to its first key."""
     key = (MEMBER.name, groups, to_layer)
     if key not in graph.cache:
-        weights = to_numpy(graph.weights).copy()
-        heads = None if graph.heads is None else to_numpy(graph.heads).copy()
-        firsts = [group[0] for group in groups]
-        for edges in (weights, heads):
-            if edges is not None:
-                led = [edges[to_layer][..., list(group)].sum(-1) for group in groups]
-                edges[to_layer][..., firsts] = np.stack(led, -1)
+        weights = graph.weights.copy()
+        heads = None if graph.heads is None else graph.heads.copy()
+        for edges in (weights,) if heads is None else (weights, heads):
+            for group in groups:
+                # Groups share no key: what one has taken in, no other reads.
+                edges[to_layer][..., group[0]] = edges[to_layer][..., list(group)].sum(-1)
         graph.cache[key] = LayeredGraph(weights, heads)
     merged: LayeredGraph = graph.cache[key]
     return merged

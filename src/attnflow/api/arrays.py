@@ -130,7 +130,8 @@ def flow(  # noqa: PLR0913 - one keyword per option, the same words as everywher
         mask: As for `rollout`.
         lengths: As for `rollout`.
         threads: How many threads work; ``None`` is one per core.
-        device: Where flow is solved: ``"auto"`` or ``"cpu"``.
+        device: Where flow is solved: ``"cpu"``, ``"cuda"`` (a GPU, with ``attnflow[cuda]``) or
+            ``"auto"``: the GPU if there is one and the attention is on it or the work is long.
         progress: Show a progress bar.
         statistics: Return ``(result, statistics)``: how the flows were found and, as
             ``largest_gap``, how far any of them can be from the optimum.

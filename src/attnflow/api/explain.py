@@ -137,7 +137,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             which the scores do not show all. Otherwise the result's ``warnings`` say so.
         batch_size: How many inputs run through the model together at most.
         threads: How many threads flow uses; ``None`` is one per core.
-        device: Where flow is solved: ``"auto"`` or ``"cpu"``.
+        device: Where flow is solved: ``"cpu"``, ``"cuda"`` (a GPU, with ``attnflow[cuda]``) or
+            ``"auto"``: the GPU if there is one and the attention is on it or the work is long.
         progress: Show a progress bar and what was loaded.
 
     Examples:

@@ -8,14 +8,14 @@ from attnflow.errors import InputError, shown
 from attnflow.records.checks import check_flag
 from attnflow.records.selection import is_integer
 
-DEVICES = ("auto", "cpu")
+DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
 class Execution:
     """How to work: threads (``None`` is one per core), a progress bar, and the device of solvers.
 
-    ``device`` is ``"auto"`` or the name of a solver.
+    ``device`` is ``"auto"`` or the name of a solver. One that can't work here is refused at once.
     """
 
     threads: int | None = None
@@ -35,3 +35,7 @@ class Execution:
         if not isinstance(self.device, str):
             msg = f"device={shown(self.device)} must be the name of a solver, or 'auto'"
             raise InputError(msg)
+        if self.device == "cuda":
+            from attnflow.solvers.cuda.device import require_cuda
+
+            require_cuda()

@@ -8,24 +8,31 @@ the methods do not change.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from attnflow.errors import InputError
-from attnflow.records.kinds import FloatArray
-from attnflow.solvers.execution import Execution
+from attnflow.records.arrays import on_cpu
+from attnflow.records.kinds import Array, FloatArray
+from attnflow.solvers.execution import DEVICES, Execution
 
 LongArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+WORTH_A_GPU = 1e8
+"""The work that a few cores are busy with for seconds; less is done before a GPU is ready."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """Where flow starts: for each source its edges, ``[source, key]``, and the layer it is in."""
+    """Where flow starts: for each source its edges, ``[source, key]``, and the layer it is in.
 
-    edges: FloatArray
+    In a batch, edges are ``[item, source, key]``, and all items have the same layers.
+    """
+
+    edges: Array
     layers: LongArray
 
 
@@ -60,7 +67,8 @@ class PreparedGraph(Protocol):
     ) -> tuple[FloatArray, dict[str, Any]]:
         """The maximum flow from every source to every sink, ``[source, sink]``, and statistics.
 
-        Sinks are positions of the layer below the first. An interrupt (Ctrl-C) stops the work.
+        Of a batch, ``[item, source, sink]``. Sinks are positions of the layer below the first. An
+        interrupt (Ctrl-C) stops the work.
         """
 
     def solve_pair(self, edges: FloatArray, layer: int, source: int, sink: int) -> PairFlow:
@@ -74,18 +82,40 @@ class FlowSolver(Protocol):
     def name(self) -> str:
         """The device it runs on."""
 
-    def prepare(self, weights: FloatArray) -> PreparedGraph:
+    @property
+    def batches(self) -> bool:
+        """Whether it solves a batch at once: weights ``[layer, item, query, key]``."""
+
+    def accept(self, array: Array) -> Any:
+        """The array in float64 where the solver can use it; a copy only if needed."""
+
+    def prepare(self, weights: Any) -> PreparedGraph:
         """A graph of these capacities, ``[layer, query, key]``, ready to be solved."""
 
 
-def find_solver(device: str) -> FlowSolver:
-    """The solver of a device; ``"auto"`` is the best that there is."""
+def find_solver(device: str, weights: Array | None = None, work: float = 0.0) -> FlowSolver:
+    """The solver of a device.
+
+    ``"auto"`` is a GPU that can be used, if the weights are there already or the work, (pairs ×
+    layers × positions), would keep the CPU busy for some time; otherwise it is the CPU.
+    """
+    if device not in DEVICES:
+        msg = f"device={device!r} is unknown; allowed: {', '.join(map(repr, DEVICES))}"
+        raise InputError(msg)
+    if device == "auto":
+        there = weights is not None and not on_cpu(weights)
+        device = "cuda" if (there or work >= WORTH_A_GPU) and _has_cuda() else "cpu"
+    if device == "cuda":
+        from attnflow.solvers.cuda.solver import CudaSolver
+
+        return CudaSolver()
     from attnflow.solvers.cpu.solver import CpuSolver  # numba takes its time
 
-    solvers: dict[str, FlowSolver] = {"cpu": CpuSolver()}
-    if device == "auto":
-        return solvers["cpu"]
-    if device not in solvers:
-        msg = f"device={device!r} is unknown; allowed: 'auto', {', '.join(map(repr, solvers))}"
-        raise InputError(msg)
-    return solvers[device]
+    return CpuSolver()
+
+
+@cache
+def _has_cuda() -> bool:
+    from attnflow.solvers.cuda.device import why_not
+
+    return why_not() is None

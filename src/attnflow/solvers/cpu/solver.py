@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from attnflow.io.progress import progress_bar
-from attnflow.records.kinds import FloatArray
+from attnflow.records.arrays import to_numpy
+from attnflow.records.kinds import Array, FloatArray
 from attnflow.solvers.cpu.bounds import Bounds, make_bounds
 from attnflow.solvers.cpu.network import ByteArray, Network, make_network
 from attnflow.solvers.cpu.pair import solve_pair
@@ -26,6 +27,12 @@ class CpuSolver:
     """The solver that numba compiles for this machine."""
 
     name = "cpu"
+    batches = False
+
+    def accept(self, array: Array) -> FloatArray:
+        """The array as NumPy."""
+        accepted: FloatArray = to_numpy(array)
+        return accepted
 
     def prepare(self, weights: FloatArray) -> PreparedCpuGraph:
         """A graph of these capacities, ``[layer, query, key]``."""

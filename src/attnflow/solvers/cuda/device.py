@@ -1,0 +1,212 @@
+"""The GPU through CuPy: memory, compiled kernels, and waiting without being deaf to Ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from attnflow.errors import MissingExtra
+from attnflow.records.arrays import is_tensor, on_cpu, to_numpy
+
+SOURCES = ("network", "pour", "search", "solve", "bounds")
+LONGEST_NAP = 0.05  # seconds: how soon the bar moves and an interrupt is noticed
+
+
+class OutOfMemory(Exception):  # noqa: N818 - it is handled, not reported
+    """The device has no room for an array."""
+
+
+class Device(Protocol):
+    """What the solver asks of a device."""
+
+    def array(self, given: Any) -> Any:
+        """The array on the device, in float64; what is there already is not copied."""
+
+    def upload(self, given: Any) -> Any:
+        """A NumPy array, copied to the device as it is."""
+
+    def download(self, array: Any) -> Any:
+        """An array of the device as NumPy, when the kernels before have ended."""
+
+    def peek(self, array: Any) -> Any:
+        """An array of the device as NumPy, as it is while kernels run."""
+
+    def empty(self, shape: Any, kind: Any) -> Any:
+        """An uninitialised array; raises `OutOfMemory`."""
+
+    def address(self, array: Any) -> int:
+        """Where the array begins."""
+
+    def free_bytes(self) -> int:
+        """How much memory may be asked for."""
+
+    def together(self, name: str, shared: int) -> int:
+        """How many blocks of one warp of this kernel run at the same time."""
+
+    def launch(
+        self, name: str, grid: Sequence[int], threads: int, args: Any, shared: int = 0
+    ) -> None:
+        """Start a kernel; those that were started run one after the other."""
+
+    def stop_flag(self) -> Any:
+        """An array of one integer that the host writes while kernels read it."""
+
+    def wait(self, show: Callable[[], None]) -> None:
+        """Return when all kernels have ended; calls ``show`` now and then."""
+
+
+@cache
+def program() -> str:
+    """The source of all kernels."""
+    folder = Path(__file__).parent
+    return "\n".join((folder / f"{name}.cu").read_text(encoding="utf-8") for name in SOURCES)
+
+
+def why_not() -> str | None:
+    """What is missing for flow on a GPU, or None if nothing is."""
+    try:
+        import cupy
+    except ImportError:
+        return "needs CuPy: pip install 'attnflow[cuda]' (cupy-cuda13x with a driver for CUDA 13)"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"finds no usable GPU ({error})"
+    return None if count else "finds no GPU"
+
+
+def require_cuda() -> None:
+    """Refuse to go on where there is no CUDA device to work on.
+
+    Raises:
+        MissingExtra: CuPy is not installed, or there is no GPU.
+    """
+    reason = why_not()
+    if reason is not None:
+        msg = f"device='cuda' {reason}; device='cpu' works everywhere"
+        raise MissingExtra(msg)
+
+
+class CudaDevice:
+    """One GPU, by its number."""
+
+    def __init__(self, number: int) -> None:
+        import cupy
+
+        self._cupy = cupy
+        self._device = cupy.cuda.Device(number)
+        with self._device:
+            # The kernels' own stream: reading the counter of a running kernel must not wait for it.
+            self._stream = cupy.cuda.Stream(non_blocking=True)
+            self._side = cupy.cuda.Stream(non_blocking=True)
+            self._module = cupy.RawModule(code=program(), options=("-std=c++17",))
+            self._pinned = cupy.cuda.alloc_pinned_memory(8)
+        self._stop = np.frombuffer(self._pinned, np.int32, 1)
+
+    def array(self, given: Any) -> Any:
+        """See `Device`."""
+        with self._device:
+            if is_tensor(given) and not on_cpu(given):
+                given = self._cupy.from_dlpack(given.detach().contiguous())
+            elif not isinstance(given, self._cupy.ndarray):
+                given = self._cupy.asarray(to_numpy(given))
+            ready = self._cupy.ascontiguousarray(given, dtype=np.float64)
+            # What was queued elsewhere, such as the copy above, is done before a kernel reads it.
+            self._device.synchronize()
+            return ready
+
+    def upload(self, given: Any) -> Any:
+        """See `Device`."""
+        with self._device, self._stream:
+            return self._cupy.asarray(given)
+
+    def download(self, array: Any) -> Any:
+        """See `Device`."""
+        with self._device:
+            return array.get(stream=self._stream)
+
+    def peek(self, array: Any) -> Any:
+        """See `Device`."""
+        with self._device:
+            return array.get(stream=self._side)
+
+    def empty(self, shape: Any, kind: Any) -> Any:
+        """See `Device`."""
+        try:
+            with self._device, self._stream:
+                return self._cupy.empty(shape, kind)
+        except self._cupy.cuda.memory.OutOfMemoryError as error:
+            raise OutOfMemory from error
+
+    def address(self, array: Any) -> int:
+        """See `Device`."""
+        return int(array.data.ptr)
+
+    def free_bytes(self) -> int:
+        """See `Device`."""
+        with self._device:
+            pool = self._cupy.get_default_memory_pool()
+            return int(self._device.mem_info[0]) + int(pool.free_bytes())
+
+    def together(self, name: str, shared: int) -> int:
+        """See `Device`."""
+        kernel = self._kernel(name, shared)
+        attributes = self._device.attributes
+        room = int(attributes["MaxSharedMemoryPerMultiprocessor"]) // (shared + 1024)
+        registers = int(attributes["MaxRegistersPerMultiprocessor"]) // (32 * kernel.num_regs)
+        blocks = int(attributes.get("MaxBlocksPerMultiprocessor", 16))
+        each = max(1, min(room, registers, blocks))
+        return int(each * attributes["MultiProcessorCount"])
+
+    def _kernel(self, name: str, shared: int) -> Any:
+        with self._device:
+            kernel = self._module.get_function(name)
+            if shared > 48 * 1024:  # more must be asked for
+                kernel.max_dynamic_shared_size_bytes = shared
+            return kernel
+
+    def launch(
+        self, name: str, grid: Sequence[int], threads: int, args: Any, shared: int = 0
+    ) -> None:
+        """See `Device`."""
+        kernel = self._kernel(name, shared)
+        # The host's flag is no array of the device, but the device can read where it is.
+        ready = tuple(np.uintp(self._pinned.ptr) if arg is self._stop else arg for arg in args)
+        with self._device:
+            kernel(tuple(grid), (threads,), ready, shared_mem=shared, stream=self._stream)
+
+    def stop_flag(self) -> Any:
+        """See `Device`."""
+        self._stop[0] = 0
+        return self._stop
+
+    def wait(self, show: Callable[[], None]) -> None:
+        """See `Device`."""
+        event = self._cupy.cuda.Event(disable_timing=True)
+        event.record(self._stream)
+        nap = 1e-4
+        while not event.done:
+            # A short solve is not kept waiting, a long one costs the CPU nothing.
+            time.sleep(nap)
+            nap = min(LONGEST_NAP, 2 * nap)
+            if nap == LONGEST_NAP:
+                show()
+        self._stream.synchronize()
+
+
+@cache
+def cuda_device(number: int) -> CudaDevice:
+    """The device of this number, with its kernels compiled once."""
+    return CudaDevice(number)
+
+
+def number_of(array: Any) -> int:
+    """The number of the GPU that holds this array; the first is for those in the host's memory."""
+    if is_tensor(array) and array.device.type == "cuda":
+        return int(array.device.index or 0)
+    return int(array.device.id) if hasattr(getattr(array, "device", None), "id") else 0

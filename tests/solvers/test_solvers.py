@@ -1,0 +1,145 @@
+"""Every solver behind the interface, the CUDA kernels also where there is no GPU (emulator.cpp)."""
+
+import numpy as np
+import pytest
+
+import attention as some
+import oracle
+from attnflow.errors import AttnflowError, InputError, MissingExtra
+from attnflow.solvers.cpu.solver import CpuSolver
+from attnflow.solvers.cuda import device, run
+from attnflow.solvers.cuda.solver import LARGEST, CudaSolver
+from attnflow.solvers.execution import Execution
+from attnflow.solvers.interface import Sources, find_solver
+from emulated import Emulated, available
+
+NO_GPU = device.why_not()
+needs_compiler = pytest.mark.skipif(not available(), reason="needs g++")
+SOLVERS = [
+    pytest.param(CpuSolver, id="cpu"),
+    pytest.param(lambda: CudaSolver(Emulated()), id="emulated", marks=needs_compiler),
+    pytest.param(
+        CudaSolver, id="cuda", marks=pytest.mark.skipif(NO_GPU is not None, reason=str(NO_GPU))
+    ),
+]
+every_solver = pytest.mark.parametrize("make", SOLVERS)
+ON_GPU = SOLVERS[1:]
+
+
+def all_sources(weights, step=1):
+    depth, size, _ = weights.shape
+    layers, queries = np.repeat(np.arange(1, depth + 1), size), np.tile(np.arange(size), depth)
+    return Sources(weights[layers[::step] - 1, queries[::step]], layers[::step])
+
+
+@every_solver
+@pytest.mark.parametrize("columns_from", [run.COLUMNS_FROM, 3])
+@pytest.mark.parametrize("kind", some.KINDS)
+def test_values_are_the_oracles_and_proven(make, kind, columns_from, monkeypatch):
+    monkeypatch.setattr(run, "COLUMNS_FROM", columns_from)
+    for depth, size, seed in ((1, 3, 0), (2, 4, 1), (3, 5, 2), (5, 6, 3)):
+        weights = oracle.edges(some.make(kind, depth, size, seed))
+        sources = all_sources(weights)
+        found, statistics = make().prepare(weights).solve(sources, np.arange(size), Execution(1))
+        for source, layer in enumerate(sources.layers):
+            for sink in range(size):
+                expected = oracle.max_flow(weights, layer, source % size, sink)
+                assert found[source, sink] == pytest.approx(expected, abs=1e-9)
+        assert statistics["largest_gap"] < 1e-12
+        ways = [statistics[way] for way in ("closed_form", "bound_met", "cut_found")]
+        assert sum(ways) == statistics["pairs"] == found.size
+
+
+@pytest.mark.parametrize("make", ON_GPU)
+@pytest.mark.parametrize("columns_from", [run.COLUMNS_FROM, 3])
+@pytest.mark.parametrize("kind", some.KINDS)
+def test_larger_graphs_are_as_on_the_cpu(make, kind, columns_from, monkeypatch):
+    """Sizes around a word of bits, and more entries than a block of a list has."""
+    monkeypatch.setattr(run, "COLUMNS_FROM", columns_from)
+    for depth, size, seed in ((4, 31, 1), (5, 33, 2), (8, 12, 3), (4, 70, 4)):
+        weights = oracle.edges(some.make(kind, depth, size, seed))
+        sources, sinks = all_sources(weights, step=17), np.arange(size)[::11]
+        found, statistics = make().prepare(weights).solve(sources, sinks, Execution(1))
+        expected, of_cpu = CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-12)
+        assert statistics["largest_gap"] < 2e-12
+        assert statistics["cut_found"] == of_cpu["cut_found"]
+
+
+@pytest.mark.parametrize("make", ON_GPU)
+def test_a_batch_is_its_items(make):
+    items = [oracle.edges(some.make(kind, 5, 9, 7)) for kind in ("peaked", "causal", "dense")]
+    sources, sinks = [all_sources(item, step=4) for item in items], np.array([8, 0, 3])
+    together = Sources(np.stack([each.edges for each in sources]), sources[0].layers)
+    prepared = make().prepare(np.stack(items, axis=1))
+    found, statistics = prepared.solve(together, sinks, Execution(1))
+    for item, weights in enumerate(items):
+        alone, _ = make().prepare(weights).solve(sources[item], sinks, Execution(1))
+        np.testing.assert_array_equal(found[item], alone)
+    assert statistics["pairs"] == found.size
+
+
+@needs_compiler
+def test_lists_that_are_full_grow(monkeypatch):
+    weights = oracle.edges(some.make("peaked", 5, 40, 2))
+    sources, sinks = all_sources(weights, step=23), np.arange(0, 40, 9)
+    expected, _ = CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))
+    monkeypatch.setattr(run, "usual_blocks", lambda depth, size: 1)
+    gpu = Emulated()
+    found, statistics = CudaSolver(gpu).prepare(weights).solve(sources, sinks, Execution(1))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-12)
+    assert gpu.launches["solve_pairs"] > 2
+    assert statistics["pairs"] == found.size
+
+
+@needs_compiler
+def test_too_little_memory_means_fewer_pairs_at_a_time():
+    weights = oracle.edges(some.make("dense", 5, 12, 2))
+    sources, sinks = all_sources(weights, step=5), np.arange(12)
+    expected, _ = CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))
+    gpu = Emulated(memory=60_000, warps=64)
+    found, statistics = CudaSolver(gpu).prepare(weights).solve(sources, sinks, Execution(1))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    assert 1 <= statistics["threads"] < 64
+    with pytest.raises(AttnflowError, match=r"too little free memory .* device='cpu'"):
+        CudaSolver(Emulated(memory=2000)).prepare(weights).solve(sources, sinks, Execution(1))
+
+
+@needs_compiler
+def test_an_interrupt_stops_the_kernel_and_is_waited_for(monkeypatch):
+    weights = oracle.edges(some.make("dense", 4, 8, 2))
+    gpu = Emulated()
+    flags, waits = [], []
+
+    def interrupted(show):
+        waits.append(flags[0][0])
+        if len(waits) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(gpu, "wait", interrupted)
+    monkeypatch.setattr(gpu, "stop_flag", lambda: flags.append(np.zeros(1, np.int32)) or flags[0])
+    prepared = CudaSolver(gpu).prepare(weights)
+    with pytest.raises(KeyboardInterrupt):
+        prepared.solve(all_sources(weights), np.arange(8), Execution(1))
+    assert waits == [0, 1]
+
+
+def test_texts_too_long_for_the_gpu_are_refused():
+    with pytest.raises(InputError, match=f"up to {LARGEST} positions, not {LARGEST + 1}"):
+        CudaSolver(Emulated()).prepare(np.empty((0, LARGEST + 1, LARGEST + 1)))
+
+
+@pytest.mark.skipif(NO_GPU is None, reason="there is a GPU")
+def test_without_a_gpu_cuda_is_refused_and_auto_is_the_cpu():
+    with pytest.raises(MissingExtra, match=r"device='cuda' .*; device='cpu' works everywhere"):
+        Execution(device="cuda")
+    assert find_solver("auto", work=1e20).name == "cpu"
+
+
+@pytest.mark.skipif(NO_GPU is not None, reason=str(NO_GPU))
+def test_auto_takes_the_gpu_for_long_work_and_for_what_is_there():
+    import torch
+
+    assert find_solver("auto").name == "cpu"
+    assert find_solver("auto", work=1e20).name == "cuda"
+    assert find_solver("auto", torch.zeros(1, device="cuda")).name == "cuda"
