@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     from attnflow.api.explain import explain
     from attnflow.api.explore import explore
     from attnflow.api.routes import routes
+    from attnflow.api.run import run
     from attnflow.api.trace import trace
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
     from attnflow.evaluation.blank_out import blank_out
+    from attnflow.evaluation.evaluate import evaluate
     from attnflow.evaluation.fit import fit
     from attnflow.evaluation.gradients import gradients
+    from attnflow.evaluation.metrics import METRICS, Metric
+    from attnflow.evaluation.result import Evaluation
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
     from attnflow.records.learned import LearnedHeads
+    from attnflow.runs.reading import Run, read_run
     from attnflow.views.explorer.exploration import Exploration
 
 __version__ = VERSION
@@ -35,14 +40,19 @@ _MODULES = {
     "Attribution": "attnflow.records",
     "EDGE_RULES": "attnflow.edges",
     "EdgeRule": "attnflow.edges",
+    "Evaluation": "attnflow.evaluation.result",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
+    "METRICS": "attnflow.evaluation.metrics",
+    "Metric": "attnflow.evaluation.metrics",
     "LearnedHeads": "attnflow.records.learned",
     "Measure": "attnflow.aggregation",
     "Needs": "attnflow.edges",
+    "Run": "attnflow.runs.reading",
     "Scores": "attnflow.aggregation",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
+    "evaluate": "attnflow.evaluation.evaluate",
     "explain": "attnflow.api.explain",
     "explore": "attnflow.api.explore",
     "fit": "attnflow.evaluation.fit",
@@ -50,26 +60,33 @@ _MODULES = {
     "gradients": "attnflow.evaluation.gradients",
     "load_model": "attnflow.models.loading",
     "raw": "attnflow.api.arrays",
+    "read_run": "attnflow.runs.reading",
     "rollout": "attnflow.api.arrays",
     "routes": "attnflow.api.routes",
+    "run": "attnflow.api.run",
     "trace": "attnflow.api.trace",
 }
 
 __all__ = [
     "AGGREGATORS",
     "EDGE_RULES",
+    "METRICS",
     "Aggregator",
     "Attribution",
     "EdgeRule",
+    "Evaluation",
     "Exploration",
     "FlowTrace",
     "LearnedHeads",
     "Measure",
+    "Metric",
     "Needs",
+    "Run",
     "Scores",
     "__version__",
     "agreement",
     "blank_out",
+    "evaluate",
     "explain",
     "explore",
     "fit",
@@ -77,8 +94,10 @@ __all__ = [
     "gradients",
     "load_model",
     "raw",
+    "read_run",
     "rollout",
     "routes",
+    "run",
     "trace",
 ]
 

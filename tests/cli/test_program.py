@@ -55,6 +55,9 @@ print([name for name in {heavy} if name in sys.modules])
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+DIFFERENT = ("--top", "--to", "--heads", "--output", "--steps", "--workers")
+
+
 def test_same_option_has_the_same_help_everywhere():
     import typer
 
@@ -63,13 +66,7 @@ def test_same_option_has_the_same_help_everywhere():
     for command in program.commands.values():
         for parameter in command.params:
             for name in parameter.opts:
-                if name.startswith("--") and name not in (
-                    "--top",
-                    "--to",
-                    "--heads",
-                    "--output",
-                    "--steps",
-                ):
+                if name.startswith("--") and name not in DIFFERENT:
                     assert seen.setdefault(name, parameter.help) == parameter.help, name
     assert {"--model", "--json", "--layer", "--force"} <= set(seen)
 

@@ -42,6 +42,17 @@ def test_the_python_pages_python_runs(capsys):
     assert value == pytest.approx(alone[2], abs=1e-6)
 
 
+def test_the_page_of_data_sets_runs(capsys):
+    text = (ROOT / "docs" / "datasets.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, "datasets.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "3 rows, 6 attributions, 1 errors" in printed
+    assert "2 c text is empty" in printed
+    assert list(names["frame"]["row"]) == [0, 0, 0, 1, 1, 1, 2]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     text = page.read_text()

@@ -11,7 +11,19 @@ from typing import Annotated
 import typer
 
 from attnflow import __version__
-from attnflow.cli import bench, compare, explain, figure, fit, reproduce, routes, serve, train
+from attnflow.cli import (
+    bench,
+    compare,
+    evaluate,
+    explain,
+    figure,
+    fit,
+    reproduce,
+    routes,
+    serve,
+    train,
+)
+from attnflow.cli import run as dataset
 from attnflow.cli.errors import print_error, usage_message
 from attnflow.cli.help import Command, Program
 from attnflow.errors import AttnflowError, InputError, ModelError
@@ -28,7 +40,9 @@ app = typer.Typer(
 EXPLAIN = "Explain a text"
 for command in (explain.explain, compare.compare, routes.routes, figure.figure, serve.serve):
     app.command(cls=Command, rich_help_panel=EXPLAIN)(command)
+app.command(cls=Command, rich_help_panel="Explain a data set")(dataset.run)
 MEASURE = "Measure"
+app.command(cls=Command, rich_help_panel=MEASURE)(evaluate.evaluate)
 app.command(cls=Command, rich_help_panel=MEASURE)(fit.fit)
 app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)
 app.command(cls=Command, rich_help_panel=MEASURE)(reproduce.reproduce)

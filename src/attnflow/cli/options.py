@@ -260,7 +260,7 @@ Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Refuse models that mix tokens outside attention too.",
+        help="Refuse models that mix tokens outside attention; in a run, stop at a bad row.",
         rich_help_panel=_INPUT,
     ),
 ]

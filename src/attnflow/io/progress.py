@@ -7,8 +7,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[float], None]]:
+def progress_bar(
+    label: str, total: int | None, *, shown: bool, unit: str | None = None
+) -> Iterator[Callable[[float], None]]:
     """A bar; yields a function that takes how much is done so far. Not shown, it costs nothing.
+
+    With a ``unit`` the rate is shown, too; without a ``total`` the time left is not.
 
     In a terminal it disappears when the work is done: what stays on the screen are results.
     """
@@ -20,14 +24,24 @@ def progress_bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[f
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """How many a second."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.1f} {unit}/s" if task.speed else "")
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        *((Rate(),) if unit else ()),
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)

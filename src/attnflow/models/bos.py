@@ -10,10 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError
-from attnflow.models.heads import CAUSAL
-from attnflow.models.sizes import limit
-from attnflow.models.text import TextModel
-from attnflow.models.tokens import name_token
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
@@ -22,6 +18,11 @@ if TYPE_CHECKING:
 
 def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
     """The text with BOS in front, as a special token."""
+    from attnflow.models.heads import CAUSAL
+    from attnflow.models.sizes import limit
+    from attnflow.models.text import TextModel  # torch takes its time
+    from attnflow.models.tokens import name_token
+
     if not isinstance(model, TextModel) or model.head is not CAUSAL:
         msg = f"bos=True is for causal language models, and {model.name} is not one; leave it out"
         raise InputError(msg)
@@ -49,6 +50,17 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
         },
         word_ids=None if tokens.word_ids is None else (None, *tokens.word_ids),
         segments=None if tokens.segments is None else (tokens.segments[0], *tokens.segments),
+    )
+
+
+def drop_bos(tokens: Tokens) -> Tokens:
+    """The text as it was before."""
+    return replace(
+        tokens,
+        names=tokens.names[1:],
+        inputs={name: values[1:] for name, values in tokens.inputs.items()},
+        word_ids=None if tokens.word_ids is None else tokens.word_ids[1:],
+        segments=None if tokens.segments is None else tokens.segments[1:],
     )
 
 

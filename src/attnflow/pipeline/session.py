@@ -263,10 +263,17 @@ class Session:
         """The step of the graph at which a layer ends."""
         return self.activations.steps[resolve("layer", layer, 1, self.depth, self.depth + 1) - 1]
 
-    def attribution(self, method: str | None = None, advance: Advance = no_progress) -> Attribution:
+    def attribution(
+        self,
+        method: str | None = None,
+        advance: Advance = no_progress,
+        *,
+        only_asked: bool = False,
+    ) -> Attribution:
         """The scores that the configuration selects, of its method or another.
 
-        ``advance`` is called with the share of the work that is done, where it may take long.
+        ``advance`` is called with the share of the work that is done, where it may take long. Where
+        scores of all positions come at once they are all kept, unless ``only_asked``.
         """
         config = self.config
         method = config.method if method is None else method
@@ -276,7 +283,8 @@ class Session:
             return self._measured_attribution(measure, advance)
         layers, layer = config.resolve_layers(self.depth)
         groups = self.groups if config.words else None
-        everywhere = config.query == "all" or find_aggregator(method).cost == "matrix"
+        at_once = find_aggregator(method).cost == "matrix" and not only_asked
+        everywhere = config.query == "all" or at_once
         queries = tuple(range(self.size)) if everywhere else self._explained(groups)
         each = config.heads == "each"
         scores = self.scores(method, layers, queries, words=config.words, each_head=each)

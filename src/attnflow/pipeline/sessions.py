@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
 from attnflow.models.adapter import Objective
-from attnflow.models.bos import both_predictions, put_bos
+from attnflow.models.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
 from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.adapter import ModelAdapter, Tokens
+    from attnflow.models.capture.spec import CaptureSpec
 
 
 def open_session(
@@ -47,44 +48,68 @@ def open_sessions(
     can't be used is refused at once. ``progress`` is told the share of one input that is done, by
     edges that need many runs.
     """
-    config.resolve_layers(adapter.depth)
-    if isinstance(config.heads, LearnedHeads):
-        config.heads.check_model(adapter.name, adapter.depth)
+    check_model(adapter, config)
     tokens = [
         adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
         for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
     ]
-    plain = tokens
     if config.bos:
-        tokens = [put_bos(adapter, each) for each in plain]
+        tokens = [put_bos(adapter, each) for each in tokens]
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
-    _check_objectives(objectives, adapter, config)
+    check_objectives(objectives, adapter, config)
     spec = replace(config.capture(all_heads=all_heads), progress=progress)
+    for places in batches_by_length(tokens, adapter, spec, config.batch_size):
+        sessions = open_batch(
+            [tokens[place] for place in places],
+            [objectives[place] for place in places],
+            adapter,
+            config,
+            spec,
+        )
+        yield from zip(places, sessions, strict=True)
+
+
+def batches_by_length(
+    tokens: Sequence[Tokens], adapter: ModelAdapter, spec: CaptureSpec, batch_size: int
+) -> Iterator[list[int]]:
+    """The places of inputs that run together: of similar length, so that little is padding."""
     # The longest first, so that a batch that is too large for the memory is noticed at once.
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
     alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
-    size = 1 if alone else config.batch_size
+    size = 1 if alone else batch_size
     for start in range(0, len(order), size):
-        places = order[start : start + size]
-        passes = adapter.run(
-            [tokens[place] for place in places],
-            config.query,
-            spec,
-            [objectives[place] for place in places],
-        )
-        for place, forward in zip(places, passes, strict=True):
-            if config.strict and forward.warnings:
-                msg = f"{forward.warnings[0]} (refused: strict=True)"
-                raise ModelError(msg)
-            if config.bos:
-                (without,) = adapter.predict([plain[place]], [max(0, forward.query - 1)])
-                note = both_predictions(forward.prediction, without)
-                forward = replace(forward, warnings=(*forward.warnings, note))
-            yield place, Session(adapter, forward, config, objectives[place])
+        yield order[start : start + size]
 
 
-def _check_objectives(
+def open_batch(
+    tokens: Sequence[Tokens],
+    objectives: Sequence[Objective],
+    adapter: ModelAdapter,
+    config: ExplainConfig,
+    spec: CaptureSpec,
+) -> Iterator[Session]:
+    """The sessions of inputs that run through the model together."""
+    passes = adapter.run(tokens, config.query, spec, objectives)
+    for forward, objective in zip(passes, objectives, strict=True):
+        if config.strict and forward.warnings:
+            msg = f"{forward.warnings[0]} (refused: strict=True)"
+            raise ModelError(msg)
+        if config.bos:
+            (said,) = adapter.predict([drop_bos(forward.tokens)], [max(0, forward.query - 1)])
+            note = both_predictions(forward.prediction, said)
+            forward = replace(forward, warnings=(*forward.warnings, note))
+        yield Session(adapter, forward, config, objective)
+
+
+def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
+    """Refuse layers that a model does not have, and heads that were learned on another."""
+    config.resolve_layers(adapter.depth)
+    if isinstance(config.heads, LearnedHeads):
+        config.heads.check_model(adapter.name, adapter.depth)
+
+
+def check_objectives(
     objectives: Sequence[Objective], adapter: ModelAdapter, config: ExplainConfig
 ) -> None:
     """Refuse a target where nothing depends on it, or which the model does not know."""

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ GZIP, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 SPLIT_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
-def to_dict(attribution: Attribution) -> dict[str, Any]:
-    """Lists, numbers, strings and ``None`` only."""
+def to_dict(attribution: Attribution, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Lists, numbers, strings and ``None`` only; ``without`` these fields."""
     plain: dict[str, Any] = {"format": FORMAT}
-    for name in (field.name for field in fields(Attribution)):
+    for name in (field.name for field in fields(Attribution) if field.name not in without):
         value = getattr(attribution, name)
         if isinstance(value, Prediction | PatchGrid):
             value = asdict(value)
@@ -133,14 +133,14 @@ def _write(path: Path, content: bytes) -> None:
         path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
-def to_json(attribution: Attribution) -> bytes:
-    """One line of JSON in UTF-8, which is read back without loss.
+def to_json(attribution: Attribution, *, without: Collection[str] = ()) -> bytes:
+    """One line of JSON in UTF-8, which is read back without loss; ``without`` these fields.
 
     JSON has no NaN and no infinity: where statistics, options or the prediction hold one, it
     becomes ``null``; of a probability ``null`` is read as NaN, elsewhere as ``None``. Lone halves
     of surrogate pairs, which UTF-8 does not have, are escaped.
     """
-    plain = to_dict(attribution)
+    plain = to_dict(attribution, without=without)
     for name in ("options", "statistics", "prediction"):
         plain[name] = _finite(plain[name])
     try:

@@ -1,0 +1,178 @@
+"""`run`: a data set in, a folder of attributions out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnflow.aggregation import AGGREGATORS, Measure
+from attnflow.edges.options import Heads
+from attnflow.errors import InputError, shown
+from attnflow.io.files import as_path
+from attnflow.io.rows import Columns, open_rows
+from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
+from attnflow.records.checks import check_flag, check_number
+from attnflow.solvers.execution import Execution
+
+if TYPE_CHECKING:
+    from attnflow.models.loading import Source
+    from attnflow.runs.reading import Run
+
+    Given = str | PathLike[str] | Iterable[str | Mapping[str, Any]]
+
+
+def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
+    source: Given,
+    folder: str | Path,
+    model: Source = None,
+    *,
+    text_column: str = "text",
+    target_column: str | None = None,
+    id_column: str | None = None,
+    format: str | None = None,
+    methods: str | Sequence[str] | None = None,
+    edges: str | Sequence[str] = "attention",
+    layer: int | None = None,
+    layers: Layers = None,
+    query: Query = None,
+    heads: Heads = "mean",
+    residual: float | None = None,
+    discard: float = 0.0,
+    correction: str | None = "auto",
+    normalize: bool = False,
+    words: bool = False,
+    contrast: TargetSpec = None,
+    steps: int | None = None,
+    truncate: bool = False,
+    strict: bool = False,
+    batch_size: int = 16,
+    shard_size: int = 1000,
+    workers: int = 1,
+    threads: int = 1,
+    plugins: Sequence[str] = (),
+    progress: bool = False,
+) -> Run:
+    """Explain every row of a data set, into a folder; after a crash the same call goes on.
+
+    Args:
+        source: A JSONL, CSV, TSV, Parquet or text file (the first three and text also ``.gz``), the
+            folder of a Hugging Face data set, or an iterable of texts or of mappings.
+        folder: Where shards and the manifest are written. A folder with a run of other options,
+            another model or another input is refused; one of the same is continued.
+        model: As for `attnflow.explain`; with several workers a name or a folder.
+        text_column: The column of the text.
+        target_column: The column of the target, for edges that are seen by one.
+        id_column: A column that names each row, kept with the results.
+        format: ``"jsonl"``, ``"csv"``, ``"tsv"``, ``"parquet"``, ``"text"`` or ``"dataset"``; by
+            default what the file's name tells.
+        methods: One or several; by default those that are shown by default.
+        edges: One or several edge rules; each is one more pass through the model.
+        layer: As for `attnflow.explain`, and so are the options up to ``truncate``. Scores are kept
+            for the position that is explained only; ``query="all"`` keeps all.
+        layers: Which layers to compute and keep.
+        query: The position to explain.
+        heads: How heads are merged.
+        residual: The share of the identity.
+        discard: The ratio of smallest attention weights set to zero.
+        correction: For causal decoders, how to correct for the receptive field.
+        normalize: Divide each position's scores by their sum.
+        words: Words for tokens.
+        contrast: Explain why the target rather than this label or token.
+        steps: For methods that take steps, how many.
+        truncate: Cut texts that are too long instead of recording an error.
+        strict: Stop at the first row that can't be explained, and refuse models that mix tokens
+            outside attention too. Otherwise a bad row is recorded with its reason.
+        batch_size: How many texts run through the model together.
+        shard_size: How many rows a file has; a crash loses what is done of one file.
+        workers: How many processes work; each loads the model.
+        threads: How many threads torch and flow use in each; it may change the last bits.
+        plugins: Modules or files that register methods or edges, for every worker.
+        progress: Show a progress bar with the rate and the time left.
+
+    Returns:
+        What `attnflow.read_run` returns.
+    """
+    for name, value in (("progress", progress), ("strict", strict)):
+        check_flag(name, value)
+    sizes = {"shard_size": shard_size, "workers": workers, "threads": threads}
+    for name, size in sizes.items():
+        check_number(name, size, 1)
+    names = _methods(methods)
+    configs = tuple(
+        ExplainConfig(
+            method=own[0],
+            methods=own,
+            edges=rule,
+            layer=layer,
+            layers=layers,
+            query=query,
+            heads=heads,
+            residual=residual,
+            discard=discard,
+            correction=correction,
+            normalize=normalize,
+            words=words,
+            contrast=contrast,
+            steps=steps,
+            batch_size=batch_size,
+            truncate=truncate,
+            strict=strict,
+            execution=Execution(threads),
+        )
+        for rule, own in _split(_several("edges", edges), names)
+    )
+    if workers > 1 and not (model is None or isinstance(model, str | Path)):
+        msg = (
+            f"model={type(model).__name__} can't be given to other processes; with workers="
+            f"{workers} give a name or a folder, or save the model first"
+        )
+        raise InputError(msg)
+    columns = Columns(text_column, target_column, id_column)
+    rows = open_rows(source, columns, format)
+    from attnflow.runs.engine import Plan, execute
+    from attnflow.runs.reading import read_run
+    from attnflow.runs.work import Work
+
+    work = Work(
+        configs,
+        threads,
+        targets=target_column is not None,
+        strict=bool(strict),
+        plugins=tuple(plugins),
+    )
+    place = as_path(folder)
+    execute(
+        Plan(rows, columns, place, shard_size, work),
+        model,
+        workers=workers,
+        progress=bool(progress),
+    )
+    return read_run(place)
+
+
+def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """For each kind of edges the methods that are computed with it.
+
+    Those that read no edges are computed once; where there are no others, all are named again, and
+    refused.
+    """
+    on_edges = tuple(name for name in names if not isinstance(AGGREGATORS[name], Measure))
+    for number, rule in enumerate(rules):
+        yield rule, (on_edges or names) if number else names
+
+
+def _methods(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    if given is None:
+        return tuple(each.name for each in AGGREGATORS.members() if each.shown_by_default)
+    return tuple(AGGREGATORS[name].name for name in _several("methods", given))
+
+
+def _several(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several, each once."""
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not names or len(set(names)) < len(names):
+        msg = f"{name}={shown(given)} must name at least one, and each once"
+        raise InputError(msg)
+    return names

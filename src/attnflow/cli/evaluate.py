@@ -1,0 +1,190 @@
+"""``attnflow evaluate``: methods against each other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnflow.cli import options
+from attnflow.cli.run import Format, Input, ManyEdges, TargetColumn, TextColumn
+from attnflow.io.files import check_target
+
+if TYPE_CHECKING:
+    from attnflow.evaluation.result import Evaluation
+
+_OUTPUT = "Output"
+
+RationaleColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--rationale-column",
+        metavar="NAME",
+        help="A column with a number for each word: what people marked.",
+        rich_help_panel="Input",
+        show_default=False,
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        metavar="N",
+        min=1,
+        help="Evaluate so many rows at most.",
+        rich_help_panel="Input",
+        show_default="all",
+    ),
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="METRIC",
+        help="The metric; repeat for several.",
+        rich_help_panel="Selection",
+        show_default="all that can be measured",
+    ),
+]
+Fillers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filler",
+        metavar="NAME",
+        help="What stands for removed tokens: unk, mask, delete or mean.",
+        rich_help_panel="Selection",
+        show_default="unk; repeat for several",
+    ),
+]
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        "--result",
+        metavar="FILE",
+        help="Save every number as JSON, for Evaluation.load.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Tables = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--table",
+        metavar="FILE",
+        help="Save the table as .csv, .json, .md or .tex; repeat for several.",
+        rich_help_panel=_OUTPUT,
+        show_default=False,
+    ),
+]
+Curves = Annotated[
+    Path | None,
+    typer.Option(
+        "--curves",
+        metavar="FILE",
+        help="Draw the curves of deletion and insertion.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Ranks = Annotated[
+    Path | None,
+    typer.Option(
+        "--ranks",
+        metavar="FILE",
+        help="Draw the mean ranks by the first metric, and what can't be told apart.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+
+
+def evaluate(  # noqa: PLR0913 - one argument per option
+    source: Input,
+    *,
+    file_format: Format = None,
+    text_column: TextColumn = "text",
+    target_column: TargetColumn = None,
+    rationale_column: RationaleColumn = None,
+    limit: Limit = None,
+    model: options.Model = None,
+    method: options.Methods = None,
+    edges: ManyEdges = None,
+    layers: options.Layers = None,
+    metric: Metrics = None,
+    filler: Fillers = None,
+    result: Save = None,
+    table: Tables = None,
+    curves: Curves = None,
+    ranks: Ranks = None,
+    force: options.Force = False,
+    plugin: options.Plugins = None,
+) -> None:
+    """Evaluate methods on a data set, with intervals, beside baselines.
+
+    Example: attnflow evaluate reviews.tsv -m my-classifier --limit 100 --table table.md
+    """
+    from attnflow.evaluation.evaluate import evaluate as measure
+    from attnflow.evaluation.tables import check_table, save_table
+    from attnflow.views.figures import evaluation as figures
+    from attnflow.views.figures.files import check_file
+    from attnflow.views.figures.files import save as save_figure
+
+    if result is not None:
+        check_target(result, overwrite=force)
+    for file in table or ():
+        check_table(file, overwrite=force)
+    for figure in (curves, ranks):
+        if figure is not None:
+            check_file(figure, overwrite=force)
+    found = measure(
+        source,
+        model,
+        methods=options.parse_methods(method),
+        edges=edges or ("attention",),
+        layers=options.parse_layers(layers),
+        metrics=metric,
+        fillers=filler or ("unk",),
+        text_column=text_column,
+        target_column=target_column,
+        rationale_column=rationale_column,
+        format=file_format,
+        limit=limit,
+        progress=sys.stderr.isatty(),
+    )
+    if result is not None:
+        found.save(result, overwrite=True)
+    for file in table or ():
+        save_table(found, file, overwrite=True)
+    if curves is not None:
+        save_figure(figures.curves(found), curves, overwrite=True)
+    if ranks is not None:
+        save_figure(figures.ranks(found, found.columns[0].metric), ranks, overwrite=True)
+    _show(found)
+
+
+def _show(found: Evaluation) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from attnflow.evaluation.tables import NOTE, cell, grids
+
+    console = Console(highlight=False)
+    for against, titles, rows in grids(found):
+        shown = Table(title=against, title_justify="left")
+        for name in ("", *titles):
+            shown.add_column(name)
+        for label, cells in rows:
+            shown.add_row(
+                label,
+                *(f"[bold]{_plain(cell(c))}[/]" if c.best else _plain(cell(c)) for c in cells),
+            )
+        console.print(shown)
+    console.print(NOTE.format(texts=found.texts), markup=False)
+    if found.skipped:
+        row, why = found.skipped[0]
+        typer.echo(f"{len(found.skipped)} rows were skipped; row {row}: {why}", err=True)
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

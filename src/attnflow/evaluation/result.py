@@ -1,0 +1,195 @@
+"""The result of an evaluation: every number for every text, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnflow.errors import InputError
+from attnflow.evaluation.metrics import METRICS
+from attnflow.evaluation.statistics import holm, interval, paired_p
+from attnflow.io.files import as_path, check_target, writing
+from attnflow.records import FloatArray
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """What was evaluated: a method on edges at a layer, or a baseline."""
+
+    method: str
+    edges: str | None = None
+    layer: int | None = None
+    baseline: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name in tables and figures."""
+        edges = "" if self.edges in (None, "attention") else f" on {self.edges}"
+        return f"{self.method}{edges}" + ("" if self.layer is None else f", layer {self.layer}")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric, and what it was measured with: a filler, a reference, or rationales."""
+
+    metric: str
+    against: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is said of one explainer in one column.
+
+    Attributes:
+        mean: Over the texts where it is defined.
+        low: The lower end of the 95 % bootstrap interval over texts.
+        high: The upper end.
+        defined: On how many texts.
+        undefined: On how many it is not, which are left out of the mean.
+        tied: On how many texts the explainer has equal scores, which are taken in text order.
+        best: Whether no mean of the column is better.
+        p: Of the paired difference to the best, corrected for all pairs of the column (Holm).
+    """
+
+    explainer: Explainer
+    column: Column
+    mean: float
+    low: float
+    high: float
+    defined: int
+    undefined: int
+    tied: int
+    best: bool
+    p: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Methods against each other.
+
+    Attributes:
+        explainers: What was evaluated.
+        columns: By what.
+        values: ``[explainer, column, text]``; NaN where undefined.
+        curves: For each filler ``[deletion and insertion, explainer, text, step]``: the probability
+            over the share of tokens removed, or put back, from 0 to 1.
+        tied: For each explainer on how many texts it has equal scores.
+        skipped: Rows that were left out, and why.
+        about: Model, options and versions.
+    """
+
+    explainers: tuple[Explainer, ...]
+    columns: tuple[Column, ...]
+    values: FloatArray
+    curves: Mapping[str, FloatArray]
+    tied: tuple[int, ...]
+    skipped: tuple[tuple[int, str], ...]
+    about: Mapping[str, Any]
+
+    @property
+    def texts(self) -> int:
+        """How many texts were evaluated."""
+        return int(self.values.shape[2])
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.explainers)} explainers, {len(self.columns)} columns"
+        return f"<Evaluation: {sizes}, {self.texts} texts, {len(self.skipped)} skipped>"
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """Every mean with its interval, and how it differs from the best of its column."""
+        return [line for at in range(len(self.columns)) for line in self._column(at)]
+
+    def _column(self, at: int) -> list[Line]:
+        values, column = self.values[:, at], self.columns[at]
+        means = [float(np.mean(d)) if len(d := _defined(row)) else math.nan for row in values]
+        sign = 1 if METRICS[column.metric].higher else -1
+        known = [place for place, mean in enumerate(means) if not math.isnan(mean)]
+        best = max(known, key=lambda place: sign * means[place], default=None)
+        adjusted = self.pairs(at)
+        lines = []
+        for place, explainer in enumerate(self.explainers):
+            pair = None if best is None else (min(place, best), max(place, best))
+            lines.append(
+                Line(
+                    explainer,
+                    column,
+                    means[place],
+                    *interval(values[place]),
+                    defined=len(_defined(values[place])),
+                    undefined=int(np.isnan(values[place]).sum()),
+                    tied=self.tied[place],
+                    best=place == best,
+                    p=math.nan if pair is None or place == best else adjusted[pair],
+                )
+            )
+        return lines
+
+    def pairs(self, column: int) -> dict[tuple[int, int], float]:
+        """The p-values of all pairs of explainers in a column, after Holm's correction."""
+        values = self.values[:, column]
+        pairs = list(combinations(range(len(self.explainers)), 2))
+        found = holm([paired_p(values[one], values[other]) for one, other in pairs])
+        return dict(zip(pairs, found, strict=True))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write everything as JSON; `load` reads it back."""
+        place = check_target(path, overwrite=overwrite)
+        data = {
+            "format": FORMAT,
+            "explainers": [asdict(each) for each in self.explainers],
+            "columns": [asdict(each) for each in self.columns],
+            "values": _plain(self.values),
+            "curves": {name: _plain(each) for name, each in self.curves.items()},
+            "tied": list(self.tied),
+            "skipped": [list(each) for each in self.skipped],
+            "about": dict(self.about),
+        }
+        with writing(place):
+            place.write_text(json.dumps(data, allow_nan=False), encoding="utf-8")
+        return place
+
+    @classmethod
+    def load(cls, path: str | Path) -> Evaluation:
+        """Read what `save` wrote."""
+        place = as_path(path)
+        try:
+            data = json.loads(place.read_bytes())
+            if data["format"] != FORMAT:
+                msg = f"its format is {data['format']!r}; this version reads {FORMAT}"
+                raise ValueError(msg)
+            shape = (len(data["explainers"]), len(data["columns"]), -1)
+            return cls(
+                tuple(Explainer(**each) for each in data["explainers"]),
+                tuple(Column(**each) for each in data["columns"]),
+                np.array(data["values"], dtype=np.float64).reshape(shape),
+                {name: np.array(each, np.float64) for name, each in data["curves"].items()},
+                tuple(data["tied"]),
+                tuple((int(row), str(why)) for row, why in data["skipped"]),
+                data["about"],
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            msg = f"{place} is no saved evaluation: {error}"
+            raise InputError(msg) from None
+
+
+def _defined(values: FloatArray) -> FloatArray:
+    found: FloatArray = values[~np.isnan(values)]
+    return found
+
+
+def _plain(values: FloatArray) -> Any:
+    """Lists with ``None`` for NaN, which JSON does not have."""
+    plain = values.astype(object)
+    plain[np.isnan(values)] = None
+    return plain.tolist()

@@ -1,0 +1,139 @@
+"""An evaluation as a table: CSV, JSON, Markdown, LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from attnflow.errors import InputError
+from attnflow.evaluation.metrics import METRICS
+from attnflow.evaluation.result import Evaluation, Line
+from attnflow.io.files import check_target, writing
+
+SURE = 0.05
+NOTE = (
+    "Means over {texts} texts with 95 % bootstrap intervals; ↑ higher is better, ↓ lower. In bold "
+    "the best; † no significant difference to it (paired, Holm, p ≥ 0.05); undefined texts in ()."
+)
+
+
+def records(of: Evaluation) -> list[dict[str, Any]]:
+    """One record for each explainer and column."""
+    found = []
+    for line in of.lines:
+        plain = asdict(line)
+        explainer, column = plain.pop("explainer"), plain.pop("column")
+        higher = METRICS[line.column.metric].higher
+        found.append({**explainer, **column, "higher_is_better": higher, **plain})
+    return found
+
+
+def grids(of: Evaluation) -> list[tuple[str, list[str], list[tuple[str, list[Line]]]]]:
+    """For each filler, reference or rationale: its metrics, and the explainers' lines."""
+    found = []
+    for against in dict.fromkeys(column.against for column in of.columns):
+        lines = [line for line in of.lines if line.column.against == against]
+        names = list(dict.fromkeys(line.column.metric for line in lines))
+        titles = [METRICS[name].title + (" ↑" if METRICS[name].higher else " ↓") for name in names]
+        rows = [
+            (each.label, [line for line in lines if line.explainer == each])
+            for each in of.explainers
+        ]
+        found.append((against, titles, rows))
+    return found
+
+
+def cell(line: Line) -> str:
+    """The mean with its interval, whether it may be as good as the best, and what is left out."""
+    if math.isnan(line.mean):
+        return "undefined"
+    ends = "" if math.isnan(line.low) else f" [{line.low:.3f}, {line.high:.3f}]"
+    mark = " †" if not line.best and line.p >= SURE else ""
+    return f"{line.mean:.3f}{ends}{mark}" + (f" ({line.undefined})" if line.undefined else "")
+
+
+def to_csv(of: Evaluation) -> str:
+    """A line for each explainer and column."""
+    rows = records(of)
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]) if rows else ["method"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def to_json(of: Evaluation) -> str:
+    """The same as JSON."""
+    plain = [
+        {key: None if isinstance(v, float) and math.isnan(v) else v for key, v in row.items()}
+        for row in records(of)
+    ]
+    return json.dumps(plain, indent=1) + "\n"
+
+
+def to_markdown(of: Evaluation) -> str:
+    """A table for each filler, reference or rationale."""
+    parts = []
+    for against, titles, rows in grids(of):
+        lines = [
+            f"### {against}",
+            "",
+            f"| | {' | '.join(titles)} |",
+            "|---" * (len(titles) + 1) + "|",
+        ]
+        for label, cells in rows:
+            shown = [f"**{cell(each)}**" if each.best else cell(each) for each in cells]
+            lines.append(f"| {label} | {' | '.join(shown)} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join([*parts, NOTE.format(texts=of.texts)]) + "\n"
+
+
+def to_latex(of: Evaluation) -> str:
+    """The same for LaTeX, with booktabs."""
+    parts = []
+    for against, titles, rows in grids(of):
+        lines = [f"% {against}", rf"\begin{{tabular}}{{l{'r' * len(titles)}}}", r"\toprule"]
+        lines.append(" & ".join(["", *map(_latex, titles)]) + r" \\ \midrule")
+        for label, cells in rows:
+            shown = [rf"\textbf{{{_latex(cell(c))}}}" if c.best else _latex(cell(c)) for c in cells]
+            lines.append(" & ".join([_latex(label), *shown]) + r" \\")
+        parts.append("\n".join([*lines, r"\bottomrule", r"\end{tabular}"]))
+    return "\n\n".join(parts) + "\n"
+
+
+LATEX = {"†": r"$\dagger$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "%": r"\%", "_": r"\_"}
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+WRITERS: dict[str, Callable[[Evaluation], str]] = {
+    ".csv": to_csv,
+    ".json": to_json,
+    ".md": to_markdown,
+    ".tex": to_latex,
+}
+
+
+def save_table(of: Evaluation, path: str | Path, *, overwrite: bool = False) -> Path:
+    """Write the table in the format that the file's name tells."""
+    place = check_table(path, overwrite=overwrite)
+    with writing(place):
+        place.write_text(WRITERS[place.suffix](of), encoding="utf-8")
+    return place
+
+
+def check_table(path: str | Path, *, overwrite: bool) -> Path:
+    """The file's path, if a table may be written there."""
+    place = check_target(path, overwrite=overwrite)
+    if place.suffix not in WRITERS:
+        msg = f"can't tell the format of {place.name!r}; let it end in one of: {', '.join(WRITERS)}"
+        raise InputError(msg)
+    return place

@@ -1,0 +1,36 @@
+"""A digest of what a model computes with: its weights, and its tokenizer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import torch
+
+
+def weights_digest(adapter: Any) -> str:
+    """The SHA-256 of all weights and buffers by name, type and shape, and of the tokenizer."""
+    seen = hashlib.sha256()
+    for name, tensor in sorted(adapter.network.state_dict().items()):
+        if not isinstance(tensor, torch.Tensor):  # such as a quantized layer's own state
+            seen.update(f"{name} {tensor!r}\n".encode())
+            continue
+        seen.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+        seen.update(flat.view(torch.uint8).numpy().data)
+    seen.update(_tokenizer(getattr(adapter, "tokenizer", None)))
+    return seen.hexdigest()
+
+
+def _tokenizer(tokenizer: Any) -> bytes:
+    """The rules and the vocabulary, as far as they can be told apart."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        rules = json.loads(backend.to_str())
+        for changing in ("truncation", "padding"):  # how it was last called
+            rules.pop(changing, None)
+        return json.dumps(rules, sort_keys=True).encode()
+    if hasattr(tokenizer, "get_vocab"):
+        return json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()
+    return b""

@@ -1,0 +1,211 @@
+"""Who makes the shards: this process, or several others, each with the model loaded once."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attnflow.errors import AttnflowError, CaptureError, InputError, ModelError
+from attnflow.runs.work import Advance, Job, ShardWorker, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from multiprocessing.process import BaseProcess
+    from types import TracebackType
+
+    from attnflow.io.rows import Row
+    from attnflow.models.loading import Source
+
+TRIES = 3  # of a shard whose worker dies
+ERRORS = {each.__name__: each for each in (AttnflowError, CaptureError, InputError, ModelError)}
+
+
+class Crew(Protocol):
+    """Those who make shards."""
+
+    about: dict[str, Any]
+
+    def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
+        """The contents of shards with their numbers, as they are made; jobs are taken as needed."""
+
+
+class OneProcess:
+    """The process that asks does the work."""
+
+    def __init__(self, model: Source, work: Work, sample: Sequence[Row]) -> None:
+        self._worker = ShardWorker(model, work, sample)
+        self.about = self._worker.about
+
+    def __enter__(self) -> OneProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
+        """One shard after the other."""
+        for job in jobs:
+            yield job.index, self._worker.compute(job, advance)
+
+
+@dataclass
+class _Worker:
+    """A process, this end of its pipe, and the job it has; ``tries`` of that job so far."""
+
+    process: BaseProcess
+    pipe: Connection
+    job: Job | None = None
+    tries: int = 0
+    done: float = 0.0
+
+
+@dataclass
+class Processes:
+    """Several processes do the work; one that dies is replaced, and its shard is made again."""
+
+    model: Source
+    work: Work
+    sample: Sequence[Row]
+    count: int
+    about: dict[str, Any] = field(default_factory=dict)
+    _workers: list[_Worker] = field(default_factory=list)
+
+    def __enter__(self) -> Processes:
+        try:
+            self._workers = [self._start() for _ in range(self.count)]
+            for worker in self._workers:
+                self._greet(worker)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: object, __: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def _start(self) -> _Worker:
+        context = get_context("spawn")
+        here, there = context.Pipe()
+        process = context.Process(
+            target=serve, args=(there, self.model, self.work, tuple(self.sample)), daemon=True
+        )
+        process.start()
+        there.close()  # so that this end notices when the process dies
+        return _Worker(process, here)
+
+    def _greet(self, worker: _Worker) -> None:
+        """Wait until a worker has its model, and check that it is the model of all."""
+        try:
+            kind, *content = worker.pipe.recv()
+        except (EOFError, OSError):
+            worker.process.join()
+            msg = (
+                f"a worker ended while it loaded the model (exit code {worker.process.exitcode}); "
+                "perhaps the memory is too small for so many: use fewer workers"
+            )
+            raise ModelError(msg) from None
+        if kind == "error":
+            raise _error(*content)
+        about = content[0]
+        self.about = self.about or about
+        if about != self.about:
+            msg = f"the model changed while it was loaded: {about} is not {self.about}; run again"
+            raise ModelError(msg)
+
+    def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
+        """Each worker has one shard at a time."""
+        for worker in self._workers:
+            self._give(worker, next(jobs, None))
+        while busy := [worker for worker in self._workers if worker.job is not None]:
+            ready = wait([worker.pipe for worker in busy])
+            for worker in [each for each in busy if each.pipe in ready]:
+                content = self._receive(worker, advance)
+                if content is not None and worker.job is not None:
+                    index = worker.job.index
+                    self._give(worker, next(jobs, None))
+                    yield index, content
+
+    def _give(self, worker: _Worker, job: Job | None, tries: int = 1) -> None:
+        worker.job, worker.tries, worker.done = job, tries, 0.0
+        if job is not None:
+            with contextlib.suppress(OSError):  # it died: noticed when its answer is read
+                worker.pipe.send(job)
+
+    def _receive(self, worker: _Worker, advance: Advance) -> bytes | None:
+        """A shard, if this message is one."""
+        try:
+            kind, *content = worker.pipe.recv()
+        except (EOFError, OSError):
+            advance(-worker.done)
+            self._replace(worker)
+            return None
+        if kind == "error":
+            raise _error(*content)
+        if kind == "rows":
+            worker.done += content[0]
+            advance(content[0])
+            return None
+        shard: bytes = content[0]
+        return shard
+
+    def _replace(self, worker: _Worker) -> None:
+        """Give the shard of a worker that died to a new one."""
+        job, tries = worker.job, worker.tries
+        worker.process.join()
+        if job is None:
+            return
+        if tries >= TRIES:
+            last = job.first + len(job.rows) - 1
+            msg = (
+                f"a worker died {tries} times on rows {job.first} to {last} (exit code "
+                f"{worker.process.exitcode}); perhaps there is too little memory: use fewer "
+                "workers, a smaller batch size or shorter texts. What is finished is kept"
+            )
+            raise ModelError(msg)
+        new = self._start()
+        worker.process, worker.pipe = new.process, new.pipe
+        self._greet(worker)
+        self._give(worker, job, tries + 1)
+
+    def _stop(self) -> None:
+        for worker in self._workers:
+            worker.pipe.close()
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+
+
+def serve(pipe: Connection, model: Source, work: Work, sample: Sequence[Row]) -> None:
+    """A worker's life: load the model, then make shards until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this
+    try:
+        worker = ShardWorker(model, work, sample)
+        pipe.send(("ready", worker.about))
+        while True:
+            content = worker.compute(pipe.recv(), lambda rows: pipe.send(("rows", rows)))
+            pipe.send(("done", content))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+    except AttnflowError as error:
+        _tell(pipe, type(error).__name__, str(error))
+    except Exception as error:  # noqa: BLE001 - told to the process that started this
+        _tell(pipe, type(error).__name__, f"{error}\n{traceback.format_exc()}")
+
+
+def _tell(pipe: Connection, kind: str, message: str) -> None:
+    with contextlib.suppress(OSError):
+        pipe.send(("error", kind, message))
+
+
+def _error(kind: str, message: str) -> Exception:
+    if kind in ERRORS:
+        return ERRORS[kind](message)
+    return RuntimeError(f"a worker failed with {kind}: {message}")

@@ -1,0 +1,24 @@
+"""``attnflow evaluate`` from end to end."""
+
+from attnflow.evaluation.result import Evaluation
+
+
+def test_a_table_is_shown_and_everything_saved(run, folder, tmp_path):
+    source = tmp_path / "texts.csv"
+    source.write_text("text\nthe keys to the cabinet\na cat on the mat\n\nhere is a key\n")
+    files = {name: tmp_path / name for name in ("r.json", "t.md", "c.svg", "k.png")}
+    arguments = ["evaluate", source, "-m", folder, "--method", "rollout", "--metric", "aopc"]
+    arguments += ["--result", files["r.json"], "--table", files["t.md"]]
+    arguments += ["--curves", files["c.svg"], "--ranks", files["k.png"], "--filler", "delete"]
+    done = run(*arguments, columns=120)
+    assert done.code == 0, done.err
+    assert "AOPC" in done.out
+    assert "rollout, layer 3" in done.out
+    assert "last-layer attention" in done.out
+    assert all(file.stat().st_size > 100 for file in files.values())
+    assert Evaluation.load(files["r.json"]).texts == 3
+    again = run(*arguments)
+    assert (again.code, "exists; choose another name" in again.err) == (2, True)
+    wrong = run("evaluate", source, "-m", folder, "--metric", "nothing")
+    assert wrong.code == 2
+    assert "metric='nothing' is unknown; allowed: one of comprehensiveness" in wrong.err

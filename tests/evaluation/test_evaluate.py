@@ -1,0 +1,159 @@
+"""Evaluation from texts to tables: numbers are those of the model, baselines are always there."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import transformers
+
+import attnflow
+import tiny
+from attnflow.errors import InputError
+from attnflow.evaluation.rationales import mark_tokens
+from attnflow.evaluation.result import Evaluation
+from attnflow.evaluation.tables import cell, save_table
+from attnflow.views.figures import evaluation as figures
+
+TEXTS = [
+    "the keys to the cabinet are here",
+    "a cat on the old mat",
+    "",
+    "playing cats , here is a key !",
+    "cat",
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+    pair = tiny.build("bert", head=transformers.BertForSequenceClassification), tiny.word_piece()
+    return attnflow.load_model(pair)
+
+
+@pytest.fixture(scope="module")
+def found(model):
+    return attnflow.evaluate(TEXTS, model, fillers=["unk", "mask", "delete", "mean"], layers="all")
+
+
+def probabilities(model, tokens, positions, filler):
+    """What the model says without tokens, by its own means alone."""
+    import torch
+
+    ids, index = list(tokens.inputs["input_ids"]), None
+    network, tokenizer = model.network, model.tokenizer
+    with torch.no_grad():
+        whole = network(input_ids=torch.tensor([ids])).logits.double().softmax(-1)[0]
+        index = int(whole.argmax())
+        if filler == "delete":
+            ids = [each for at, each in enumerate(ids) if at not in positions]
+        words = network.get_input_embeddings()(torch.tensor([ids]))
+        for at in positions if filler != "delete" else ():
+            words[0, at] = {
+                "unk": network.get_input_embeddings().weight[tokenizer.unk_token_id],
+                "mask": network.get_input_embeddings().weight[tokenizer.mask_token_id],
+                "mean": network.get_input_embeddings().weight.mean(0),
+            }[filler]
+        return float(network(inputs_embeds=words).logits.double().softmax(-1)[0, index])
+
+
+@pytest.mark.parametrize("filler", ["unk", "mask", "delete", "mean"])
+def test_comprehensiveness_is_measured_on_the_model(model, found, filler):
+    at = [(c.metric, c.against) for c in found.columns].index(("comprehensiveness", filler))
+    for method in ("rollout", "flow"):
+        key = [(e.method, e.layer) for e in found.explainers].index((method, 2))
+        for place, row in enumerate([0, 1, 3]):
+            scores = attnflow.explain(TEXTS[row], model, method=method, layer=2).row()
+            tokens = model.tokenize(TEXTS[row])
+            inner = list(range(1, len(scores) - 1))
+            order = sorted(inner, key=lambda token: -round(scores[token] / scores.max(), 9))
+            whole = probabilities(model, tokens, [], "unk")
+            drops = [
+                whole - probabilities(model, tokens, order[: max(1, round(s * len(inner)))], filler)
+                for s in (0.01, 0.05, 0.1, 0.2, 0.5)
+            ]
+            assert found.values[key, at, place] == pytest.approx(np.mean(drops), abs=1e-5)
+
+
+def test_baselines_and_fillers_are_in_the_table(found):
+    names = {each.method for each in found.explainers if each.baseline}
+    drawn = {"random", "first", "last"}
+    assert names == drawn | {"gradient-input", "integrated", "last-layer attention"}
+    layers = {(e.method, e.layer) for e in found.explainers if not e.baseline}
+    assert layers == {(m, n) for m in ("raw", "rollout", "flow") for n in (1, 2, 3)}
+    assert {column.against for column in found.columns} == {
+        *("unk", "mask", "delete", "mean"),
+        *("blank-out", "gradient-norm"),
+    }
+    assert found.texts == 3
+    assert [row for row, _ in found.skipped] == [2, 4]
+    assert "fewer than two" in found.skipped[1][1]
+    by_name = {(e.method, e.layer): at for at, e in enumerate(found.explainers)}
+    top, last = by_name["raw", 3], by_name["last-layer attention", None]
+    assert found.values[top] == pytest.approx(found.values[last], nan_ok=True)
+
+
+def test_it_is_saved_without_loss_and_every_table_says_the_same(found, tmp_path):
+    path = found.save(tmp_path / "result.json")
+    again = Evaluation.load(path)
+    np.testing.assert_array_equal(again.values, found.values)
+    assert (again.explainers, again.columns) == (found.explainers, found.columns)
+    np.testing.assert_array_equal(again.curves["unk"], found.curves["unk"])
+    assert [cell(line) for line in again.lines] == [cell(line) for line in found.lines]
+    for name in ("a.csv", "a.json", "a.md", "a.tex"):
+        save_table(again, tmp_path / name)
+    records = json.loads((tmp_path / "a.json").read_text())
+    assert len(records) == len(found.lines) == len(found.explainers) * len(found.columns)
+    line = found.lines[0]
+    assert records[0]["mean"] == line.mean == pytest.approx(np.nanmean(found.values[0, 0]))
+    assert f"{line.mean:.3f}" in (tmp_path / "a.md").read_text()
+    assert r"\toprule" in (tmp_path / "a.tex").read_text()
+    for column in found.columns:
+        lines = [each for each in found.lines if each.column == column]
+        if any(not math.isnan(each.mean) for each in lines):
+            assert sum(each.best for each in lines) == 1
+    with pytest.raises(InputError, match="let it end in one of"):
+        save_table(found, tmp_path / "a.doc")
+    path.write_text("{}")
+    with pytest.raises(InputError, match="is no saved evaluation"):
+        Evaluation.load(path)
+
+
+def test_figures_are_drawn_from_the_result(found, tmp_path):
+    drawn = figures.curves(found, "mask")
+    assert len(drawn.axes) == 2
+    assert len(drawn.axes[0].lines) == len(found.explainers)
+    means = figures.mean_ranks(found, 0)
+    count = len(found.explainers)
+    assert means.sum() == pytest.approx(count * (count + 1) / 2)
+    assert len(figures.ranks(found, "aopc", "delete").axes[0].texts) == count
+    with pytest.raises(InputError, match="was not evaluated"):
+        figures.ranks(found, "none")
+    order, pairs = [2, 0, 1, 3], dict.fromkeys([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)], 0.5)
+    assert figures.joined(order, pairs | {(0, 3): 0.01}) == [(0, 2), (2, 3)]
+
+
+def test_rationales_follow_words_to_tokens(model, tmp_path):
+    text = "playing cats , the mat!"
+    tokens = model.tokenize(text)
+    assert tokens.names[1:-1] == ("play", "##ing", "cat", "##s", ",", "the", "mat", "!")
+    inner = range(1, len(tokens) - 1)
+    marks = mark_tokens([0.0, -1.0, 0.2, 0.0, 0.6], tokens, inner)
+    assert marks.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
+    source = tmp_path / "rows.tsv"
+    source.write_text(f"text\tmarks\n{text}\t0 -1 0.2 0 0.6\na cat\t0 1\nthe mat\t1 0 0\n")
+    found = attnflow.evaluate(source, model, rationale_column="marks", metrics=["auprc"])
+    assert found.texts == 2
+    assert "has 2 words and 3 marks" in found.skipped[0][1]
+    assert not np.isnan(found.values).any()
+
+
+def test_what_cannot_be_evaluated_is_refused(model):
+    def refused(match, **options):
+        with pytest.raises(InputError, match=match):
+            attnflow.evaluate(options.pop("rows", TEXTS), model, **options)
+
+    refused("filler='x' is unknown; allowed: unk, mask, delete, mean", fillers=["x"])
+    refused("metric='x' is unknown", metrics=["x"])
+    refused("needs rationale_column", metrics=["auprc"])
+    refused("no text can be evaluated; row 0: text is empty", rows=[""])
+    refused("method='x' is unknown", methods=["x"])

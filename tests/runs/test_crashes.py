@@ -1,0 +1,174 @@
+"""Runs that are killed go on where they were, and end as if nothing had happened."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import transformers
+from killing import ROWS
+
+import attnflow
+import tiny
+from attnflow.errors import ModelError
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "src"
+OPTIONS = {"shard_size": 5, "layers": "all", "batch_size": 4}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    place = tmp_path_factory.mktemp("model")
+    tiny.build("bert", head=transformers.BertForSequenceClassification).save_pretrained(place)
+    tiny.word_piece().save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(model, tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs") / "whole"
+    made = attnflow.run(ROWS, place, model, **OPTIONS)
+    assert [bad.row for bad in made.errors] == list(range(4, 80, 5))
+    return files(place)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize(("moment", "count"), [("any", 25), ("write", 25)])
+def test_killed_at_any_moment(tmp_path, model, undisturbed, moment, count):
+    place = tmp_path / "run"
+    arguments = [model, place, 7, count, moment]
+    done = subprocess.run(
+        [sys.executable, HERE / "killing.py", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 3
+    assert files(place) == undisturbed
+
+
+def test_the_program_and_its_workers_killed(tmp_path, model, undisturbed):
+    """The whole program, with two workers, killed at random moments; then left to finish."""
+    place, source = tmp_path / "run", tmp_path / "rows.csv"
+    lines = [f'"{text}"' for text in ROWS]
+    source.write_text("\n".join(["text", *lines]) + "\n")
+    command = [sys.executable, "-m", "attnflow", "run", source, "-o", place, "-m", model]
+    command += ["--layers", "all", "--shard-size", 5, "--batch-size", 4, "--workers", 2]
+    chance, seen = random.Random(3), set()
+    for _ in range(3):
+        process = subprocess.Popen(
+            list(map(str, command)), env=environment(), stderr=subprocess.DEVNULL
+        )
+        _wait_for(lambda before=seen: set(place.glob("part-*.parquet")) > before, process)
+        time.sleep(chance.random() / 10)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        seen = set(place.glob("part-*.parquet"))
+    assert len(seen) < 16 or not attnflow.read_run(place, unfinished=True).finished
+    done = subprocess.run(
+        list(map(str, command)), env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("80 rows, 192 attributions")
+    found = files(place)
+    for name in undisturbed:
+        if name != "manifest.json":  # which names the source
+            assert found[name] == undisturbed[name]
+    assert sorted(found) == sorted(undisturbed)
+
+
+def _wait_for(condition, process):
+    for _ in range(1200):
+        if condition() or process.poll() is not None:
+            return
+        time.sleep(0.05)
+    pytest.fail("nothing was written")
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path, model, undisturbed):
+    killed = []
+
+    def kill_one():
+        """Kill a worker each time a shard appears, three times."""
+        place = tmp_path / "run"
+        seen = 0
+        for _ in range(2400):
+            there = len(list(place.glob("part-*.parquet")))
+            workers = multiprocessing.active_children()
+            if there > seen and workers and len(killed) < 3:
+                seen = there
+                killed.append(workers[0].pid)
+                os.kill(workers[0].pid, signal.SIGKILL)
+            if done.wait(0.01):
+                return
+
+    done = threading.Event()
+    helper = threading.Thread(target=kill_one)
+    helper.start()
+    try:
+        attnflow.run(ROWS, tmp_path / "run", model, workers=2, **OPTIONS)
+    finally:
+        done.set()
+        helper.join()
+    assert killed
+    assert files(tmp_path / "run") == undisturbed
+
+
+def test_a_shard_that_kills_every_worker_is_given_up(tmp_path, model):
+    plugin = tmp_path / "deadly.py"
+    plugin.write_text(
+        "import os, attnflow\n"
+        "def score(graph, selection, execution):\n"
+        "    if graph.weights.shape[-1] > 8: os._exit(9)\n"
+        "    return attnflow.AGGREGATORS['raw'].score(graph, selection, execution)\n"
+        "attnflow.AGGREGATORS.register(attnflow.Aggregator('deadly', 'Deadly', score))\n"
+    )
+    from attnflow.registry import load_plugin
+
+    load_plugin(str(plugin))
+    rows = ["a cat", "here !", "the old red key is on the mat", "a key"]
+    options = {"methods": "deadly", "shard_size": 1, "workers": 2, "plugins": [str(plugin)]}
+    try:
+        with pytest.raises(ModelError, match=r"died 3 times on rows 2 to 2 \(exit code 9\)"):
+            attnflow.run(rows, tmp_path / "run", model, **options)
+    finally:
+        attnflow.AGGREGATORS.unregister("deadly")
+    assert attnflow.read_run(tmp_path / "run", unfinished=True).rows >= 1
+
+
+def test_control_c_keeps_what_is_finished(tmp_path, model, undisturbed):
+    place = tmp_path / "run"
+    source = tmp_path / "rows.jsonl"
+    source.write_text("\n".join(json.dumps({"text": text}) for text in ROWS * 40))
+    command = [sys.executable, "-m", "attnflow", "run", source, "-o", place, "-m", model]
+    command += ["--layers", "all", "--shard-size", 5, "--batch-size", 4]
+    process = subprocess.Popen(
+        list(map(str, command)), env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    _wait_for(lambda: len(list(place.glob("part-*.parquet"))) > 2, process)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate()
+    assert process.returncode == 130
+    assert "what is finished is kept: the same command goes on" in told
+    assert "Traceback" not in told
+    assert not list(place.glob("*.part"))
+    part = attnflow.read_run(place, unfinished=True)
+    assert not part.finished
+    assert part.rows == 5 * len(part.shards) > 0

@@ -1,0 +1,307 @@
+"""Runs: what is stored is what `explain` says, bad rows are told, other requests are refused."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+import transformers
+
+import attnflow
+import tiny
+from attnflow.errors import InputError, ModelError
+from attnflow.records.files import to_json
+
+TEXTS = [
+    "the keys to the cabinet are here",
+    "a cat",
+    "the old red keys , to the cabinet of the cat are on the mat .",
+    "playing cats !",
+    "here is a key",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("model")
+    tiny.build("bert", head=transformers.BertForSequenceClassification).save_pretrained(place)
+    tiny.word_piece().save_pretrained(place)
+    return str(place)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layers": "all"},
+        {"query": "all", "methods": "rollout"},
+        {"heads": "each", "methods": ["raw", "flow"], "layers": [1, -1], "layer": 1},
+        {"words": True, "edges": ["attention", "alti"]},
+        {"edges": "gradient", "contrast": "LABEL_1", "target_column": "target"},
+        {"normalize": True, "discard": 0.3, "query": -1},
+        {"methods": ["gradient-norm", "integrated", "raw"], "steps": 5, "target_column": "target"},
+    ],
+    ids=["layers", "all", "each", "words", "gradient", "others", "measures"],
+)
+def test_what_is_read_back_is_what_explain_gives(tmp_path, folder, options):
+    targets = ["LABEL_0"] * len(TEXTS) if "target_column" in options else None
+    rows = [{"text": text, "target": "LABEL_0"} for text in TEXTS]
+    made = attnflow.run(rows, tmp_path / "run", folder, shard_size=2, **options)
+    plain = {name: value for name, value in options.items() if name != "target_column"}
+    methods = plain.pop("methods", ["raw", "rollout", "flow"])
+    methods = [methods] if isinstance(methods, str) else methods
+    edges = plain.pop("edges", "attention")
+    edges = [edges] if isinstance(edges, str) else edges
+    cases = [(text, rule, method) for text in TEXTS for rule in edges for method in methods]
+    found = list(made)
+    assert len(made) == len(found) == len(cases)
+    assert made.rows == len(TEXTS)
+    for one, (text, rule, method) in zip(found, cases, strict=True):
+        target = None if targets is None else targets[0]
+        own = {"target": target} if method != "raw" or rule == "gradient" else {}
+        own |= {"steps": plain["steps"]} if method == "integrated" else {}
+        alone = attnflow.explain(
+            text,
+            folder,
+            method=method,
+            edges=rule,
+            **{name: value for name, value in plain.items() if name != "steps"},
+            **own,
+        )
+        assert (one.text, one.method, one.tokens) == (text, method, alone.tokens)
+        assert one.options == alone.options
+        assert one.word_ids == alone.word_ids
+        assert one.layers == alone.layers
+        assert one.prediction.label == alone.prediction.label
+        asked = [alone.queries.index(query) for query in one.queries]
+        close = pytest.approx(alone.scores[..., asked, :], abs=2e-5)
+        assert one.scores == close
+        if plain.get("query") == "all":
+            assert one.queries == tuple(range(len(one.tokens)))
+        else:
+            assert one.queries == (one.query,)
+
+
+def test_what_reads_no_edges_is_computed_once(tmp_path, folder):
+    options = {"methods": ["raw", "gradient-norm"], "edges": ["attention", "norms"]}
+    made = attnflow.run(TEXTS[:2], tmp_path / "run", folder, **options)
+    found = [(one.method, one.options.get("edges")) for one in made]
+    assert found == [("raw", "attention"), ("gradient-norm", None), ("raw", "norms")] * 2
+    with pytest.raises(InputError, match="edges='norms' is not for method='gradient-norm'"):
+        attnflow.run(TEXTS, tmp_path / "b", folder, **options | {"methods": "gradient-norm"})
+
+
+def test_an_attribution_is_stored_without_loss(tmp_path, folder):
+    from attnflow.io.rows import Row
+    from attnflow.runs.shards import encode_shard, read_records, to_attribution
+
+    given = attnflow.explain(TEXTS[:2], folder, layers="all", query="all")
+    path = tmp_path / "part.parquet"
+    rows = [Row(text) for text in TEXTS[:3]]
+    path.write_bytes(encode_shard(rows, [[given[0]], [given[1]], "why"], 7, about()))
+    records = list(read_records(path))
+    assert [record["row"] for record in records] == [7, 8, 9]
+    assert records[2]["error"] == "why"
+    assert records[2]["scores"] is None
+    for one, record in zip(given, records, strict=False):
+        read = to_attribution(record)
+        assert to_json(read) == to_json(one)
+        assert read.scores.dtype == np.float64
+
+
+def about():
+    return {"request": "", "rows": ""}
+
+
+def test_bad_rows_are_recorded_and_the_others_explained(tmp_path, folder):
+    long = "cat " * 100
+    rows = [TEXTS[0], "", TEXTS[1], long, {"text": 3}, TEXTS[2]]
+    made = attnflow.run(rows, tmp_path / "a", folder, shard_size=4, methods="raw")
+    assert [(bad.row, bad.text) for bad in made.errors] == [(1, ""), (3, long), (4, "")]
+    assert made.errors[0].error == "text is empty"
+    assert "102" in made.errors[1].error
+    assert [one.text for one in made] == [TEXTS[0], TEXTS[1], TEXTS[2]]
+    frame = made.to_pandas(["row", "error", "method"])
+    assert list(frame["row"]) == [0, 1, 2, 3, 4, 5]
+    assert list(frame["method"].isna()) == list(frame["error"].notna())
+    assert made.table.count_rows() == 6
+    assert "6 rows, 3 attributions, 3 errors" in repr(made)
+    with pytest.raises(InputError, match=r"^row 1: text is empty \(refused: strict=True\)"):
+        attnflow.run(rows, tmp_path / "b", folder, strict=True)
+    cut = attnflow.run([long], tmp_path / "c", folder, truncate=True, methods="raw")
+    assert len(next(iter(cut)).tokens) == 64
+
+
+def test_one_row_that_fails_in_a_batch_fails_alone(tmp_path, folder):
+    made = attnflow.run(TEXTS, tmp_path / "run", folder, query="cabinet", methods="raw")
+    assert [one.text for one in made] == [TEXTS[0], TEXTS[2]]
+    assert [bad.row for bad in made.errors] == [1, 3, 4]
+    assert "query='cabinet'" in made.errors[0].error
+
+
+def test_what_can_never_work_is_refused_before_any_work(tmp_path, folder):
+    place = tmp_path / "run"
+
+    def refused(match, **options):
+        with pytest.raises(InputError, match=match):
+            attnflow.run(options.pop("rows", TEXTS), place, options.pop("model", folder), **options)
+
+    refused("layer=9 does not exist", layer=9)
+    refused("contrast='LABEL_1' has no effect", contrast="LABEL_1")
+    refused("a target column has no effect", target_column="y", rows=[{"text": "a", "y": 1}])
+    refused("method='fl' is unknown", methods="fl")
+    refused("edges='x' is unknown", edges="x")
+    refused(r"methods=\[\] must name at least one", methods=[])
+    refused("must name at least one, and each once", methods=["raw", "raw"])
+    refused("shard_size=0 must be an integer", shard_size=0)
+    refused("workers=True must be an integer", workers=True)
+    refused("has no rows; give at least one", rows=[])
+    pair = (tiny.build("bert"), tiny.word_piece())
+    refused("can't be given to other processes", model=pair, workers=2)
+    assert not place.exists()
+    assert len(attnflow.run(TEXTS[:1], place, pair)) == 3
+
+
+def test_the_same_call_again_changes_nothing(tmp_path, folder):
+    place = tmp_path / "run"
+    attnflow.run(TEXTS, place, folder, shard_size=2)
+    before = files(place)
+    assert sorted(before) == ["manifest.json", *(f"part-0000{i}.parquet" for i in range(3))]
+    attnflow.run(TEXTS, place, folder, shard_size=2)
+    assert files(place) == before
+    (place / "part-00001.parquet").unlink()
+    attnflow.run(TEXTS, place, folder, shard_size=2)
+    assert files(place) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"layers": "all"}, 'options.layers was null, now "all"'),
+        ({"methods": "raw"}, r'methods was \["raw", "rollout", "flow"\], now \["raw"\]'),
+        ({"shard_size": 3}, "shard_size was 2, now 3"),
+        ({"source": TEXTS[:4]}, "input.rows was 5, now 4; input.sha256 was"),
+        ({"source": [*TEXTS[:4], "a key"]}, "other options: input.sha256 was"),
+        ({"model": "other"}, "model.sha256 was"),
+    ],
+    ids=str,
+)
+def test_another_request_in_the_same_folder_is_refused(tmp_path, folder, changes, match):
+    place = tmp_path / "run"
+    given = {"source": TEXTS, "shard_size": 2}
+    model = tmp_path / "model"
+    shutil.copytree(folder, model)
+    attnflow.run(folder=place, model=str(model), **given)
+    before = files(place)
+    if changes.pop("model", None):
+        attnflow.load_model.__globals__["_load_once"].cache_clear()
+        network = tiny.build("bert", head=transformers.BertForSequenceClassification)
+        network.classifier.bias.data[0] += 1
+        network.save_pretrained(model)
+    with pytest.raises(InputError, match=match):
+        attnflow.run(folder=place, model=str(model), **given | changes)
+    assert files(place) == before
+
+
+def test_a_generator_is_checked_as_it_is_read(tmp_path, folder):
+    place = tmp_path / "run"
+    attnflow.run(iter(TEXTS), place, folder, shard_size=2)
+    before = files(place)
+    attnflow.run(iter(TEXTS), place, folder, shard_size=2)
+    assert files(place) == before
+    changed = [*TEXTS[:2], "a key", *TEXTS[3:]]
+    with pytest.raises(InputError, match="rows 2 to 3 of the input have changed"):
+        attnflow.run(iter(changed), place, folder, shard_size=2)
+
+
+def test_a_full_disk_keeps_what_is_finished(tmp_path, folder, monkeypatch):
+    from attnflow.runs import manifest
+
+    undisturbed, place = tmp_path / "whole", tmp_path / "run"
+    attnflow.run(TEXTS, undisturbed, folder, shard_size=2)
+    written = []
+    write = manifest.write_atomically
+
+    def full(path, content):
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+        written.append(path)
+        write(path, content)
+
+    monkeypatch.setattr(manifest, "write_atomically", full)
+    with pytest.raises(InputError, match=r"part-00001\.parquet can't be written: No space left"):
+        attnflow.run(TEXTS, place, folder, shard_size=2)
+    monkeypatch.undo()
+    assert sorted(files(place)) == ["manifest.json", "part-00000.parquet"]
+    with pytest.raises(InputError, match="is not finished: 1 shards are there"):
+        attnflow.read_run(place)
+    part = attnflow.read_run(place, unfinished=True)
+    assert (part.rows, part.finished) == (2, False)
+    attnflow.run(TEXTS, place, folder, shard_size=2)
+    assert files(place) == files(undisturbed)
+
+
+def test_damage_is_told_by_the_name_of_the_file(tmp_path, folder):
+    place = tmp_path / "run"
+    attnflow.run(TEXTS, place, folder, shard_size=2)
+    path = place / "part-00001.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:-5])
+    with pytest.raises(InputError, match=r"part-00001\.parquet is damaged \(\d+ bytes instead of"):
+        attnflow.read_run(place)
+    with pytest.raises(InputError, match=r"part-00001\.parquet is damaged .*delete this file"):
+        attnflow.run(TEXTS, place, folder, shard_size=2)
+    for at in range(4, len(content) - 8, 499):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with pytest.raises(InputError, match=r"part-00001\.parquet is damaged"):
+            list(attnflow.read_run(place))
+    path.unlink()
+    with pytest.raises(InputError, match=r"part-00001\.parquet is damaged \(it is missing\)"):
+        attnflow.read_run(place)
+    saved = json.loads((place / "manifest.json").read_text())
+    saved["request"]["shard_size"] = 3
+    (place / "manifest.json").write_text(json.dumps(saved))
+    with pytest.raises(InputError, match="its checksum does not match"):
+        attnflow.read_run(place)
+    (place / "manifest.json").write_text("{")
+    with pytest.raises(InputError, match=r"manifest\.json is damaged"):
+        attnflow.read_run(place)
+    (place / "manifest.json").unlink()
+    with pytest.raises(InputError, match=r"is no run: it has no manifest\.json"):
+        attnflow.read_run(place)
+    with pytest.raises(InputError, match=r"has shards and no manifest\.json"):
+        attnflow.run(TEXTS, place, folder)
+    with pytest.raises(InputError, match="there is no such folder"):
+        attnflow.read_run(tmp_path / "none")
+
+
+def test_workers_make_the_same_bytes_and_tell_their_errors(tmp_path, folder):
+    rows = [{"text": text, "id": number} for number, text in enumerate([*TEXTS, ""] * 3)]
+    options = {"id_column": "id", "shard_size": 4, "layers": "all"}
+    attnflow.run(rows, tmp_path / "one", folder, **options)
+    attnflow.run(iter(rows), tmp_path / "once", folder, **options)
+    made = attnflow.run(rows, tmp_path / "three", folder, workers=3, **options)
+    assert files(tmp_path / "three") == files(tmp_path / "one")
+    assert [one.text for one in made] == [text for text in TEXTS * 3 for _ in range(3)]
+    with pytest.raises(ModelError, match="does not exist; give a folder"):
+        attnflow.run(rows, tmp_path / "four", "/nowhere/at/all", workers=2)
+    with pytest.raises(InputError, match=r"row 5: text is empty \(refused"):
+        attnflow.run([*TEXTS, ""], tmp_path / "five", folder, workers=2, strict=True)
+
+
+def test_a_probability_that_is_no_number_is_kept(tmp_path, folder):
+    from dataclasses import replace
+
+    from attnflow.io.rows import Row
+    from attnflow.runs.shards import encode_shard, read_records, to_attribution
+
+    given = attnflow.explain("a cat", folder)
+    given = replace(given, prediction=replace(given.prediction, probability=math.nan))
+    path = tmp_path / "part.parquet"
+    path.write_bytes(encode_shard([Row("a cat")], [[given]], 0, about()))
+    (record,) = read_records(path)
+    assert math.isnan(to_attribution(record).prediction.probability)
