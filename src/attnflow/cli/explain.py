@@ -62,6 +62,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     truncate: options.Truncate = False,
     bos: options.Bos = False,
     strict: options.Strict = False,
+    device: options.Device = "auto",
     method: options.Methods = None,
     edges: options.Edges = "attention",
     steps: options.Steps = None,
@@ -84,6 +85,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     Example: attnflow explain "the keys to the cabinet"
     """
     from attnflow.pipeline.config import ExplainConfig
+    from attnflow.solvers.execution import Execution
 
     inputs = read_texts(texts, file)
     _check_targets(save, html, force=force)
@@ -107,6 +109,7 @@ def explain(  # noqa: PLR0913 - one argument per option
         truncate=truncate,
         bos=bos,
         strict=strict,
+        execution=Execution(device=device),
     )
     results_at: dict[int, list[Attribution]] = {}
     found_at: dict[int, Summary] = {}
