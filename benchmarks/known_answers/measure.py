@@ -29,14 +29,16 @@ Scored = dict[str, Any]
 def pieces(trial: Trial) -> dict[str, Callable[[Case, Any], Scored]]:
     """By the name of a piece, what computes it for a case."""
 
-    def of_rule(rule: str) -> Callable[[Case, Any], Scored]:
-        return lambda case, model: rule_scores(rule, case, model)
+    def of_rule(rule: str, correction: str | None) -> Callable[[Case, Any], Scored]:
+        return lambda case, model: rule_scores(rule, correction, case, model)
 
     def of_importance(name: str) -> Callable[[Case, Any], Scored]:
         return lambda case, model: {name: _plain(importance(name, case.text, model))}
 
     found: dict[str, Callable[[Case, Any], Scored]] = {"about": about}
-    found |= {f"edges.{rule}": of_rule(rule) for rule in EDGE_RULES}
+    found |= {f"edges.{rule}": of_rule(rule, "auto") for rule in EDGE_RULES}
+    if trial.causal:
+        found |= {f"edges.{rule}.sink": of_rule(rule, "sink") for rule in EDGE_RULES}
     found |= {f"importance.{name}": of_importance(name) for name in IMPORTANCES}
     if trial.reference is not None:
         found["reference"] = lambda case, model: {
@@ -63,10 +65,10 @@ def about(case: Case, model: Any) -> Scored:
     return {"text": case.text, "ordinary": ordinary, "deciding": sorted(case.deciding)}
 
 
-def rule_scores(rule: str, case: Case, model: Any) -> Scored:
+def rule_scores(rule: str, correction: str | None, case: Case, model: Any) -> Scored:
     """The scores of all methods on one rule's edges, or why there are none."""
     try:
-        session = open_session(case.text, model, ExplainConfig(edges=rule))
+        session = open_session(case.text, model, ExplainConfig(edges=rule, correction=correction))
         return {method: _plain(session.attribution(method)) for method in READ_EDGES}
     except AttnflowError as error:
         return {"refused": str(error)}

@@ -22,7 +22,7 @@ class Trial:
         count: How many cases there are by default.
         reference: For trials whose truth is not known: what tokens are replaced by to see what
             they do to the prediction; ``None`` where the deciding tokens are known.
-        causal: Whether the model is a decoder.
+        causal: Whether the model is a decoder, so that edges are tried without the sink, too.
     """
 
     title: str
@@ -53,7 +53,7 @@ def make_trials(work: Path, data: Path | None, seed: int) -> dict[str, Trial]:
         return prepare.trained(work / "planted-bert", rows, base, *options)
 
     def planted_smollm() -> Path:
-        rows = prepare.write_planted(work / "planted-few", 640, seed)
+        rows = prepare.write_planted(work / "planted-many", 4000, seed)
         return prepare.trained(work / "planted-smollm", rows, smollm(), "--epochs", "1")
 
     def long(model: Any) -> Iterator[Case]:
@@ -69,7 +69,7 @@ def make_trials(work: Path, data: Path | None, seed: int) -> dict[str, Trial]:
         "planted-bert-short": Trial("planted word, small BERT, short", planted_bert, short),
         "planted-smollm": Trial("planted word, SmolLM2", planted_smollm, short, causal=True),
         "copied": Trial(
-            "copied word, SmolLM2", smollm, lambda model: cases.copied(model, seed), causal=True
+            "copied word, SmolLM2", smollm, lambda model: cases.copied(model, seed), 40, causal=True
         ),
         "facts": Trial("facts, SmolLM2", smollm, cases.facts, 20, causal=True),
     }
@@ -82,16 +82,16 @@ def make_trials(work: Path, data: Path | None, seed: int) -> dict[str, Trial]:
 
     return trials | {
         "sst2": Trial(
-            "SST-2, MiniLM", reviews_minilm, lambda _: cases.reviews(data, seed), 200, "mask"
+            "SST-2, MiniLM", reviews_minilm, lambda _: cases.reviews(data, seed), 100, "mask"
         ),
         "verbs": Trial(
-            "shipped verb model", lambda: None, lambda _: cases.subjects(data, seed), 150, "unk"
+            "shipped verb model", lambda: None, lambda _: cases.subjects(data, seed), 86, "unk"
         ),
         "prefixes": Trial(
             "natural prefixes, SmolLM2",
             smollm,
             lambda _: cases.prefixes(data, seed),
-            60,
+            40,
             "unk",
             causal=True,
         ),

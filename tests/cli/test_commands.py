@@ -32,6 +32,13 @@ def test_explain_json_is_what_the_library_says(run, folder):
         assert said["prediction"]["label"] == expected.prediction.label
 
 
+def test_the_device_of_flow_is_checked_before_anything_is_loaded(run):
+    assert run("explain", TEXT, "--device", "cpu", "--json").code == 0
+    ran = run("explain", TEXT, "-m", "no such model", "--device", "tpu")
+    assert ran.code == 2
+    assert "device='tpu' is unknown; allowed: 'auto', 'cpu', 'cuda'" in without_colours(ran.err)
+
+
 def test_explain_many_texts_from_arguments_a_file_and_standard_input(run, stdin, folder, tmp_path):
     texts = [TEXT, "a cat"]
     file = tmp_path / "texts.txt"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.signal
 import torch
+import transformers as tf
 
 import attnflow
 import heard
@@ -106,6 +107,14 @@ def test_convolutions_over_frames_are_warned_about(sound):
     assert not attnflow.explain(sound, heard.build("ast"), method="raw").warnings
     with pytest.raises(ModelError, match="strict=True"):
         attnflow.explain(sound, heard.build("wav2vec2-label"), method="raw", strict=True)
+
+
+def test_a_speaker_vector_has_no_label_and_reads_all_frames(sound):
+    torch.manual_seed(0)
+    model = tf.Wav2Vec2ForXVector(tf.Wav2Vec2Config(**heard.WAVES)).eval()
+    found = attnflow.explain(sound, (model, heard.waves()), method="raw")
+    assert found.prediction is None
+    assert len(found.pooled) == 49
 
 
 def test_a_model_without_a_head_needs_a_frame(sound):

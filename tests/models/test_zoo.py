@@ -1,9 +1,12 @@
-"""A sample of the zoo in every run; `python benchmarks/zoo.py` runs all of it and writes the table.
+"""A sample of the zoo in every run, and all of it with ZOO=all in the environment.
+
+`python benchmarks/zoo.py` runs all of it and writes the table.
 
 The sample has every kind of finding: plain, sinks, mixing, pooling, detection tokens, language
-models of several parts, and refusals by what the model is.
+models of several parts, sounds, two towers, and refusals by what the model is.
 """
 
+import os
 import re
 from collections import Counter
 
@@ -27,7 +30,12 @@ SAMPLE = (
     *("Dinov2ForImageClassification", "YolosForObjectDetection", "ViTMAEModel"),
     *("CLIPForImageClassification", "CLIPModel", "WhisperForConditionalGeneration"),
     *("PerceiverForMaskedLM", "ResNetForImageClassification", "ASTForAudioClassification"),
+    *("Wav2Vec2ForCTC", "WavLMForSequenceClassification", "Speech2TextForConditionalGeneration"),
+    *("SEWForCTC", "SiglipModel", "SiglipVisionModel", "BlipModel", "Wav2Vec2ForXVector"),
 )  # fmt: skip
+
+
+EVERY = [name for _, _, name in classes()]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +60,7 @@ def test_the_table_counts_what_it_lists(table):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("name", EVERY if os.environ.get("ZOO") == "all" else SAMPLE)
 def test_a_sample_is_sorted_as_the_table_says(name, table):
     (entry,) = [each for each in classes() if each[2] == name]
     verdict = sort(*entry)

@@ -6,7 +6,7 @@ import torch
 import transformers as tf
 from transformers import CONFIG_MAPPING, PretrainedConfig
 
-MOST = 30_000_000  # parameters of a small model
+MOST = 100_000_000  # parameters of a small model
 
 WIDTHS = ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "model_dim")
 DEPTHS = (
@@ -118,7 +118,19 @@ WINDOWS = {
     "window_size": 2,
     "patch_size": 4,
 }
+WAVES = {"conv_dim": [16] * 7, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 2}
 OVERRIDES = {
+    "whisper": {"max_source_positions": 50, "num_mel_bins": 16},
+    "speech_to_text": {"max_source_positions": 200, "conv_channels": 32},
+    "audio-spectrogram-transformer": {"patch_size": 16, "max_length": 100, "num_mel_bins": 32},
+    **dict.fromkeys(
+        ("wav2vec2", "hubert", "wavlm", "unispeech", "unispeech-sat", "wav2vec2-conformer"), WAVES
+    ),
+    "data2vec-audio": {
+        "conv_dim": [16] * 7,
+        "num_conv_pos_embeddings": 2,
+        "conv_pos_kernel_size": 3,
+    },
     "yolos": {"image_size": [32, 32], "num_detection_tokens": 5},
     **{name: {"head_dim": 8, "num_key_value_heads": 4} for name in LATENT},
     "mistral4": {"head_dim": 16, "num_key_value_heads": 4},

@@ -61,6 +61,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     strict: options.Strict = False,
+    device: options.Device = "auto",
     method: options.Methods = None,
     edges: options.Edges = "attention",
     steps: options.Steps = None,
@@ -83,6 +84,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     Example: attnflow explain "the keys to the cabinet"
     """
     from attnflow.pipeline.config import ExplainConfig
+    from attnflow.solvers.execution import Execution
 
     inputs = read_texts(texts, file)
     _check_targets(save, html, force=force)
@@ -105,6 +107,7 @@ def explain(  # noqa: PLR0913 - one argument per option
         methods=tuple(methods),
         truncate=truncate,
         strict=strict,
+        execution=Execution(device=device),
     )
     results_at: dict[int, list[Attribution]] = {}
     found_at: dict[int, Summary] = {}

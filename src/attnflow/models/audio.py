@@ -14,7 +14,7 @@ from attnflow.models.adapter import Filler, Kind, Query, Tokens, refuse_answer
 from attnflow.models.checks.layout import Layout, find_frame_layout
 from attnflow.models.frames import Frames, find_frames, longest
 from attnflow.models.grids import GridModel
-from attnflow.models.heads import AUDIO, CTC
+from attnflow.models.heads import AUDIO, CTC, XVECTOR
 from attnflow.models.outputs import predict
 from attnflow.models.sounds import Sound, read_sound
 from attnflow.models.tokens import name_token
@@ -61,6 +61,8 @@ class AudioModel(GridModel):
         self, query: Query, tokens: Tokens, pieces: Tokens, output: Any, item: int
     ) -> tuple[int, ...]:
         """The frame to explain: for CTC by default the first at which a character is said."""
+        if self.head is XVECTOR and (query is None or query == "all"):
+            return self.deciding(pieces)
         if self.head is not CTC:
             return super().positions(query, tokens, pieces, output, item)
         if output.logits.shape[1] != len(tokens):

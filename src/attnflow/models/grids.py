@@ -197,18 +197,24 @@ class GridModel(UnmeasuredModel, ABC):
         if query is not None and query != "all":
             return (tokens.position(query),)
         if self.head is self.labels:
-            key = ("deciding", tuple(pieces.inputs[self.reads].shape))
-            return once(
-                self.network, key, lambda: deciding_positions(self.network, self.inputs([pieces]))
-            )
+            return self.deciding(pieces)
         if (tokens.segments or ())[0] == "class" or query == "all":
             return (0,)
+        if getattr(output, "pooler_output", None) is not None:
+            return self.deciding(pieces)
         msg = (
             f"{type(self.network).__name__} has no CLS token and no head that decides; give the "
             f'{self.pieces[0]} to explain with query="{pieces.names[0]}" ({self.pieces[1]}), or '
             'query="all"'
         )
         raise ModelError(msg)
+
+    def deciding(self, pieces: Tokens) -> tuple[int, ...]:
+        """Where a head decides, or what is pooled: measured once for a size of inputs."""
+        key = ("deciding", tuple(pieces.inputs[self.reads].shape))
+        return once(
+            self.network, key, lambda: deciding_positions(self.network, self.inputs([pieces]))
+        )
 
     def _with_extra(self, pieces: Tokens, before: int, after: int) -> Tokens:
         """With the tokens that are no pieces: CLS, DeiT's second one, registers; detections."""

@@ -42,12 +42,13 @@ IMAGES = HeadKind(
 )
 AUDIO = HeadKind(
     "audio classifier",
-    ("ForAudioClassification", "ForXVector"),
+    ("ForAudioClassification",),
     "AutoModelForAudioClassification",
 )
+XVECTOR = HeadKind("speaker vector", ("ForXVector",), "AutoModelForAudioXVector")
 CTC = HeadKind("speech recogniser (CTC)", ("ForCTC",), "AutoModelForCTC")
 BARE = HeadKind("no head", (), "AutoModel")
-HEADS = (CLASSIFIER, TAGGER, MASKED, CAUSAL, SEQ2SEQ, IMAGES, AUDIO, CTC)
+HEADS = (CLASSIFIER, TAGGER, MASKED, CAUSAL, SEQ2SEQ, IMAGES, AUDIO, XVECTOR, CTC)
 
 
 def head_of(class_name: str) -> HeadKind:

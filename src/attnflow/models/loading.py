@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attnflow.errors import ModelError
+from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import ModelAdapter
 from attnflow.models.heads import AUDIO, BARE, CAUSAL, CLASSIFIER, CTC, SEQ2SEQ, HeadKind, head_of
 
@@ -29,16 +29,28 @@ READS = {
 }
 
 
-def load_model(source: Source = None, *, device: str | None = None) -> ModelAdapter:
+def load_model(
+    source: Source = None, *, device: str | None = None, tower: str | None = None
+) -> ModelAdapter:
     """Load a model once, to explain many texts with it.
 
     Args:
         source: A hub name, a folder, a GGUF file or folder, ``(model, tokenizer)`` objects (an
             image processor for vision models), or ``None`` for the model shipped with attnflow.
         device: Where to put a model loaded here, e.g. ``"cuda"``; objects stay where they are.
+        tower: Of a model like CLIP, the tower alone: ``"text"`` or ``"vision"``. By default each
+            input goes to the one that reads it.
 
     The checkpoint's own head is loaded where it has one: see ``.description``.
     """
+    if tower is not None:
+        both = load_model(source, device=device)
+        if not hasattr(both, "tower"):
+            msg = f"tower={shown(tower)} is for models like CLIP, and {both.name} has one tower"
+            raise InputError(msg)
+        chosen: ModelAdapter = both.tower(tower)
+        return chosen
+    check_device(device)
     if isinstance(source, tuple | list):
         return adapt(*_pair(source))
     if source is not None and not isinstance(source, str | Path):
@@ -50,11 +62,29 @@ def load_model(source: Source = None, *, device: str | None = None) -> ModelAdap
     return _load(str(source), device, name=str(source))
 
 
+def check_device(device: Any) -> None:
+    """Refuse what is no device of torch, or none that is here, before anything is loaded."""
+    if device is None:
+        return
+    import torch
+
+    count = torch.cuda.device_count()
+    here = ["cpu", *["cuda"] * (count > 0), *(f"cuda:{at}" for at in range(count))]
+    here += ["mps"] * torch.backends.mps.is_available()
+    if str(device) not in here:
+        msg = f"device={shown(device)} is not here; allowed: {', '.join(map(repr, here))}"
+        raise InputError(msg)
+
+
 def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     """Wrap a network and its tokenizer or image processor."""
     network = getattr(network, "_orig_mod", network)  # what torch.compile wrapped
     head = head_of(type(network).__name__)
     refuse_other_inputs(network)
+    if found := two_towers(network):
+        from attnflow.models.towers import make_towers
+
+        return make_towers(found, processor, name)
     if hears(network):
         from attnflow.models.audio import AudioModel
         from attnflow.models.speech import SpeechModel
@@ -62,6 +92,10 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         if getattr(network.config, "is_encoder_decoder", False) and head is SEQ2SEQ:
             return SpeechModel(network, processor, name, head)
         return AudioModel(network, processor, name, AUDIO if head is CLASSIFIER else head)
+    if reads_both(network) and hasattr(processor, "image_processor"):
+        from attnflow.models.image_text import ImageTextModel
+
+        return ImageTextModel(network, processor, name)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
 
@@ -76,6 +110,21 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     from attnflow.models.text import TextModel
 
     return TextModel(network, processor, name, head)
+
+
+def two_towers(network: Any) -> tuple[Any, Any] | None:
+    """The towers for texts and for images of a model like CLIP; ``None`` for other models."""
+    if not hasattr(network, "get_text_features") or not hasattr(network, "get_image_features"):
+        return None
+    text, vision = (getattr(network, f"{name}_model", None) for name in ("text", "vision"))
+    return None if text is None or vision is None else (text, vision)
+
+
+def reads_both(network: Any) -> bool:
+    """Whether a model reads images among the tokens of a text."""
+    config = network.config
+    marked = any(hasattr(config, name) for name in ("image_token_id", "image_token_index"))
+    return marked and hasattr(config, "vision_config") and not config.is_encoder_decoder
 
 
 def hears(network: Any) -> bool:
@@ -182,6 +231,8 @@ def _fetch(transformers: Any, where: str, options: dict[str, str]) -> tuple[Any,
     network = _network(transformers, head, where, options)
     if hears(network):
         return network, _hearing(transformers, head, where)
+    if two_towers(network) or reads_both(network):
+        return network, transformers.AutoProcessor.from_pretrained(where)
     if network.main_input_name == "pixel_values":
         return network, transformers.AutoImageProcessor.from_pretrained(where)
     return network, transformers.AutoTokenizer.from_pretrained(where, **options)

@@ -81,8 +81,10 @@ class Seq2SeqModel(UnmeasuredModel):
         depths = [getattr(side, "num_hidden_layers", None) for side in sides]
         if None not in depths:  # both have a configuration of their own
             return int(depths[0] or 0), int(depths[1] or 0)
-        encoder = getattr(config, "encoder_layers", None) or depth_of(self.network)
-        names = ("decoder_layers", "num_decoder_layers")
+        first = ("encoder_layers", "encoder_num_hidden_layers")
+        encoder = next((getattr(config, n) for n in first if getattr(config, n, None)), None)
+        encoder = encoder or depth_of(self.network)
+        names = ("decoder_layers", "num_decoder_layers", "decoder_num_hidden_layers")
         decoder = next((getattr(config, n) for n in names if getattr(config, n, None)), encoder)
         return int(encoder), int(decoder)
 

@@ -29,7 +29,7 @@ from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import shorten
 from attnflow.models.embeddings import EmbeddingEdit
-from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
+from attnflow.models.heads import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
 from attnflow.models.objectives import label_index, resolve_objective, token_index
 from attnflow.models.outputs import (
     is_multi_label,
@@ -112,8 +112,9 @@ class TextModel:
             replace(network.square_activations(capture, i, len(t)), model=self.name)
             for i, t in enumerate(batch)
         ]
+        pools = self.head is BARE and getattr(output, "pooler_output", None) is not None
         positions = [
-            self._positions(query, tokens, causal=each.causal)
+            self._positions(query, tokens, causal=each.causal, pools=pools)
             for tokens, each in zip(batch, passes, strict=True)
         ]
         if spec.zeroing:
@@ -264,11 +265,13 @@ class TextModel:
         ids = tokens.inputs["input_ids"]
         return [i for i, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
 
-    def _positions(self, query: Query, tokens: Tokens, *, causal: bool) -> tuple[int, ...]:
-        """The position to explain; several where the head decides from several."""
+    def _positions(
+        self, query: Query, tokens: Tokens, *, causal: bool, pools: bool
+    ) -> tuple[int, ...]:
+        """The position to explain; several where the head, or a model's pooling, reads several."""
         if query is not None and query != "all":
             return (tokens.position(query),)
-        if self.head is CLASSIFIER:
+        if self.head is CLASSIFIER or pools:
             return self._deciding(tokens)
         masks = self._masks(tokens) if self.head is MASKED else []
         if len(masks) > 1:

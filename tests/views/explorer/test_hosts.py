@@ -86,6 +86,7 @@ def test_errors_are_shown_and_the_view_stays(tab, address):
     tab.click("#explain")
     tab.wait_for_selector("#status.bad")
     assert "102 tokens" in tab.inner_text("#status")
+    assert "truncate" not in tab.inner_text("#status")
     assert tab.locator(".token").count() == 11
     tab.complaints.clear()  # the browser reports the refused request by itself
 

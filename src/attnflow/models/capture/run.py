@@ -62,7 +62,15 @@ def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> 
     evaluated = in_eval_mode(network)
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
         output = called(evaluated, inputs)
+    drop_pooling(capture)
     return output, capture
+
+
+def drop_pooling(capture: Capture) -> None:
+    """Forget the attention of a head that pools all positions by one query: it is no layer."""
+    sizes = [site.probabilities.shape[-2] for site in capture.sites]
+    if len(sizes) > 1 and sizes[-1] == 1 < sizes[0]:
+        capture.sites.pop()
 
 
 def device_of(network: torch.nn.Module) -> torch.device:

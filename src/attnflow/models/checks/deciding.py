@@ -14,7 +14,7 @@ import torch
 
 from attnflow.errors import CaptureError, ModelError
 from attnflow.models.capture.mode import Capture
-from attnflow.models.capture.run import called, in_eval_mode
+from attnflow.models.capture.run import called, drop_pooling, in_eval_mode
 from attnflow.models.capture.spec import CaptureSpec
 
 Positions = tuple[int, ...]
@@ -28,12 +28,15 @@ RULES: tuple[Rule, ...] = (
 
 
 def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
-    """The positions of one input that the logits depend on."""
+    """The positions of one input that the logits depend on; without a head, what it pools."""
     spec = CaptureSpec(gradients=True)
     with torch.enable_grad(), Capture(spec) as capture:
-        logits = called(in_eval_mode(network), inputs).logits
+        output = called(in_eval_mode(network), inputs)
+        logits = getattr(output, "logits", None)
+        logits = output.pooler_output if logits is None else logits
         # Labels with different weights: their plain sum may be constant.
         target = (logits * torch.arange(1, logits.numel() + 1).to(logits).view_as(logits)).sum()
+    drop_pooling(capture)
     if not capture.sites or not target.requires_grad:
         msg = f"where {type(network).__name__} decides was not found: no attention was seen"
         raise CaptureError(msg)

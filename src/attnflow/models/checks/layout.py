@@ -32,7 +32,7 @@ def find_layout(network: Any, pixels: Tensor, grid: tuple[int, int], size: int) 
     name = type(network).__name__
     count = grid[0] * grid[1]
     tried = sorted({0, min(1, count - 1), count - 1})
-    images = torch.cat([pixels, pixels, *(_changed(pixels, patch, grid) for patch in tried)])
+    images = torch.cat([pixels, pixels, *(change_patch(pixels, patch, grid) for patch in tried)])
     states = last_states(network, {"pixel_values": images})
     if states is None or states.shape[1] != size:
         msg = f"where {name} keeps the patches of an image could not be found out"
@@ -108,7 +108,7 @@ def _distance(one: int, other: int, columns: int) -> int:
     return max(abs(row - row_too), abs(column - column_too))
 
 
-def _changed(pixels: Tensor, patch: int, grid: tuple[int, int]) -> Tensor:
+def change_patch(pixels: Tensor, patch: int, grid: tuple[int, int]) -> Tensor:
     """The image with other colours in one patch."""
     height, width = pixels.shape[-2] // grid[0], pixels.shape[-1] // grid[1]
     top, left = (patch // grid[1]) * height, (patch % grid[1]) * width

@@ -70,6 +70,9 @@ class SentimentRun(TrainingRun):
             dtype=torch.float32, **options,
         )  # fmt: skip
         log.setLevel(level)
+        if options:  # a GGUF file's weights were unpacked; this mark would forbid to save them
+            model.hf_quantizer, model.is_quantized = None, False
+            vars(model.config).pop("quantization_config", None)
         if self.tokenizer.pad_token is None:  # decoders often have none, and batches need one
             self.tokenizer.pad_token = self.tokenizer.eos_token
         if model.config.pad_token_id is None:

@@ -1,6 +1,6 @@
 """The explorer: one interactive page, fed by one JSON document, in three hosts.
 
-    document     a session as one JSON document                        session → JSON
+    document     a session as one JSON document; found, drawing        session → JSON
     attribution  the same for an attribution that has no session       attribution → JSON
     render       the document in one self-contained HTML file          JSON → file, notebook
     server       the same page over HTTP, with limits                  JSON → browser
@@ -13,7 +13,8 @@ the colour scale), so that the page only draws:
     state      what is shown, and links to it; panes, view             state + document → panes
     explorer   connects these; controls, layout, loading,              panes → elements
                description, actions
-    strip      one drawing each; prediction, table, graph, heatmap     a pane → a drawing
+    strip      one drawing each; finding, prediction, legend, table,   a pane → a drawing
+               graph, heatmap, glance
 
 ``npm run format`` formats them, ``scripts/check-page`` checks them.
 """

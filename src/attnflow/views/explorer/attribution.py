@@ -64,6 +64,7 @@ def attribution_view(of: Attribution) -> View:
         "said_at": None if of.prediction is None else of.prediction.position,
         "replacement": None,
         "scores": [_scores(of, fused)],
+        "head_methods": [of.method] if single else [],
         "head_scores": [_head_scores(of, at) for at in range(len(queries))] if single else [],
         "edges": None,
         "traces": [],

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.errors import ModelError
 from attnflow.pipeline.session import Check, Session
 from attnflow.records import FloatArray
-from attnflow.records.arrays import to_numpy
 from attnflow.version import VERSION
+from attnflow.views.explorer.drawing import columns_of, strongest_edges, traced_pairs
 from attnflow.views.explorer.found import find_all
 from attnflow.views.explorer.parts import (
     describe_method,
@@ -25,12 +23,12 @@ from attnflow.views.explorer.parts import (
     model_name,
     predictions,
     to_grid,
+    unknown_note,
 )
 from attnflow.views.explorer.schema import (
     FORMAT,
     Blanked,
     Document,
-    Edges,
     HeadScores,
     Scores,
     View,
@@ -39,8 +37,7 @@ from attnflow.views.explorer.schema import (
 from attnflow.views.explorer.traces import trace_path
 from attnflow.views.scaling import input_positions
 
-MOST_EDGES = 40_000  # in a document, shared by all positions
-FEWEST_EDGES = 4  # of each position, however many positions there are
+MOST_HEAD_WORK = 10**9  # edges that flows of all heads of a layer pass: some seconds
 
 
 @dataclass(frozen=True)
@@ -117,6 +114,9 @@ def make_view(
         if (_is_shown(member, session) and session.size <= extent.most(member.cost))
         or (isinstance(member, Measure) and _is_asked(member, session))
     ]
+    by_head = [name for name in methods if can_show_heads(session, name)]
+    if extent.all_methods:  # a server adds the scores that the document lacks
+        by_head = [member.name for member in offered if can_show_heads(session, member.name)]
     top = _ranking(session, query)
     found = find_all(session, methods, blank=extent.blanks >= session.size)
     view: View = {
@@ -133,7 +133,7 @@ def make_view(
         **label_tokens(tokens.names, tokens),
         "grid": to_grid(tokens.grid),
         "image": image,
-        "columns": _columns(session),
+        "columns": columns_of(session),
         "ends": list(session.activations.steps),
         "heads": session.heads if session.config.rule.single_heads else 0,
         "options": {
@@ -151,33 +151,40 @@ def make_view(
             scores_of(session, method, *_extent(session, method, layers, queries), check)
             for method in methods
         ],
+        "head_methods": [
+            name for name in by_head if extent.all_methods or _heads_within(session, name, extent)
+        ],
         "head_scores": [
             heads_of(session, method, layers, query, check)
-            for method in methods
-            if _has_heads(method)
-            and session.config.rule.single_heads
-            and (
-                AGGREGATORS[method].cost == "matrix"
-                or session.depth * session.heads * session.size <= extent.heads
-            )
+            for method in by_head
+            if _heads_within(session, method, extent)
         ],
-        "edges": _strongest_edges(session),
+        "edges": strongest_edges(session),
         "traces": [],
         "blanked": [],
         "findings": found.findings,
         "agreement": found.agreement,
-        "notes": make_notes(
-            session.forward.warnings, len(session.forward.pooled), tokens.names[query]
-        ),
+        "notes": [
+            *make_notes(session.forward.warnings, len(session.forward.pooled), tokens.names[query]),
+            *unknown_note(tokens.names, input_positions(tokens, session.size), _unknown(session)),
+        ],
     }
     traced = [name for name in methods if _has_routes(name)]
-    for layer, token in _pairs(top, session.depth, extent.pairs, found.key):
+    for layer, token in traced_pairs(top, session.depth, extent.pairs, found.key):
         if check is not None:
             check()
         view["traces"] += [trace_path(session, name, layer, query, token) for name in traced]
     if session.filler is not None and session.size <= extent.blanks:
         view["blanked"] = predict_blanked(session, [[at] for at in session.blankable], check)
     return view
+
+
+def _unknown(session: Session) -> str | None:
+    """What stands for words that the model does not know, if its tokenizer has such a token."""
+    tokenizer = getattr(session.adapter, "tokenizer", None)
+    unknown = getattr(tokenizer, "unk_token", None)
+    # Where it is also the end of a text (GPT-2), nothing is unknown.
+    return None if unknown == getattr(tokenizer, "eos_token", None) else unknown
 
 
 def _is_shown(member: Aggregator | Measure, session: Session) -> bool:
@@ -204,9 +211,19 @@ def _extent(
     return layers, queries
 
 
-def _has_heads(method: str) -> bool:
+def can_show_heads(session: Session, method: str) -> bool:
+    """Whether a method has scores of single heads that take seconds at most for a layer."""
     member = AGGREGATORS[method]
-    return isinstance(member, Aggregator) and member.single_heads
+    if not (isinstance(member, Aggregator) and member.single_heads):
+        return False
+    work = session.heads * len(session.activations.attention) * session.size**3
+    slow = member.cost != "matrix" and work > MOST_HEAD_WORK
+    return session.config.rule.single_heads and not slow
+
+
+def _heads_within(session: Session, method: str, extent: Extent) -> bool:
+    few = session.depth * session.heads * session.size <= extent.heads
+    return AGGREGATORS[method].cost == "matrix" or few
 
 
 def _ranking(session: Session, query: int) -> FloatArray:
@@ -279,47 +296,3 @@ def predict_blanked(
         {"positions": sorted(positions), "said": predictions(prediction)}
         for positions, prediction in pairs
     ]
-
-
-def _columns(session: Session) -> list[str]:
-    """A name for each step of the graph; an encoder–decoder says which kind of step it is."""
-    activations = session.activations
-    if activations.ends is None:
-        return ["input", *(f"L{layer}" for layer in range(1, session.depth + 1))]
-    names = {}
-    before = 0
-    for layer, end in enumerate(activations.steps, start=1):
-        names[end] = f"L{layer}"
-        if end - before == 2:
-            names[end - 1] = f"L{layer} self"
-            names[end] = f"L{layer} cross"
-        before = end
-    return ["input", *(names[step] for step in sorted(names))]
-
-
-def _strongest_edges(session: Session) -> Edges:
-    """The strongest edges of every position: all of them where there are few tokens."""
-    weights = np.stack([to_numpy(each) for each in session.maps])
-    steps, size = weights.shape[:2]
-    count = min(size, max(FEWEST_EDGES, MOST_EDGES // (steps * size)))
-    keys = np.argpartition(-weights, count - 1, axis=-1)[..., :count]
-    strongest = np.take_along_axis(weights, keys, -1)
-    step, query = np.indices(keys.shape)[:2]
-    nonzero = strongest > 0
-    order = np.argsort(-strongest[nonzero], kind="stable")
-    return {
-        "step": pack(step[nonzero][order] + 1, "u2"),
-        "query": pack(query[nonzero][order], "u2"),
-        "key": pack(keys[nonzero][order], "u2"),
-        "weight": pack(strongest[nonzero][order]),
-        "kept": int(count),
-    }
-
-
-def _pairs(top: FloatArray, depth: int, most: int, key: int) -> list[tuple[int, int]]:
-    """Which (layer, token) pairs are traced: all, or the highest-scored of the last layer."""
-    everything = [(layer, at) for layer in range(1, depth + 1) for at in range(len(top))]
-    if len(everything) <= most:
-        return everything
-    order = [key, *(int(at) for at in np.argsort(-top, kind="stable") if at != key)]
-    return [(depth, at) for at in order[: max(1, most // 20)]]

@@ -10,7 +10,7 @@ from attnflow.pipeline.session import Session
 from attnflow.records import Attribution
 from attnflow.views.explorer.attribution import attribution_view
 from attnflow.views.explorer.document import STANDALONE, make_document, make_view
-from attnflow.views.explorer.render import render, save, to_iframe
+from attnflow.views.explorer.render import height_of, render, save, to_iframe
 from attnflow.views.explorer.schema import Document
 
 
@@ -39,7 +39,7 @@ class Exploration:
         return save(self.document, path, self._title, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        return to_iframe(self.html)
+        return to_iframe(self.html, height_of(self.document))
 
 
 def explore_sessions(sessions: Sequence[Session], images: Sequence[str | None] = ()) -> Exploration:

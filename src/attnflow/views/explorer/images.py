@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,7 +41,9 @@ def picture_of(item: Any, grid: PatchGrid | None) -> str | None:
     """What stands behind the patches of an input, as a data URL: the image, or the waveform."""
     if grid is None:
         return None
-    return to_data_url(item) if grid.seconds is None else waveform(item, grid)
+    if grid.seconds is not None:
+        return waveform(item, grid)
+    return to_data_url(item["image"] if isinstance(item, Mapping) else item)
 
 
 def waveform(item: Any, grid: PatchGrid) -> str:

@@ -11,11 +11,15 @@ from pathlib import Path
 
 from attnflow.io.files import check_target, writing
 from attnflow.views.explorer.document import to_json
+from attnflow.views.explorer.plain import plain_page
 from attnflow.views.explorer.schema import Document
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _POLICY = '<meta name="policy" />'
+_NOSCRIPT = (
+    '<noscript><p class="note">This page needs JavaScript, which is turned off.</p></noscript>'
+)
 _LINK = '<link rel="stylesheet" href="static/style.css" />'
 _SCRIPT = '<script type="module" src="static/app.js"></script>'
 
@@ -69,6 +73,7 @@ def render(document: Document, title: str = "attnflow") -> str:
             f'<script type="application/json" id="document">{to_json(document)}</script>\n'
             f'<script type="module">{code}</script>',
         ),
+        (_NOSCRIPT, f"<noscript>{plain_page(document)}</noscript>"),
         ("<title>attnflow</title>", f"<title>{_escape_html(title)}</title>"),
     ):
         if page.count(old) != 1:
@@ -84,6 +89,19 @@ def save(document: Document, path: str | Path, title: str, *, overwrite: bool = 
     with writing(path):
         path.write_bytes(render(document, title).encode(errors="replace"))
     return path
+
+
+def height_of(document: Document) -> int:
+    """About how many pixels high the page is, in a notebook of usual width: as its content."""
+    rows = max(len(view["tokens"]) for view in document["views"])
+    high = 30 if rows <= 12 else 25 if rows <= 24 else 20 if rows <= 48 else 17
+    routes = 210 if any(view["traces"] for view in document["views"]) else 60
+    chart = min(26 + rows * high, 680)
+    first = document["views"][0]
+    # Toolbar and controls; what was found, the prediction, about 14 tokens in a line; the legend.
+    above = 130 + 150 + 24 * len(first["said"]) + 36 * min(6, -(-rows // 14)) + 60
+    beside = chart + 90 + 25 * min(rows, 12) + 130
+    return above + max(chart + routes + 80, beside) + 60
 
 
 def to_iframe(page: str, height: int = 760) -> str:

@@ -185,9 +185,9 @@ class View(LabelledTokens):
     a long input may leave out scores of some. ``blankable`` are the positions that can be blanked.
     ``ordinary`` are the positions of tokens that are not special: of these, all but the
     explained one set the top of the colour scale. ``ratio`` says whether scores are ratios to
-    chance. ``said`` is the prediction, made at position ``said_at``. ``findings`` say what each
-    method found, ``agreement`` which of them agree. ``notes`` are what a reader must know about the
-    model.
+    chance. ``head_methods`` are those whose scores of single heads can be had. ``said`` is the
+    prediction, made at position ``said_at``. ``findings`` say what each method found, ``agreement``
+    which of them agree. ``notes`` are what a reader must know about the model.
     """
 
     text: str
@@ -214,6 +214,7 @@ class View(LabelledTokens):
     replacement: str | None
     scores: list[Scores]
     head_scores: list[HeadScores]
+    head_methods: list[str]
     edges: Edges | None
     traces: list[Trace]
     blanked: list[Blanked]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -109,7 +110,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(InputError)
     async def on_input_error(_: Request, error: InputError) -> JSONResponse:
-        return error_response(422, "invalid", str(error))
+        return error_response(422, "invalid", _for_pages(str(error)))
 
     @app.exception_handler(Cancelled)
     async def on_cancelled(_: Request, error: Cancelled) -> JSONResponse:
@@ -131,6 +132,11 @@ def _add_error_handlers(app: FastAPI) -> None:
         return error_response(
             500, "failed", "the model failed on this input; the server's log has details"
         )
+
+
+def _for_pages(message: str) -> str:
+    """A message without advice that only the library and the command line can follow."""
+    return re.sub(r", or [^.;]*truncate=True \(--truncate\)", "", message)
 
 
 def serve(

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from attnflow.measures.question import BATCH_BYTES
 from attnflow.pipeline.session import BLANK_BATCH
 from attnflow.views.explorer.server.limits import GIB, ApiError, Job, Limits
 
@@ -74,6 +75,11 @@ class Shape:
     def solving(self) -> int:
         """The buffers of the solvers: bounds, and a network for every thread."""
         return (4 + 6 * self.threads) * DOUBLE * self._map
+
+    @property
+    def measuring(self) -> int:
+        """Methods that run the model again, with gradients, in batches of a fixed size."""
+        return max(BATCH_BYTES, self._one_run(whole=True))
 
     def blanking(self, sets: int) -> int:
         """Forward passes of blanked inputs, in batches."""

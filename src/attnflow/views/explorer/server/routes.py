@@ -8,9 +8,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
     SERVED,
+    can_show_heads,
     heads_of,
     make_document,
     make_view,
@@ -36,6 +38,13 @@ def _whole(shape: Shape) -> int:
 
 def _merged(shape: Shape) -> int:
     return shape.merged + shape.solving
+
+
+def _scoring(method: str) -> Cost:
+    """What scores of a method take: graphs, or further runs of the model."""
+    if isinstance(AGGREGATORS[method], Measure):
+        return lambda shape: shape.measuring
+    return _merged
 
 
 async def respond(
@@ -71,7 +80,7 @@ async def scores(body: requests.ScoresRequest, request: Request) -> Response:
     return await respond(
         request,
         body,
-        _merged,
+        _scoring(body.method),
         lambda session, _, job: scores_of(
             session, body.method, body.layers, [body.query], job.check
         ),
@@ -85,8 +94,19 @@ async def heads(body: requests.ScoresRequest, request: Request) -> Response:
         request,
         body,
         _whole,
-        lambda session, _, job: heads_of(session, body.method, body.layers, body.query, job.check),
+        lambda session, _, job: _heads(session, body, job),
     )
+
+
+def _heads(session: Session, body: requests.ScoresRequest, job: Job) -> HeadScores:
+    slow = AGGREGATORS[body.method].cost != "matrix"
+    if slow and not can_show_heads(session, body.method) and session.config.rule.single_heads:
+        msg = (
+            f"{body.method} of single heads takes too long for {session.size} tokens; "
+            "ask for another method, or a shorter text"
+        )
+        raise ApiError(413, "too-large", msg)
+    return heads_of(session, body.method, body.layers, body.query, job.check)
 
 
 @router.post("/trace", response_model=Trace)

@@ -24,6 +24,10 @@ export class Actions {
     this.store.setPane(pane.at, { key }, layer ? { layer } : {});
   }
 
+  openHeads(layer) {
+    this.store.set({ layer, columns: "heads" });
+  }
+
   explain(pane, query, layer) {
     const { view, method, at } = pane;
     if (!method.layered) {

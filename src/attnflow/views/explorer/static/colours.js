@@ -20,6 +20,9 @@ export const resetColours = () => {
 // The colour of a method, for lines; its ramp goes from the paper over that colour to a deep one.
 export const colourOf = (method) => palette().slot(method.slot);
 
+// The colour of letters on it.
+export const inkOn = (method) => legibleOn(parse(colourOf(method)));
+
 export function rampOf({ slot, signed }) {
   const { slots, paper, less, more } = palette();
   if (signed) {
@@ -51,7 +54,7 @@ function ramp(paper, middle) {
 }
 
 // The one of two inks that stands out more, by the contrast that WCAG defines.
-const INKS = ["#0b0d10", "#ffffff"];
+const INKS = ["#000000", "#ffffff"];
 
 function legibleOn(rgb) {
   const own = luminance(rgb);

@@ -1,3 +1,4 @@
+import { inkOn } from "./colours.js";
 import { mapNote, mapTitle } from "./description.js";
 import { byId, make, makeSwitch } from "./dom.js";
 
@@ -38,6 +39,7 @@ export class Controls {
     const columns = [
       { value: "layers", label: "Layers" },
       { value: "heads", label: "Heads", disabled: !first.data.heads },
+      { value: "all", label: "All heads", disabled: !first.data.heads },
     ];
     const choose = (value) => this.store.set({ columns: value });
     this.showColumns = makeSwitch(byId("columns"), "columns", columns, choose);
@@ -69,7 +71,6 @@ export class Controls {
 
   show(state, panes) {
     const [pane] = panes;
-    const byHead = state.columns === "heads";
     this.showMethod(state.method);
     this.showColumns(state.columns);
     this.showMode(state.mode);
@@ -81,16 +82,19 @@ export class Controls {
     byId("ranked").checked = state.ranked;
     byId("compare").value = state.compare;
     const { model, head, rule } = pane.view.data;
-    const about = [model, head, `edges: ${rule.title.toLowerCase()}`];
+    const named = pane.view.request?.model ?? model; // two models of a server may have one name
+    const about = [named, head, `edges: ${rule.title.toLowerCase()}`];
     byId("model-name").textContent = about.filter(Boolean).join(" · ");
     byId("table-title").textContent = panes.length > 1 ? "Difference of shares" : "Scores";
     const layered = panes.some(({ method }) => method.layered);
     byId("layer").parentElement.hidden = !layered;
     byId("threshold").parentElement.hidden = !panes.some(({ method }) => method.traced);
     byId("map-card").hidden = !layered;
-    byId("map-title").textContent = mapTitle(pane, byHead);
-    byId("map-note").textContent = mapNote(panes, this.served);
-    document.documentElement.style.setProperty("--accent", `var(--slot-${pane.method.slot})`);
+    byId("map-title").textContent = mapTitle(pane, state.columns);
+    byId("map-note").textContent = mapNote(panes, state.columns, this.served);
+    const { style } = document.documentElement;
+    style.setProperty("--accent", `var(--slot-${pane.method.slot})`);
+    style.setProperty("--accent-ink", inkOn(pane.method));
   }
 
   shortcut(event) {

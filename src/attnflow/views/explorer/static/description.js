@@ -83,12 +83,16 @@ export function signsNote({ method, view, columns }) {
 }
 
 // The heat map's heading, and what is missing in it.
-export function mapTitle({ view, layer, query }, byHead) {
-  const source = quote(view.names[query]);
-  return byHead ? `Heads of layer ${layer}, for ${source}` : `All layers, for ${source}`;
+export function mapTitle({ view, layer, query }, columns) {
+  const what = { heads: `Heads of layer ${layer}`, all: "All heads" }[columns] ?? "All layers";
+  return `${what}, for ${quote(view.names[query])}`;
 }
 
-export function mapNote(panes, served) {
-  if (panes[0].columns.length) return "";
+export function mapNote([{ columns: shown, view, method, map, query }], columns, served) {
+  if (!map) return `${method.title} has no scores of single heads here.`;
+  const other = map === method ? "" : `${method.title} of single heads takes too long here: `;
+  const note = other && `${other}these are of ${lower(map.title)}.`;
+  const heads = columns === "all" && view.heads(map.name, view.depth, query);
+  if (shown.length || heads) return note;
   return served ? "Computing …" : "Not in this document.";
 }

@@ -5,7 +5,7 @@ import { byId } from "./dom.js";
 import { Layout } from "./layout.js";
 import { Loading } from "./loading.js";
 import { firstState, panesOf } from "./panes.js";
-import { colourTop, headColumns, layerColumns } from "./scale.js";
+import { colourTop, headColumns, headMethod, layerColumns } from "./scale.js";
 import { ScoreTable } from "./table.js";
 
 // The view of one or two inputs: what is shown depends on the state alone.
@@ -33,12 +33,12 @@ export class Explorer {
   update() {
     if (!this.views.length) return;
     const { state } = this.store;
-    const byHead = state.columns === "heads";
-    const panes = panesOf(state, this.views).map((pane) => withColours(pane, byHead));
-    this.layout.show(panes, { threshold: state.threshold, byHead, served: this.served });
+    const { threshold, columns } = state;
+    const panes = panesOf(state, this.views).map((pane) => withColours(pane, columns));
+    this.layout.show(panes, { threshold, columns, served: this.served });
     this.table.show(panes, state.ranked);
     this.controls.show(state, panes);
-    this.loading?.need(panes, byHead);
+    this.loading?.need(panes, columns);
   }
 
   // On paper nothing scrolls: charts and tables are drawn whole.
@@ -55,8 +55,13 @@ export class Explorer {
 }
 
 // The columns of the heat map, and one colour scale for it and the tokens.
-function withColours(pane, byHead) {
+// Single heads may be those of another method, with a scale of their own.
+function withColours(pane, kind) {
   const layers = layerColumns(pane);
-  const columns = byHead ? headColumns(pane) : layers;
-  return { ...pane, columns, top: colourTop(pane, byHead ? [...layers, ...columns] : layers) };
+  const top = colourTop(pane, layers);
+  if (kind === "layers") return { ...pane, columns: layers, top, map: pane.method };
+  const map = headMethod(pane);
+  const columns = kind === "heads" && map ? headColumns({ ...pane, method: map }) : [];
+  if (map !== pane.method) return { ...pane, columns, top, map };
+  return { ...pane, columns, top: colourTop(pane, [...layers, ...columns]), map };
 }

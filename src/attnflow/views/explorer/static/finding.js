@@ -11,15 +11,18 @@ export class FindingText {
 
   show({ view, method, layer, query, shared }, more) {
     const { findings = [], agreement, notes = [] } = view.data;
-    const found = findings.find(
-      (each) => each.method === method.name && each.layer === layer && each.query === query,
-    );
+    const here = findings.filter((each) => each.layer === layer && each.query === query);
+    const by = (name) => here.find((each) => each.method === name);
+    // Of a long text, a slow method's scores come later, and a quick one speaks for it.
+    const found = by(method.name) ?? by(method.tie_breaker);
+    const speaks = found && view.method(found.method);
+    const quick = speaks && speaks !== method ? [`As ${speaks.label} sees it.`] : [];
     this.sentence.replaceChildren(...(found?.parts ?? []).map(makePart));
     this.sentence.hidden = !found;
     const other = found?.alternative && view.method(found.alternative);
     const apart = other ? [`The method ${other.label} tells them apart.`] : [];
     const agree = agreement && !shared ? [capital(agreement)] : [];
-    const lines = found ? [...found.notes, ...apart, ...agree] : [];
+    const lines = found ? [...quick, ...found.notes, ...apart, ...agree] : [];
     const all = [...lines, ...more, ...(shared ? [] : notes)];
     this.notes.replaceChildren(...all.map((text) => make("p", { class: "note" }, text)));
   }

@@ -1,10 +1,12 @@
 import { byId, make } from "./dom.js";
 import { graphNote, graphTitle, routeList, signsNote } from "./description.js";
 import { FindingText } from "./finding.js";
+import { Glance } from "./glance.js";
 import { Graph } from "./graph.js";
 import { HeatMap } from "./heatmap.js";
 import { Legend } from "./legend.js";
 import { Prediction } from "./prediction.js";
+import { colourTop } from "./scale.js";
 import { Strip } from "./strip.js";
 
 // One side of the page: tokens and prediction above, graph and heat map below.
@@ -35,12 +37,14 @@ class Side {
     this.mapName = make("h3", { class: "pane-title" });
     byId("panes").append(this.pane);
     byId("graphs").append(this.card);
-    byId("map").append(make("div", {}, this.mapName, this.mapHost));
+    this.glanceHost = make("div", { class: "glance", hidden: true });
+    byId("map").append(make("div", {}, this.mapName, this.mapHost, this.glanceHost));
     this.graph = new Graph(graph, actions);
     this.map = new HeatMap(this.mapHost, actions);
+    this.glance = new Glance(this.glanceHost, (layer) => actions.openHeads(layer));
   }
 
-  show(pane, heading, { threshold, byHead, served, beside }) {
+  show(pane, heading, { threshold, columns, served, beside }) {
     [this.heading, this.mapName].forEach((element) => {
       element.textContent = heading;
       element.hidden = !heading;
@@ -59,8 +63,12 @@ class Side {
     this.note.textContent = graphNote(pane, trace, served);
     const highlight = (route) => this.graph.highlight(route);
     this.routes.replaceChildren(...routeList(pane, trace, highlight));
-    this.map.show(pane, byHead);
-    this.mapHost.hidden = !pane.columns.length || !pane.method.layered;
+    const atAGlance = columns === "all" && pane.map?.layered;
+    const mapPane = mapOf(pane);
+    this.map.show(mapPane, columns === "heads");
+    this.mapHost.hidden = atAGlance || !pane.columns.length || !pane.method.layered;
+    this.glanceHost.hidden = !atAGlance;
+    if (atAGlance) this.glance.show(mapPane);
   }
 
   remove() {
@@ -91,6 +99,13 @@ export class Layout {
   get graph() {
     return this.sides[0].graph;
   }
+}
+
+// The pane of the heat map: heads of another method have a colour and a scale of their own.
+function mapOf(pane) {
+  const { method, map = method, columns } = pane;
+  if (map === method) return pane;
+  return { ...pane, method: map, top: colourTop(pane, columns) };
 }
 
 function headingsOf(panes) {

@@ -20,7 +20,7 @@ export class Legend {
     this.element = make("div", { class: "legend note" }, scale, ...marks);
   }
 
-  show({ ratio, method, top, columns, blank }) {
+  show({ view, ratio, method, top, blank }) {
     const ramp = rampOf(method);
     const least = method.signed ? -1 : 0;
     const stops = Array.from({ length: STEPS + 1 }, (_, i) => least + ((1 - least) * i) / STEPS);
@@ -29,7 +29,7 @@ export class Legend {
     this.name.textContent = method.title;
     this.low.textContent = method.signed ? digits(-top) : "0";
     this.high.textContent = `${digits(top, ratio)} or more`;
-    this.element.firstChild.hidden = !columns.length;
+    this.element.firstChild.hidden = !view.hasScores(method.name);
     this.element.lastChild.hidden = !blank.length;
   }
 }

@@ -9,17 +9,19 @@ export class Loading {
     this.pending = new Map();
   }
 
-  need(panes, byHead) {
+  need(panes, columns) {
     panes.forEach((pane, index) => {
-      this.requests(pane, byHead)
+      this.requests(pane, columns)
         .filter(({ missing }) => missing)
         .forEach(({ kind, args, start }) => this.load(`${kind}/${index}`, pane.view, args, start));
     });
   }
 
-  requests({ view, method, layer, query, key, blank }, byHead) {
+  requests({ view, method, map, layer, query, key, blank }, columns) {
     const { server } = this;
     const { name } = method;
+    const shown = { layers: [], heads: [layer], all: view.layers }[columns] ?? [];
+    const headLayers = map?.layered ? shown : [];
     const report = (done, all) => this.progress(method, done, all);
     return [
       {
@@ -36,9 +38,9 @@ export class Loading {
       },
       {
         kind: "heads",
-        args: [name, layer, query],
-        missing: byHead && method.layered && !view.heads(name, layer, query),
-        start: (kind) => server.heads(view, name, query, layer, kind),
+        args: [map?.name, headLayers, query],
+        missing: headLayers.some((at) => !view.heads(map.name, at, query)),
+        start: (kind) => server.heads(view, map.name, query, headLayers, kind, report),
       },
       {
         kind: "blank",

@@ -15,7 +15,7 @@ export class Prediction {
     if (this.element.hidden) return;
     const note = blank.length ? blankNote(view, blank, after) : "";
     this.element.replaceChildren(
-      make("h3", {}, predictionTitle(view)),
+      make("h2", {}, predictionTitle(view)),
       make("ul", {}, ...before.map((entry) => predictionRow(entry, after))),
       make("p", { class: "note", hidden: !note }, note),
     );

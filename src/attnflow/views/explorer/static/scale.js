@@ -18,6 +18,14 @@ export function headColumns(pane) {
   return rows.map((row, head) => column(pane, head, `H${head}`, row));
 }
 
+// The method whose single heads are shown: the chosen one, or one that is quicker where that takes
+// too long; undefined if there is none.
+export function headMethod({ view, method }) {
+  const { head_methods: names = [] } = view.data;
+  const other = names.includes(method.tie_breaker) && view.method(method.tie_breaker);
+  return names.includes(method.name) ? method : other || undefined;
+}
+
 const column = (pane, id, label, row) => ({ id, label, values: unitScores(pane, row) });
 
 // What the strongest colour stands for: the highest score of any ordinary unit in these columns;

@@ -37,10 +37,16 @@ export class Server {
     progress(layers.length, layers.length);
   }
 
-  async heads(view, method, query, layer, kind) {
+  // Single heads of these layers: all layers at once where that is little, else one by one.
+  async heads(view, method, query, wanted, kind, progress) {
     const many = view.size * view.data.heads * view.depth > HEADS_AT_ONCE;
-    const layers = many ? [layer] : view.layers;
-    view.addHeads(await this.send("heads", view, { method, layers, query }, kind));
+    const lacking = wanted.filter((layer) => !view.heads(method, layer, query));
+    const parts = many ? lacking.map((layer) => [layer]) : [view.layers];
+    for (const [done, layers] of parts.entries()) {
+      progress(done, parts.length);
+      view.addHeads(await this.send("heads", view, { method, layers, query }, kind));
+    }
+    progress(parts.length, parts.length);
   }
 
   async trace(view, method, layer, query, key, kind) {

@@ -23,7 +23,7 @@ export class ScoreTable {
     const { names, rows } = found;
     if (ranked) rows.sort(byOrder);
     const visible = this.all ? rows : rows.slice(0, FIRST);
-    const head = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
+    const head = make("tr", {}, ...names.map(makeHead));
     const body = make("tbody", {}, ...visible.map((row) => row.make()));
     const onclick = () => {
       this.all = !this.all;
@@ -40,3 +40,6 @@ function byOrder(a, b) {
   const at = a.order.findIndex((value, i) => Math.abs(value - b.order[i]) > EQUAL);
   return at < 0 ? 0 : b.order[at] - a.order[at];
 }
+
+// A column of bars has no name.
+const makeHead = (name) => (name ? make("th", { scope: "col" }, name) : make("td"));

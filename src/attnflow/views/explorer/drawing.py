@@ -1,0 +1,57 @@
+"""What the graph of a view is drawn from: its columns, its edges, and what is traced in it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnflow.pipeline.session import Session
+from attnflow.records import FloatArray
+from attnflow.records.arrays import to_numpy
+from attnflow.views.explorer.schema import Edges, pack
+
+MOST_EDGES = 40_000  # in a document, shared by all positions
+FEWEST_EDGES = 4  # of each position, however many positions there are
+
+
+def columns_of(session: Session) -> list[str]:
+    """A name for each step of the graph; an encoder–decoder says which kind of step it is."""
+    activations = session.activations
+    if activations.ends is None:
+        return ["input", *(f"L{layer}" for layer in range(1, session.depth + 1))]
+    names = {}
+    before = 0
+    for layer, end in enumerate(activations.steps, start=1):
+        names[end] = f"L{layer}"
+        if end - before == 2:
+            names[end - 1] = f"L{layer} self"
+            names[end] = f"L{layer} cross"
+        before = end
+    return ["input", *(names[step] for step in sorted(names))]
+
+
+def strongest_edges(session: Session) -> Edges:
+    """The strongest edges of every position: all of them where there are few tokens."""
+    weights = np.stack([to_numpy(each) for each in session.maps])
+    steps, size = weights.shape[:2]
+    count = min(size, max(FEWEST_EDGES, MOST_EDGES // (steps * size)))
+    keys = np.argpartition(-weights, count - 1, axis=-1)[..., :count]
+    strongest = np.take_along_axis(weights, keys, -1)
+    step, query = np.indices(keys.shape)[:2]
+    nonzero = strongest > 0
+    order = np.argsort(-strongest[nonzero], kind="stable")
+    return {
+        "step": pack(step[nonzero][order] + 1, "u2"),
+        "query": pack(query[nonzero][order], "u2"),
+        "key": pack(keys[nonzero][order], "u2"),
+        "weight": pack(strongest[nonzero][order]),
+        "kept": int(count),
+    }
+
+
+def traced_pairs(top: FloatArray, depth: int, most: int, key: int) -> list[tuple[int, int]]:
+    """Which (layer, token) pairs are traced: all, or the highest-scored of the last layer."""
+    everything = [(layer, at) for layer in range(1, depth + 1) for at in range(len(top))]
+    if len(everything) <= most:
+        return everything
+    order = [key, *(int(at) for at in np.argsort(-top, kind="stable") if at != key)]
+    return [(depth, at) for at in order[: max(1, most // 20)]]

@@ -1,0 +1,69 @@
+"""A document as plain tables, for readers without JavaScript."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+
+import numpy as np
+
+from attnflow.records import FloatArray
+from attnflow.views.explorer.schema import Array, Document, FindingPart, Scores, View
+from attnflow.views.labels import distinct_labels
+from attnflow.views.numbers import number
+
+LONGEST = 40  # cells of a label
+
+
+def plain_page(document: Document) -> str:
+    """What was found and the scores of every method, as HTML without style or script."""
+    intro = "<p>JavaScript is turned off: these are the scores, as plain tables.</p>"
+    return intro + "".join(_section(view) for view in document["views"])
+
+
+def _section(view: View) -> str:
+    shown = view["scores"]
+    titles = {method["name"]: method["title"] for method in view["methods"]}
+    head = "".join(f'<th scope="col">{_text(titles[part["method"]])}</th>' for part in shown)
+    names = distinct_labels(view["tokens"], LONGEST)
+    columns = [_row(part, view) for part in shown]
+    lines = []
+    for at, name in enumerate(names):
+        cells = "".join(f"<td>{number(row[at])}</td>" for row in columns)
+        lines.append(f'<tr><th scope="row" dir="auto">{_text(name)}</th>{cells}</tr>')
+    found = "".join(f"<li>{_text(_sentence(each['parts']))}</li>" for each in view["findings"])
+    said = "".join(f"<li>{_text(e['label'])} {e['probability']:.1%}</li>" for e in view["said"])
+    return (
+        f"<h2>{_text(view['text'])}</h2><ul>{found}</ul><ul>{said}</ul>"
+        f"<table><caption>Scores at layer {view['layer']}, for {_text(names[view['query']])}"
+        f'</caption><thead><tr><th scope="col">Token</th>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def _sentence(parts: list[FindingPart]) -> str:
+    return "".join(
+        f"“{part['text']}”" if part["role"] in ("token", "against") else part["text"]
+        for part in parts
+    )
+
+
+def _row(part: Scores, view: View) -> FloatArray:
+    """The scores that are shown at first; a method without layers has those of the output."""
+    layers, queries = part["layers"], part["queries"]
+    layer = view["layer"] if view["layer"] in layers else layers[-1]
+    query = view["query"] if view["query"] in queries else queries[0]
+    values = _unpack(part["values"])
+    row: FloatArray = values[layers.index(layer), queries.index(query)]
+    return row
+
+
+def _unpack(array: Array) -> FloatArray:
+    values: FloatArray = np.frombuffer(
+        base64.b64decode(array["data"]), "<" + array["dtype"]
+    ).reshape(array["shape"])
+    return values
+
+
+def _text(text: str) -> str:
+    return escape(text.encode("utf-8", "replace").decode())

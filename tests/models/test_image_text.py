@@ -1,0 +1,132 @@
+"""LLaVA-like models: patches and text in one sequence."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+import transformers as tf
+from transformers import CLIPImageProcessorPil
+
+import attnflow
+import tiny
+from attnflow.errors import InputError
+
+PROMPT = "the red <image> keys to the"
+VISION = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "image_size": 32,
+    "patch_size": 8,
+    "projection_dim": 16,
+}
+
+
+def processor():
+    tokenizer = tiny.plain()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    size = {"height": 32, "width": 32}
+    return tf.LlavaProcessor(
+        image_processor=CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=size),
+        tokenizer=tokenizer,
+        patch_size=8,
+        vision_feature_select_strategy="default",
+        image_token="<image>",
+        num_additional_image_tokens=1,
+    )
+
+
+def llava(attention="sdpa"):
+    config = tf.LlavaConfig(
+        vision_config=tf.CLIPVisionConfig(**VISION),
+        text_config=tf.LlamaConfig(**tiny.DECODER),
+        image_token_id=26,
+        image_token_index=26,
+        vision_feature_layer=-1,
+    )
+    torch.manual_seed(0)
+    model_class = tf.LlavaForConditionalGeneration
+    model = model_class._from_config(copy.deepcopy(config), attn_implementation=attention)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(4)
+    return model.eval(), processor()
+
+
+@pytest.fixture(scope="module")
+def picture():
+    return np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+def test_patches_and_tokens_have_the_scores_of_eager_attention(method, picture):
+    item = {"image": picture, "text": PROMPT}
+    found = attnflow.explain(item, llava(), method=method, correction=None)
+    model, reader = llava("eager")
+    inputs = reader(images=picture, text=PROMPT, return_tensors="pt")
+    with torch.no_grad():
+        output = model(**inputs, output_attentions=True)
+    maps = torch.stack(output.attentions)[:, 0].double().numpy()
+    expected = getattr(attnflow, method)(maps)[-1, -1]
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-5)
+    assert found.tokens[:4] == ("the", "red", "0,0", "0,1")
+    assert found.tokens[-4:] == ("3,3", "keys", "to", "the")
+    np.testing.assert_array_equal(found.patches().ravel(), found.values[2:18])
+    said = int(output.logits[0, -1].argmax())
+    assert found.prediction.label in (
+        reader.tokenizer.convert_ids_to_tokens(said),
+        f"[{said}]",
+    )
+    assert found.statistics["model"]["causal"]
+
+
+def test_what_the_vision_tower_did_before_is_told(picture):
+    found = attnflow.explain({"image": picture, "text": PROMPT}, llava(), method="raw")
+    assert "what the vision tower" in found.warnings[-1]
+
+
+def test_a_list_gives_what_each_gives_alone(picture):
+    items = [
+        {"image": picture, "text": PROMPT},
+        {"image": picture[::-1].copy(), "text": "a <image> cat"},
+        "the keys to",
+    ]
+    model = llava()
+    together = attnflow.explain(items, model, method="rollout")
+    for item, each in zip(items, together, strict=True):
+        alone = attnflow.explain(item, model, method="rollout")
+        assert alone.tokens == each.tokens
+        np.testing.assert_allclose(alone.values, each.values, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("item", "match"),
+    [
+        ({"image": 1}, "reads images and text"),
+        ({"image": np.zeros((8, 8, 3), np.uint8), "text": 3}, "the text is int"),
+        ({"image": np.zeros((8, 8, 3), np.uint8), "text": "the keys"}, "no placeholder"),
+        (np.zeros((8, 8, 3), np.uint8), "This is ndarray"),
+    ],
+)
+def test_other_inputs_are_refused(item, match):
+    with pytest.raises(InputError, match=match):
+        attnflow.explain(item, llava())
+
+
+def test_a_page_shows_the_image(picture):
+    page = attnflow.explore({"image": picture, "text": PROMPT}, llava())
+    assert "data:image/jpeg;base64" in page.html
+
+
+def test_a_folder_is_loaded_with_its_processor(picture, tmp_path):
+    model, reader = llava()
+    model.save_pretrained(tmp_path)
+    reader.save_pretrained(tmp_path)
+    item = {"image": picture, "text": PROMPT}
+    found = attnflow.explain(item, tmp_path, method="raw")
+    np.testing.assert_allclose(
+        found.values, attnflow.explain(item, (model, reader), method="raw").values, atol=1e-6
+    )

@@ -1,0 +1,121 @@
+"""axe-core finds nothing to complain about; the page is whole on paper and without JavaScript."""
+
+from pathlib import Path
+
+import pytest
+
+import attnflow
+from attnflow.views.numbers import number
+from seen import settle
+
+pytestmark = pytest.mark.browser
+TEXT = "the old keys to the cabinets are here"
+AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def file(classifier, tmp_path_factory):
+    view = attnflow.explore(TEXT, classifier, compare="the old key is here")
+    return view.save(tmp_path_factory.mktemp("page") / "view.html").as_uri()
+
+
+def violations(page):
+    if not AXE.exists():
+        pytest.skip("axe-core is missing: run scripts/check-page")
+    settle(page)
+    page.wait_for_timeout(300)  # colours fade in
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
+    return [
+        (each["id"], node["target"], node["failureSummary"])
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "state",
+    [
+        "method=raw&compare=",
+        "method=rollout&compare=&words=1",
+        "method=flow&compare=&mode=blank&pane=0.3.2",
+        "method=rollout&compare=&columns=heads",
+        "method=rollout&compare=&columns=all",
+        "method=flow&compare=text",
+        "method=flow&compare=raw",
+    ],
+)
+def test_nothing_is_violated_in_a_file(tab, file, scheme, state):
+    tab.emulate_media(color_scheme=scheme)
+    tab.goto(f"{file}#{state}")
+    tab.wait_for_selector(".token.traced")
+    assert violations(tab) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_violated_on_a_server(tab, address, scheme):
+    tab.emulate_media(color_scheme=scheme)
+    tab.goto(address)
+    tab.wait_for_selector(".token.traced")
+    tab.click("#downloads summary")
+    assert violations(tab) == []
+    tab.mouse.click(5, 300)
+    assert not tab.eval_on_selector("#downloads", "e => e.open")
+
+
+def test_a_printed_page_is_whole(tab, models, tmp_path):
+    view = attnflow.explore(" ".join(["the keys to the old cabinet"] * 14), models["tiny/long"])
+    tab.goto(view.save(tmp_path / "view.html").as_uri() + "#method=rollout")
+    tab.wait_for_selector(".token.traced")
+    settle(tab)
+    size = len(view.document["views"][0]["tokens"])
+    assert size > 64
+    assert tab.locator(".graph canvas").count() == 1
+    tab.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
+    tab.emulate_media(media="print")
+    settle(tab)
+    assert tab.locator(".graph text[data-row]").count() == size
+    assert tab.locator("#table tbody tr").count() == size
+    assert not tab.is_visible(".bar")
+    fits = "e => e.scrollHeight <= e.clientHeight + 1"
+    for part in (".strip", ".graph .scroller"):
+        assert tab.eval_on_selector(part, fits)
+    tab.evaluate("() => window.dispatchEvent(new Event('afterprint'))")
+    settle(tab)
+    assert tab.locator(".graph canvas").count() == 1
+
+
+def test_without_javascript_there_is_a_table(browser, file, classifier):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file)
+    rows = page.locator("noscript table, table").first.locator("tbody tr")
+    of = attnflow.explain(TEXT, classifier)
+    assert rows.count() == len(of.tokens)
+    shown = rows.nth(3).inner_text().split()
+    assert shown[0] == of.tokens[3]
+    assert shown[-1] == number(of.values[3])
+    assert "because of" in page.inner_text("body")
+    context.close()
+
+
+def test_a_link_says_what_it_lacks(tab, file):
+    tab.goto(f"{file}#compare=&method=magic&layer=77&pane=0.99&colour=red")
+    tab.wait_for_selector(".token.traced")
+    said = tab.inner_text("#status")
+    for part in ("method=magic", "layer=77", "token 99", "colour=red"):
+        assert part in said
+    tab.goto("about:blank")
+    tab.goto(f"{file}#compare=&method=rollout&layer=2")
+    tab.wait_for_selector(".token.traced")
+    assert tab.inner_text("#status") == ""
+
+
+def test_all_heads_at_a_glance(tab, file):
+    tab.goto(f"{file}#compare=&method=rollout&columns=all")
+    tab.wait_for_selector(".thumb")
+    assert tab.locator(".thumb").count() == 3 * 4
+    tab.locator(".thumb").nth(5).click()
+    assert tab.inner_text("#layer-shown") == "2 of 3"
+    assert tab.is_checked("[name=columns][value=heads]")
