@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,12 @@ def test_examples_in_docstrings_run(module):
     found = doctest.testmod(importlib.import_module(module))
     assert found.attempted > 0
     assert found.failed == 0
+
+
+def test_the_gallery_is_what_its_script_writes_and_has_its_pictures(pytestconfig):
+    script = runpy.run_path(str(pytestconfig.rootpath / "scripts" / "write-gallery"))
+    page = pytestconfig.rootpath / "docs" / "gallery.md"
+    assert page.read_text(encoding="utf-8") == script["page"](), "run scripts/write-gallery"
+    pictures = {file.stem: file.stat().st_size for file in script["FOLDER"].iterdir()}
+    assert set(pictures) == {name for name, *_ in script["PICTURES"]}
+    assert max(pictures.values()) <= script["MOST_BYTES"]

@@ -69,10 +69,12 @@ def compare(  # noqa: PLR0913 - one argument per option
     from attnflow.views.methods import method_info
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import agreement_table, layer_maps
+    from attnflow.views.terminal.notes import show_notes
     from attnflow.views.terminal.strips import strips
 
     console = Console(highlight=False)
-    console.print(header(*results, all_layers=True))
+    found = running.summarize(session, results, few=True)
+    console.print(header(*results, finding=found.main, all_layers=True))
     if table:
         console.print()
         console.print(agreement_table(_layers(results), table, console))
@@ -84,6 +86,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     if others:
         console.print()
         console.print(strips(others, console))
+    show_notes(found, console)
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:

@@ -353,8 +353,13 @@ class Session:
             return tuple(sorted(asked))
         return tuple(at for group in groups if not set(asked).isdisjoint(group) for at in group)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know: of the model, and of this input."""
+        return self.forward.warnings + self.tokens.notices
+
     def _warnings(self) -> dict[str, Any]:
-        return {"warnings": list(self.forward.warnings)} if self.forward.warnings else {}
+        return {"warnings": list(self.warnings)} if self.warnings else {}
 
     def _check(self) -> None:
         if self.config.discard and self.activations.ends is not None:

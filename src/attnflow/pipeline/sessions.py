@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,23 +49,44 @@ def open_sessions(
     edges that need many runs.
     """
     check_model(adapter, config)
-    tokens = [
-        adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
-        for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
-    ]
+    tokens = []
+    for place, answer in enumerate(one_each("answer", answers, len(items))):
+        with _naming([place], items):
+            item = check_unicode("text", items[place])
+            tokens.append(adapter.tokenize(item, truncate=config.truncate, answer=answer))
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
     check_objectives(objectives, adapter, config)
     spec = replace(config.capture(all_heads=all_heads), progress=progress)
     for places in batches_by_length(tokens, adapter, spec, config.batch_size):
-        sessions = open_batch(
-            [tokens[place] for place in places],
-            [objectives[place] for place in places],
-            adapter,
-            config,
-            spec,
-        )
+        with _naming(places, items):
+            sessions = list(
+                open_batch(
+                    [tokens[place] for place in places],
+                    [objectives[place] for place in places],
+                    adapter,
+                    config,
+                    spec,
+                )
+            )
         yield from zip(places, sessions, strict=True)
+
+
+@contextmanager
+def _naming(places: Sequence[int], items: Sequence[Any]) -> Iterator[None]:
+    """Errors say which of many inputs they are about."""
+    try:
+        yield
+    except (InputError, ModelError) as error:
+        if len(items) == 1:
+            raise
+        which = (
+            f"input {places[0] + 1} of {len(items)}, {shown(items[places[0]])}"
+            if len(places) == 1
+            else f"one of the inputs {', '.join(str(at + 1) for at in sorted(places))}"
+        )
+        msg = f"{which}: {error}"
+        raise type(error)(msg) from error
 
 
 def batches_by_length(

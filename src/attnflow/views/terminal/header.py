@@ -81,6 +81,7 @@ def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
         about = describe_target(attribution.options) or "for the output"
         return _line(f"{attribution.method} {about} · {model_name(attribution.model)}", "dim")
     source = label(attribution.explained, 32 if attribution.pooled else 24)
+    source = source if attribution.pooled else f"“{source}”"
     depth = attribution.depth
     layer = (
         f" at layers 1 to {depth}" if all_layers else f" at layer {attribution.layer} of {depth}"

@@ -33,8 +33,8 @@ def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     ink = paint.ink(trace.method)
     line = Text(f"{trace.method} ")
     line.append(number(trace.value), ink)
-    line.append(f" from {tokens[trace.query]} at layer {trace.layer} to ")
-    line.append(tokens[trace.key], "bold")
+    line.append(f" from “{tokens[trace.query]}” at layer {trace.layer} to ")
+    line.append(f"“{tokens[trace.key]}”", "bold")
     console.print(line)
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
     about = [*([proof] if trace.cut else []), *_correction(trace), model_name(trace.model)]
