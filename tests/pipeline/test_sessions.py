@@ -141,3 +141,30 @@ def test_pieces_give_what_one_call_gives():
     np.testing.assert_array_equal(pieces.values, whole.values)
     assert len(checks) == session.size
     assert pieces.statistics["pairs"] == whole.statistics["pairs"]
+
+
+@pytest.mark.parametrize(
+    "values", [(1.0, float("nan"), 2.0), (float("nan"), 1.0), (1.0, float("nan"))]
+)
+def test_statistics_that_are_nan_stay_so_in_any_order(values):
+    from attnflow.aggregation.aggregator import merge_statistics
+
+    merged = merge_statistics([{"largest_gap": value, "sum": value} for value in values])
+    assert np.isnan(merged["largest_gap"])
+    assert np.isnan(merged["sum"])
+    assert merge_statistics([{"largest_gap": 1.0}, {"largest_gap": 3.0}, {"largest_gap": 2.0}]) == {
+        "largest_gap": 3.0
+    }
+
+
+def test_a_session_counts_blocks_gradients_and_maps():
+    adapter = load_model((tiny.build("gpt2"), tiny.plain()))
+
+    values, rows = 4 * 4 * 8 * 4 * 3, 4 * 32 * 4 * 3
+    plain = 3 * 4 * 4**2 * 4  # attention of all heads
+    assert (
+        open_session(
+            "the keys are here", adapter, ExplainConfig("rollout", "alti")
+        ).activations.nbytes
+        == plain + values + 2 * rows
+    )

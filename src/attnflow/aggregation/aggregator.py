@@ -171,14 +171,15 @@ def find_trace(name: object) -> Callable[[LayeredGraph, Pair], FlowTrace]:
 def merge_statistics(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The statistics of several runs as one.
 
-    Numbers are added up, or their maximum is taken where they are called so; of anything else the
-    last is kept.
+    Numbers are added up, or their maximum is taken where they are called so; NaN stays NaN in any
+    order. Of anything else the last is kept.
     """
     merged: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():
             if name.startswith("largest") or name == "threads":
-                merged[name] = max(merged.get(name, value), value)
+                pair = (merged.get(name, value), value)
+                merged[name] = next((each for each in pair if each != each), max(pair))
             elif isinstance(value, int | float):
                 merged[name] = merged.get(name, 0) + value
             else:

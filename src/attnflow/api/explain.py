@@ -46,6 +46,7 @@ class Options(TypedDict, total=False):
     steps: int | None
     answer: str | Sequence[str] | None
     truncate: bool
+    bos: bool
     sampling_rate: int | None
     strict: bool
     batch_size: int
@@ -86,6 +87,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     steps: int | None = None,
     answer: str | Sequence[str] | None = None,
     truncate: bool = False,
+    bos: bool = False,
     sampling_rate: int | None = None,
     strict: bool = False,
     batch_size: int = 16,
@@ -128,6 +130,9 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         answer: For encoder–decoder models the text that was made of the input, or a list with one
             per text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
+        bos: For causal language models whose tokenizer adds none, put BOS in front, so that what
+            the first token collects has a place of its own. The result's ``warnings`` have the
+            predictions with and without it.
         sampling_rate: For a sound that is given as an array, its samples per second; ``None`` is
             what the model hears. Another rate is resampled.
         strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of
@@ -160,6 +165,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         steps=steps,
         batch_size=batch_size,
         truncate=truncate,
+        bos=bos,
         strict=strict,
         execution=Execution(threads, device=device),
     )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.edges.options import Heads
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError
 from attnflow.io.files import as_path
+from attnflow.io.inputs import several
 from attnflow.io.rows import Columns, open_rows
 from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.records.checks import check_flag, check_number
@@ -121,7 +122,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
             strict=strict,
             execution=Execution(threads),
         )
-        for rule, own in _split(_several("edges", edges), names)
+        for rule, own in _split(several("edges", edges), names)
     )
     if workers > 1 and not (model is None or isinstance(model, str | Path)):
         msg = (
@@ -166,13 +167,4 @@ def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, 
 def _methods(given: str | Sequence[str] | None) -> tuple[str, ...]:
     if given is None:
         return tuple(each.name for each in AGGREGATORS.members() if each.shown_by_default)
-    return tuple(AGGREGATORS[name].name for name in _several("methods", given))
-
-
-def _several(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
-    """One name or several, each once."""
-    names = (given,) if isinstance(given, str) else tuple(given)
-    if not names or len(set(names)) < len(names):
-        msg = f"{name}={shown(given)} must name at least one, and each once"
-        raise InputError(msg)
-    return names
+    return tuple(AGGREGATORS[name].name for name in several("methods", given))

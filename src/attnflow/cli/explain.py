@@ -60,6 +60,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     strict: options.Strict = False,
     device: options.Device = "auto",
     method: options.Methods = None,
@@ -106,6 +107,7 @@ def explain(  # noqa: PLR0913 - one argument per option
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
+        bos=bos,
         strict=strict,
         execution=Execution(device=device),
     )

@@ -248,6 +248,14 @@ Truncate = Annotated[
         "--truncate", help="Truncate texts that are too long for the model.", rich_help_panel=_INPUT
     ),
 ]
+Bos = Annotated[
+    bool,
+    typer.Option(
+        "--bos",
+        help="Put BOS in front, for causal models whose tokenizer adds none.",
+        rich_help_panel=_INPUT,
+    ),
+]
 Strict = Annotated[
     bool,
     typer.Option(

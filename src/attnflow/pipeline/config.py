@@ -74,6 +74,7 @@ class ExplainConfig:
     methods: tuple[str, ...] = ()
     routes: bool = False
     truncate: bool = False
+    bos: bool = False
     strict: bool = False
     execution: Execution = Execution()  # noqa: RUF009 - frozen
 
@@ -106,7 +107,7 @@ class ExplainConfig:
 
     def _plain(self) -> dict[str, Any]:
         """The options as plain values, whichever library their numbers and lists are of."""
-        flags = {name: getattr(self, name) for name in ("normalize", "words", "truncate")}
+        flags = {name: getattr(self, name) for name in ("normalize", "words", "truncate", "bos")}
         return {
             "heads": plain_heads(self.heads),
             "layer": plain_layer(self.layer),
@@ -256,6 +257,7 @@ class ExplainConfig:
             "discard": self.discard,
             "correction": correction,
             "normalize": self.normalize,
+            **({"bos": True} if self.bos else {}),
         }
 
     def _described_heads(self) -> str | list[float]:

@@ -140,7 +140,7 @@ class Session:
         """About how much memory this holds, or will hold once its graphs are built."""
         graphs = sum(_graph_bytes(self._graphs[key]) for key in tuple(self._graphs))
         usual = 3 * 8 * len(self.activations.attention) * self.size**2
-        return sum(int(each.nbytes) for each in self.activations.attention) + max(graphs, usual)
+        return self.activations.nbytes + max(graphs, usual)
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
@@ -445,9 +445,9 @@ class Session:
 
 
 def _graph_bytes(graph: LayeredGraph) -> int:
-    arrays = [graph.weights] if graph.heads is None else [graph.weights, graph.heads]
+    arrays = (graph.weights, graph.heads, graph.maps)
     derived = tuple(graph.cache.values())
-    return sum(int(array.nbytes) for array in arrays) + sum(
+    return sum(int(array.nbytes) for array in arrays if array is not None) + sum(
         _graph_bytes(each) if isinstance(each, LayeredGraph) else int(each.nbytes)
         for each in derived
     )

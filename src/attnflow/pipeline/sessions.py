@@ -11,6 +11,7 @@ from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
 from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
+from attnflow.models.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
@@ -55,7 +56,8 @@ def open_sessions(
     for place, answer in enumerate(one_each("answer", answers, len(items))):
         with _naming([place], items):
             item = check_unicode("text", items[place])
-            tokens.append(adapter.tokenize(item, truncate=config.truncate, answer=answer))
+            read = adapter.tokenize(item, truncate=config.truncate, answer=answer)
+            tokens.append(put_bos(adapter, read) if config.bos else read)
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
     if not tokens:
@@ -158,6 +160,10 @@ def open_batch(
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
+        if config.bos:
+            (said,) = adapter.predict([drop_bos(forward.tokens)], [max(0, forward.query - 1)])
+            note = both_predictions(forward.prediction, said)
+            forward = replace(forward, warnings=(*forward.warnings, note))
         yield Session(adapter, forward, config, objective, notes)
 
 
