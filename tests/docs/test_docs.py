@@ -39,7 +39,7 @@ def test_the_python_pages_python_runs(capsys):
     assert tuple(names["scores"].shape) == (1, 3, 1, 6)
     value, capacity = names["pair"].value, sum(edge.capacity for edge in names["pair"].cut)
     assert value == pytest.approx(capacity, abs=1e-9)
-    alone = attnflow.explain(names["text"], names["model"]).row()
+    alone = attnflow.explain(names["text"], names["model"], method="flow").row()
     assert value == pytest.approx(alone[2], abs=1e-6)
 
 

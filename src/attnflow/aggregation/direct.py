@@ -59,6 +59,7 @@ MEMBER = Aggregator(
     score=score,
     trace=trace,
     uses_maps=True,
+    edges="gradient",
     shown_by_default=False,
 )
 EVERYWHERE = Aggregator(
@@ -67,5 +68,6 @@ EVERYWHERE = Aggregator(
     score=score_everywhere,
     trace=trace_everywhere,
     uses_maps=True,
+    edges="gradient",
     shown_by_default=False,
 )

@@ -18,8 +18,8 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     model: Source = None,
     *,
     compare: Any = None,
-    method: str = "flow",
-    edges: str = "attention",
+    method: str = "auto",
+    edges: str = "auto",
     layer: int | None = None,
     query: Query = None,
     words: bool = False,
@@ -41,8 +41,8 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             ``correction``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.
         compare: A second text to show beside the first.
-        method: The method that is shown first.
-        edges: What the edges of the graph are made of.
+        method: The method that is shown first; ``"auto"`` is as for `explain`.
+        edges: What the edges of the graph are made of; ``"auto"`` is as for `explain`.
         layer: The layer that is shown first.
         query: The position that is explained first.
         words: Show words at first instead of tokens.

@@ -27,7 +27,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     method: options.Methods = None,
-    edges: options.Edges = "attention",
+    edges: options.Edges = "auto",
     steps: options.Steps = None,
     query: options.Query = None,
     residual: options.Residual = None,
@@ -40,12 +40,13 @@ def compare(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow compare "the keys to the cabinet"
     """
+    from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
 
     source = read_text(text, file)
     methods = options.parse_methods(method)
     config = ExplainConfig(
-        method=methods[0] if method else ExplainConfig.method,
+        method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layers="all",
         query=options.parse_query(query),
@@ -59,7 +60,7 @@ def compare(  # noqa: PLR0913 - one argument per option
         truncate=truncate,
     )
     session = running.one_session(source, model, config, answer=answer)
-    results = running.attributions(session, methods)
+    results = running.attributions(session, methods or shown_methods(session.config.method))
     table = agreements(results)
     if as_json:
         typer.echo(json.dumps(_data(results, table), ensure_ascii=False))

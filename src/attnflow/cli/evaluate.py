@@ -138,7 +138,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     found = measure(
         source,
         model,
-        methods=options.parse_methods(method),
+        methods=options.parse_methods(method) or None,
         edges=edges or "attention",
         layers=options.parse_layers(layers),
         metrics=metric,

@@ -157,7 +157,7 @@ def run(  # noqa: PLR0913 - one argument per option
             target_column=target_column,
             id_column=id_column,
             format=file_format,
-            methods=options.parse_methods(method),
+            methods=options.parse_methods(method) or None,
             edges=edges or "attention",
             layer=layer,
             layers=options.parse_layers(layers),

@@ -96,6 +96,20 @@ class TextModel:
         """Whether these inputs give together what each gives alone."""
         return batchable(self.network, inputs, self._outcomes, self._padding())
 
+    def is_decoder(self, tokens: Tokens) -> bool:
+        """Whether positions attend to none behind them; measured once, unless the head says so."""
+        if self.head is CAUSAL or len(tokens) < 2:  # one token alone tells nothing
+            return self.head is CAUSAL
+
+        def find_out() -> bool:
+            inputs = self._inputs([shorten(tokens, SAMPLE)])
+            _, capture = network.run(self.network, inputs, CaptureSpec())
+            return bool(capture.sites) and network.is_causal(
+                [site.probabilities[0] for site in capture.sites]
+            )
+
+        return once(self.network, "decoder", find_out)
+
     def run(
         self,
         batch: Sequence[Tokens],

@@ -60,6 +60,7 @@ class Session:
     forward: ForwardPass
     config: ExplainConfig
     objective: Objective = Objective()  # noqa: RUF009 - frozen
+    notes: tuple[str, ...] = ()
     _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
 
@@ -139,7 +140,7 @@ class Session:
         """About how much memory this holds, or will hold once its graphs are built."""
         graphs = sum(_graph_bytes(self._graphs[key]) for key in tuple(self._graphs))
         usual = 3 * 8 * len(self.activations.attention) * self.size**2
-        return sum(int(each.nbytes) for each in self.activations.attention) + max(graphs, usual)
+        return self.activations.nbytes + max(graphs, usual)
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
@@ -339,12 +340,20 @@ class Session:
     def _describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
         options = self.config.describe(method, self.correction)
-        objective = self.forward.objective
-        if objective is not None:
-            options["target"] = objective.target
-            if objective.contrast is not None:
-                options["contrast"] = objective.contrast
+        if self.forward.objective is not None:
+            options |= self.named_objective
         return options
+
+    @property
+    def named_objective(self) -> dict[str, str]:
+        """The target and the contrast by their names, as far as they were given or found."""
+        found = self.forward.objective or self.objective
+        named = {"target": found.target, "contrast": found.contrast}
+        return {
+            name: each if isinstance(each, str) else self.adapter.output_name(each)
+            for name, each in named.items()
+            if each is not None
+        }
 
     def _explained(self, groups: Groups | None) -> tuple[int, ...]:
         """The positions that are explained; with words, all tokens of their words."""
@@ -355,8 +364,8 @@ class Session:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know: of the model, and of this input."""
-        return self.forward.warnings + self.tokens.notices
+        """What a reader must know: of the model, of this input, and of the edges chosen for it."""
+        return (*self.forward.warnings, *self.tokens.notices, *self.notes)
 
     def _warnings(self) -> dict[str, Any]:
         return {"warnings": list(self.warnings)} if self.warnings else {}
@@ -436,9 +445,9 @@ class Session:
 
 
 def _graph_bytes(graph: LayeredGraph) -> int:
-    arrays = [graph.weights] if graph.heads is None else [graph.weights, graph.heads]
+    arrays = (graph.weights, graph.heads, graph.maps)
     derived = tuple(graph.cache.values())
-    return sum(int(array.nbytes) for array in arrays) + sum(
+    return sum(int(array.nbytes) for array in arrays if array is not None) + sum(
         _graph_bytes(each) if isinstance(each, LayeredGraph) else int(each.nbytes)
         for each in derived
     )

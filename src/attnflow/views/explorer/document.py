@@ -125,7 +125,7 @@ def make_view(
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
         "methods": [describe_method(member.name) for member in offered],
-        "rule": describe_rule(session.config.edges),
+        "rule": describe_rule(session.config.rule.name),
         "causal": session.causal,
         "ratio": session.correction == "uniform",
         "ordinary": input_positions(tokens, session.size),
@@ -140,6 +140,7 @@ def make_view(
             "residual": _residual(session),
             "discard": session.config.discard,
             "correction": session.correction,
+            **session.named_objective,
         },
         "layer": session.config.resolve_layers(session.depth)[1],
         "query": query,
@@ -165,7 +166,7 @@ def make_view(
         "findings": found.findings,
         "agreement": found.agreement,
         "notes": [
-            *make_notes(session.forward.warnings, len(session.forward.pooled), tokens.names[query]),
+            *make_notes(session.warnings, len(session.forward.pooled), tokens.names[query]),
             *unknown_note(tokens.names, input_positions(tokens, session.size), _unknown(session)),
         ],
     }

@@ -13,6 +13,7 @@ from rich.text import Text
 from attnflow.records import Edge, FlowTrace, Route
 from attnflow.views.conclusions import trace_sentence
 from attnflow.views.labels import distinct_labels
+from attnflow.views.methods import describe_edges
 from attnflow.views.numbers import number
 from attnflow.views.runs import runs
 from attnflow.views.terminal import paint
@@ -37,7 +38,9 @@ def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     line.append(f"“{tokens[trace.key]}”", "bold")
     console.print(line)
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
-    about = [*([proof] if trace.cut else []), *_correction(trace), model_name(trace.model)]
+    edges = describe_edges(trace.options).removeprefix(", ")
+    named = [edges] if edges else []
+    about = [*([proof] if trace.cut else []), *named, *_correction(trace), model_name(trace.model)]
     console.print(Text(" · ".join(about), style="dim", overflow="ellipsis", no_wrap=True))
     console.print()
     if not trace.value:
