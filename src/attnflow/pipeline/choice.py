@@ -4,7 +4,7 @@ By model, as measured where the answer is known (docs/methods.md):
 
     encoders                   ALTI, handed down by rollout
     encoders, with a target    attention × gradient, direct contributions of all positions
-    decoders                   attention × gradient, direct contributions
+    decoders                   attention × gradient, direct contributions (correction sink)
     all others                 attention and flow, as in the paper
 
 A method named alone has the edges it was published with, and edges named alone the method that
