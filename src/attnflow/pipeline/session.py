@@ -409,6 +409,7 @@ class Session:
             prediction=self.prediction,
             causal=self.causal,
             options=self._describe(method),
+            warnings=self.warnings,
         )
 
     @cached_property
