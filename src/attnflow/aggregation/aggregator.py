@@ -60,6 +60,8 @@ class Aggregator(Method):
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
         edges: The edge rule that it was published with, which it has where none is named.
+        correction: How causal decoders are corrected for their receptive field where nothing is
+            named, whatever the edges; empty leaves it to the edges.
         full: The highest score there can be, which many tokens may share.
         tie_breaker: The method whose scores order tokens that share a score.
         alternative: The method that tells such tokens apart.
@@ -73,6 +75,7 @@ class Aggregator(Method):
     single_heads: bool = False
     uses_maps: bool = False
     edges: str = "attention"
+    correction: str = ""
     full: float | None = None
     tie_breaker: str = ""
     alternative: str = ""

@@ -27,7 +27,7 @@ from attnflow.models.checks.deciding import Rule, deciding_positions, find_rule
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
-from attnflow.models.checks.samples import shorten
+from attnflow.models.checks.samples import lengthen, shorten
 from attnflow.models.embeddings import EmbeddingEdit
 from attnflow.models.heads import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
 from attnflow.models.objectives import label_index, resolve_objective, token_index
@@ -98,11 +98,11 @@ class TextModel:
 
     def is_decoder(self, tokens: Tokens) -> bool:
         """Whether positions attend to none behind them; measured once, unless the head says so."""
-        if self.head is CAUSAL or len(tokens) < 2:  # one token alone tells nothing
-            return self.head is CAUSAL
+        if self.head is CAUSAL:
+            return True
 
         def find_out() -> bool:
-            inputs = self._inputs([shorten(tokens, SAMPLE)])
+            inputs = self._inputs([shorten(lengthen(tokens), SAMPLE)])
             _, capture = network.run(self.network, inputs, CaptureSpec())
             return bool(capture.sites) and network.is_causal(
                 [site.probabilities[0] for site in capture.sites]
