@@ -12,7 +12,7 @@ import pytest
 import attnflow
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_readmes_python_runs(capsys):
@@ -39,7 +39,7 @@ def test_the_python_pages_python_runs(capsys):
     assert tuple(names["scores"].shape) == (1, 3, 1, 6)
     value, capacity = names["pair"].value, sum(edge.capacity for edge in names["pair"].cut)
     assert value == pytest.approx(capacity, abs=1e-9)
-    alone = attnflow.explain(names["text"], names["model"]).row()
+    alone = attnflow.explain(names["text"], names["model"], method="flow").row()
     assert value == pytest.approx(alone[2], abs=1e-6)
 
 
@@ -54,7 +54,7 @@ def test_the_page_of_data_sets_runs(capsys):
     assert list(names["frame"]["row"]) == [0, 0, 0, 1, 1, 1, 2]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     text = page.read_text()
     targets = re.findall(r"\]\(([^)#\s]+)", text)

@@ -26,8 +26,9 @@ def compare(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     method: options.Methods = None,
-    edges: options.Edges = "attention",
+    edges: options.Edges = "auto",
     steps: options.Steps = None,
     query: options.Query = None,
     residual: options.Residual = None,
@@ -40,12 +41,13 @@ def compare(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow compare "the keys to the cabinet"
     """
+    from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
 
     source = read_text(text, file)
     methods = options.parse_methods(method)
     config = ExplainConfig(
-        method=methods[0] if method else ExplainConfig.method,
+        method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layers="all",
         query=options.parse_query(query),
@@ -57,9 +59,10 @@ def compare(  # noqa: PLR0913 - one argument per option
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
+        bos=bos,
     )
     session = running.one_session(source, model, config, answer=answer)
-    results = running.attributions(session, methods)
+    results = running.attributions(session, methods or shown_methods(session.config.method))
     table = agreements(results)
     if as_json:
         typer.echo(json.dumps(_data(results, table), ensure_ascii=False))

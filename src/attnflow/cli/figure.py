@@ -125,8 +125,9 @@ def figure(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     method: options.Methods = None,
-    edges: options.Edges = "attention",
+    edges: options.Edges = "auto",
     steps: options.Steps = None,
     layer: options.Layer = None,
     query: options.Query = None,
@@ -154,6 +155,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
     """
     from attnflow.aggregation import find_aggregator
+    from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.views.figures import figure as compose
     from attnflow.views.figures import save
@@ -185,7 +187,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         for name in methods:
             find_aggregator(name)  # the others have no edges to draw
     config = ExplainConfig(
-        method=methods[0] if method else ExplainConfig.method,
+        method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layer=layer,
         residual=residual,
@@ -195,11 +197,14 @@ def figure(  # noqa: PLR0913 - one argument per option
         contrast=options.parse_target(contrast),
         steps=steps,
         methods=tuple(methods),
+        routes=to is not None,
         truncate=truncate,
+        bos=bos,
         **{"query": position, **chosen.selection},
     )
     session = running.one_session(source, model, config, answer=answer)
-    results = running.attributions(session, methods)
+    shown = methods or shown_methods(session.config.method)
+    results = running.attributions(session, shown)
     if config.query == "all" and position is not None:
         results = [item.at(query=position) for item in results]
     if to is not None:
@@ -208,6 +213,8 @@ def figure(  # noqa: PLR0913 - one argument per option
         look["probabilities"] = _probabilities(session, pronoun)
     drawing = compose(kind, *results, theme=str(theme), width=width, **look)
     save(drawing, output, overwrite=force, dpi=dpi)
+    for warning in session.warnings:  # for which a figure has no place
+        typer.echo(printable(f"! {warning}"), err=True)
     typer.echo(printable(f"saved {output}"), err=True)
 
 

@@ -151,6 +151,9 @@ class ModelAdapter(Protocol):
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
         """Whether these inputs give together what each of them gives alone."""
 
+    def is_decoder(self, tokens: Tokens) -> bool:
+        """Whether positions attend to none behind them; ``tokens`` are an input to try."""
+
     def run(
         self,
         batch: Sequence[Tokens],

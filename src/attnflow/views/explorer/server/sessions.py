@@ -7,11 +7,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from attnflow.edges import EDGE_RULES
+from attnflow.models.adapter import Objective
+from attnflow.models.bos import put_bos
+from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
+from attnflow.pipeline.sessions import check_known, run_sessions
 from attnflow.solvers.execution import Execution
 from attnflow.views.explorer.images import decode_image, pixels_of, to_data_url
 from attnflow.views.explorer.server.limits import ApiError, Job, Limits
@@ -32,14 +37,16 @@ class Prepared:
 
     adapter: ModelAdapter
     tokens: Tokens
-    config: ExplainConfig
+    chosen: Chosen
+    objective: Objective
     image: str | None
 
     @property
     def shape(self) -> Shape:
         """What decides how much memory it takes."""
-        threads = self.config.execution.threads or 1
-        return Shape(self.adapter, self.config.rule, len(self.tokens), threads)
+        config = self.chosen.config
+        threads = config.execution.threads or 1
+        return Shape(self.adapter, config.rule, len(self.tokens), threads)
 
 
 class SessionCache:
@@ -69,15 +76,35 @@ class SessionCache:
     def open(self, request: InputRequest, job: Job, cost: Cost) -> Iterator[Opened]:
         """The session of an input and, for images, its data URL; inside, memory is reserved."""
         name = self._check(request)
-        given = (name, request.text, request.image, request.answer)
-        parts = (*given, request.edges, request.target_at)
+        asked = (request.edges, request.target, request.contrast, request.bos)
+        parts = (name, request.text, request.image, request.answer, *asked)
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
+        with self._open(key, lambda: self._prepare(name, request, job), request, job, cost) as here:
+            session, at = here[0], request.explained
+            if at is None or at == session.query or not session.towards_query:
+                yield here
+                return
+        # Edges are towards what a position predicts, and another one is asked about.
+        there = replace(_of(here), chosen=Chosen(replace(session.config, query=at)))
+        with self._open(f"{key}/{at}", lambda: there, request, job, cost) as opened:
+            yield opened
+
+    @contextmanager
+    def _open(
+        self,
+        key: str,
+        prepare: Callable[[], Prepared],
+        request: InputRequest,
+        job: Job,
+        cost: Cost,
+    ) -> Iterator[Opened]:
+        """The session of that key: a cached one, or that of what is prepared for it."""
         with self._lock:
             opened = self._cached.get(key)
             if opened is not None:
                 self._cached.move_to_end(key)
         job.check()
-        prepared = self._prepare(name, request, job) if opened is None else _of(opened)
+        prepared = prepare() if opened is None else _of(opened)
         request.check_against(prepared.adapter.depth, _size(prepared))
         needed = cost(prepared.shape) + (prepared.shape.forward if opened is None else 0)
         with self.memory.reserve(needed, job):
@@ -92,28 +119,36 @@ class SessionCache:
     def _prepare(self, name: str, request: InputRequest, job: Job) -> Prepared:
         adapter = self.models[name]
         config = ExplainConfig(
-            edges=request.edges, query=request.target_at, execution=self.execution
+            edges=request.edges,
+            target=request.target,
+            contrast=request.contrast,
+            bos=request.bos,
+            execution=self.execution,
         )
         url = None
         if request.image is None:
-            tokens = self._tokenize(adapter, config, request, job)
+            tokens = self._tokenize(adapter, request, job)
         else:
             pixels = pixels_of(request.image, self.limits.pixels)
             with self.memory.reserve(PIXEL_BYTES * pixels, job):
                 image = decode_image(request.image, self.limits.pixels)
                 tokens, url = adapter.tokenize(image), to_data_url(image)
+        if request.bos:
+            tokens = put_bos(adapter, tokens)
         self._check_size(tokens)
-        return Prepared(adapter, tokens, config, url)
+        objective = Objective(request.target, request.contrast)
+        check_known([objective], adapter)
+        chosen = _choose(config, adapter, tokens, objective)
+        return Prepared(adapter, tokens, chosen, objective, url)
 
-    def _tokenize(
-        self, adapter: ModelAdapter, config: ExplainConfig, request: InputRequest, job: Job
-    ) -> Tokens:
+    def _tokenize(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
         if adapter.kind != "pair" or request.answer is not None:
             return adapter.tokenize(request.text, answer=request.answer)
         # The model's own answer takes runs of the model: the text alone must be within the limits.
         alone = adapter.tokenize(request.text, answer="")
         self._check_size(alone)
-        with self.memory.reserve(Prepared(adapter, alone, config, None).shape.forward, job):
+        shape = Shape(adapter, EDGE_RULES["attention"], len(alone), threads=1)
+        with self.memory.reserve(shape.forward, job):
             return adapter.tokenize(request.text)
 
     def _check_size(self, tokens: Tokens) -> None:
@@ -123,9 +158,14 @@ class SessionCache:
             raise ApiError(413, "too-large", msg)
 
     def _run(self, prepared: Prepared) -> Opened:
-        adapter, config = prepared.adapter, prepared.config
-        (forward,) = adapter.run([prepared.tokens], config.query, config.capture(all_heads=True))
-        return Session(adapter, forward, config), prepared.image
+        (session,) = run_sessions(
+            prepared.adapter,
+            [prepared.tokens],
+            [prepared.objective],
+            prepared.chosen,
+            all_heads=True,
+        )
+        return session, prepared.image
 
     def _check(self, request: InputRequest) -> str:
         name = next(iter(self.models)) if request.model is None else request.model
@@ -174,7 +214,22 @@ def _reader(adapter: ModelAdapter) -> ModelAdapter:
 
 def _of(opened: Opened) -> Prepared:
     session, image = opened
-    return Prepared(session.adapter, session.tokens, session.config, image)
+    chosen = Chosen(session.config)
+    return Prepared(session.adapter, session.tokens, chosen, session.objective, image)
+
+
+def _choose(
+    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
+) -> Chosen:
+    """The edges of a request; the page shows all methods, and some have a target anyway."""
+    chosen = choose(config, adapter, tokens, objective)
+    if objective == Objective() or chosen.config.uses_target:
+        return chosen
+    note = (
+        f"the target changes methods that read no edges; edges {chosen.config.edges!r} are the "
+        "same for every target"
+    )
+    return replace(chosen, notes=(*chosen.notes, note))
 
 
 def _size(prepared: Prepared) -> int | None:
