@@ -5,5 +5,6 @@ from attnflow.pipeline.sessions import open_session
 
 
 def opened(item, adapter, **options):
-    """The session of one input, with all heads."""
-    return open_session(item, adapter, ExplainConfig(**options), all_heads=True)
+    """The session of one input, with all heads; by default of the paper's flow."""
+    chosen = {"method": "flow", "edges": "attention", **options}
+    return open_session(item, adapter, ExplainConfig(**chosen), all_heads=True)

@@ -143,7 +143,11 @@ def _rows(tensor):
 
 def to_one(maps):
     sums = maps.sum(-1, keepdims=True)
-    return np.divide(maps, sums, out=np.zeros_like(maps), where=sums > 0)
+    return ratio(maps, np.broadcast_to(sums, maps.shape))
+
+
+def ratio(above, below):
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 def norms(layer):

@@ -141,7 +141,7 @@ def test_normalized_scores_sum_to_one(encoder):
         ({"method": ["raw", "flow"]}, r"method=\['raw', 'flow'\] is unknown; allowed: one of raw"),
         ({"heads": 0}, r"heads=0 must be a list"),
         ({"answer": "x"}, r"answer='x' is for encoder–decoders, and BertModel is not one"),
-        ({"target": "x"}, r"target='x' has no effect on edges='attention'"),
+        ({"target": "x", "method": "flow"}, r"target='x' has no effect on edges='attention'"),
         ({"layer": 4}, "layer=4.*1 to 3"),
         ({"layer": 0}, "layer=0.*1 to 3"),
         ({"layer": -4}, "layer=-4"),

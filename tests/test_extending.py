@@ -149,6 +149,7 @@ def test_the_document_and_its_traces_know_both(family):
         "traced": True,
         "layered": True,
         "signed": False,
+        "tie_breaker": "",
     }
     assert view["rule"] == {"name": "dummy-edges", "title": "Dummy edges"}
     alone = attnflow.explain(TEXT, edges="dummy-edges", method="dummy", layers="all", query="all")
@@ -188,7 +189,7 @@ def test_the_server_knows_both(client):
     assert names in wrong.json()["error"]["message"]
     schemas = json.dumps(client.get("/api/openapi.json").json())
     assert json.dumps({"enum": list(AGGREGATORS)})[1:-1] in schemas
-    assert json.dumps({"enum": list(EDGE_RULES)})[1:-1] in schemas
+    assert json.dumps({"enum": ["auto", *EDGE_RULES]})[1:-1] in schemas
 
 
 def test_a_method_without_a_trace_has_no_routes(family):

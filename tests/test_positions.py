@@ -24,7 +24,7 @@ def test_the_default_position_is_where_the_model_decides(encoder, decoder, maske
 def test_a_position_is_an_index_or_a_token(query, place, encoder):
     found = attnflow.explain(tiny.TEXT, encoder, query=query, method="raw")
     assert found.query == place
-    assert attnflow.explain(tiny.TEXT, encoder, query=query).queries == (place,)
+    assert attnflow.explain(tiny.TEXT, encoder, query=query, method="flow").queries == (place,)
 
 
 @pytest.mark.parametrize(

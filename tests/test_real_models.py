@@ -55,7 +55,7 @@ def test_minilms_tokenizer_neither_cuts_nor_pads(minilm):
 
 
 def test_smollm_continues_and_explains_a_prefix(smollm):
-    found = attnflow.explain("The keys to the cabinet", smollm, layers="all")
+    found = attnflow.explain("The keys to the cabinet", smollm, method="flow", layers="all")
     assert smollm.description["head"] == "causal language model"
     assert found.tokens == ("The", "keys", "to", "the", "cabinet")
     assert found.prediction.label == "are"

@@ -19,8 +19,9 @@ def decoder():
 
 @pytest.mark.parametrize(("layer", "query"), [(-1, None), (2, "cabinet")])
 def test_routes_carry_what_explain_scores(encoder, layer, query):
-    found = attnflow.routes(tiny.TEXT, encoder, to="keys", layer=layer, query=query)
-    scored = attnflow.explain(tiny.TEXT, encoder, layer=layer, query=query)
+    chosen = {"method": "flow", "layer": layer, "query": query}
+    found = attnflow.routes(tiny.TEXT, encoder, to="keys", **chosen)
+    scored = attnflow.explain(tiny.TEXT, encoder, **chosen)
     at = scored.tokens.index("keys")
     assert found.tokens == scored.tokens
     assert found.value == pytest.approx(scored.values[at], abs=1e-9)
@@ -35,8 +36,8 @@ def test_routes_carry_what_explain_scores(encoder, layer, query):
     [(None, None), ("uniform", None), ("visible", "visible"), ("sink", "sink")],
 )
 def test_corrections_that_change_edges_change_routes(decoder, correction, scored):
-    found = attnflow.routes(tiny.TEXT, decoder, to=2, correction=correction)
-    expected = attnflow.explain(tiny.TEXT, decoder, correction=scored)
+    found = attnflow.routes(tiny.TEXT, decoder, to=2, method="flow", correction=correction)
+    expected = attnflow.explain(tiny.TEXT, decoder, method="flow", correction=scored)
     assert found.value == pytest.approx(expected.values[2], abs=1e-9)
     assert found.causal
 

@@ -32,8 +32,8 @@ def test_attention_to_a_word_is_the_sum_over_its_tokens(method, encoder):
 
 
 def test_flow_to_a_word_lies_between_its_best_token_and_their_sum(encoder):
-    tokens = attnflow.explain(TEXT, encoder, layers="all")
-    found = attnflow.explain(TEXT, encoder, words=True, layers="all")
+    tokens = attnflow.explain(TEXT, encoder, method="flow", layers="all")
+    found = attnflow.explain(TEXT, encoder, method="flow", words=True, layers="all")
     assert found.tokens == WORDS
     home = [0 if word is None else word + 1 for word in tokens.word_ids[:-1]]
     for layer in tokens.layers:

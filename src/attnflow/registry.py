@@ -61,6 +61,9 @@ class Registry(Generic[T]):
                 "and digits, with hyphens between them"
             )
             raise InputError(msg)
+        if member.name == "auto":
+            msg = f"{self.option}='auto' stands for the default; choose another name"
+            raise InputError(msg)
         if member.name in self._members:
             msg = (
                 f"{self.option}={member.name!r} is registered already; choose another name, or "

@@ -239,8 +239,8 @@ def test_words_have_the_scores_of_their_tokens(method):
     """All but the widest path add up; its edges do, which is never less than the widest token."""
     model = tiny.build("bert"), tiny.word_piece()
     text = "the cats playing"
-    tokens = attnflow.explain(text, model, method=method)
-    words = attnflow.explain(text, model, method=method, words=True)
+    tokens = attnflow.explain(text, model, edges="attention", method=method)
+    words = attnflow.explain(text, model, edges="attention", method=method, words=True)
     assert words.tokens == ("[CLS]", "the", "cats", "playing", "[SEP]")
     groups = ((0,), (1,), (2, 3), (4, 5), (6,))
     if method == "widest":

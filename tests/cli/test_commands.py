@@ -14,6 +14,7 @@ from attnflow.views.numbers import number
 TEXT = "the keys to the cabinet"
 TOKENS = ["[CLS]", "the", "keys", "to", "the", "cabinet", "[SEP]"]
 METHODS = ("raw", "rollout", "flow")
+NAMED = tuple(part for method in METHODS for part in ("--method", method))
 
 
 def without_colours(text):
@@ -21,7 +22,7 @@ def without_colours(text):
 
 
 def test_explain_json_is_what_the_library_says(run, folder):
-    ran = run("explain", TEXT, "-m", folder, "--json", "--layer", "2", "--query", "keys")
+    ran = run("explain", TEXT, "-m", folder, *NAMED, "--json", "--layer", "2", "--query", "keys")
     assert ran.code == 0
     said = json.loads(ran.out)
     assert said["tokens"] == TOKENS
@@ -30,6 +31,13 @@ def test_explain_json_is_what_the_library_says(run, folder):
         expected = attnflow.explain(TEXT, folder, method=method, layer=2, query=2)
         np.testing.assert_allclose(said["scores"][method], expected.values, atol=1e-6)
         assert said["prediction"]["label"] == expected.prediction.label
+
+
+def test_the_device_of_flow_is_checked_before_anything_is_loaded(run):
+    assert run("explain", TEXT, "--device", "cpu", "--json").code == 0
+    ran = run("explain", TEXT, "-m", "no such model", "--device", "tpu")
+    assert ran.code == 2
+    assert "device='tpu' is unknown; allowed: 'auto', 'cpu', 'cuda'" in without_colours(ran.err)
 
 
 def test_explain_many_texts_from_arguments_a_file_and_standard_input(run, stdin, folder, tmp_path):
@@ -52,7 +60,7 @@ def test_explain_many_texts_from_arguments_a_file_and_standard_input(run, stdin,
 @pytest.mark.parametrize("columns", [40, 80, 200])
 @pytest.mark.parametrize("colour", [False, True])
 def test_explain_fits_the_terminal_and_shows_all_tokens(run, folder, columns, colour):
-    ran = run("explain", f"{TEXT} " * 4, "-m", folder, columns=columns, colour=colour)
+    ran = run("explain", f"{TEXT} " * 4, "-m", folder, *NAMED, columns=columns, colour=colour)
     assert ("\x1b[" in ran.out) == colour
     shown = without_colours(ran.out)
     assert max(map(cell_len, shown.splitlines())) <= columns
@@ -81,7 +89,7 @@ def test_strip_is_strongest_where_the_score_is(run, folder):
 
 def test_explain_lists_the_top_tokens_in_order(run, folder):
     shown = run("explain", TEXT, "-m", folder, "--method", "flow", "--top", "3").out
-    top = attnflow.explain(TEXT, folder).top(3)
+    top = attnflow.explain(TEXT, folder, method="flow").top(3)
     listed = re.findall(r"^ *(\S+?)(?::\d)? +[█▏▎▍▌▋▊▉]+ +(\d\.\d{3})$", shown, re.M)
     assert listed == [(token, f"{score:.3f}") for token, score in top]
 
@@ -89,12 +97,12 @@ def test_explain_lists_the_top_tokens_in_order(run, folder):
 def test_save_writes_all_scores_and_never_overwrites(run, folder, tmp_path):
     file = tmp_path / "scores.json"
     arguments = ("explain", TEXT, "-m", folder, "--layers", "all", "--save", file)
-    assert run(*arguments).code == 0
+    assert run(*arguments, *NAMED).code == 0
     loaded = attnflow.Attribution.load_all(file)
     assert [item.method for item in loaded] == list(METHODS)
     assert loaded[2].layers == (1, 2, 3)
     before = file.read_bytes()
-    again = run(*arguments)
+    again = run(*arguments, *NAMED)
     assert again.code == 2
     assert "--force" in again.err
     assert file.read_bytes() == before
@@ -105,7 +113,7 @@ def test_save_writes_all_scores_and_never_overwrites(run, folder, tmp_path):
 def test_words_instead_of_tokens(run, folder):
     said = json.loads(run("explain", "cats playing", "-m", folder, "--words", "--json").out)
     assert said["tokens"] == ["[CLS]", "cats", "playing", "[SEP]"]
-    shown = run("explain", "cats playing", "-m", folder, "--words", "--top", "0").out
+    shown = run("explain", "cats playing", "-m", folder, *NAMED, "--words", "--top", "0").out
     for method in METHODS:  # special tokens don't take the colours of words
         assert sorted(re.findall(rf"^{method} .*cats(.) playing(.)", shown, re.M)[0]) == ["▁", "█"]
 
@@ -155,14 +163,16 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
 def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     shown = run("explain", TEXT, columns=200).out.splitlines()
     assert shown[1].startswith("The number of the verb that comes next: plural, because of “keys”")
-    flow, blanked = attnflow.explain(TEXT), attnflow.blank_out(TEXT)
-    rho = f"{attnflow.agreement(flow, blanked):.2f}".removeprefix("0")
-    assert shown[-1].startswith(f"blanking agrees with flow (ρ {rho})")
+    found, blanked = attnflow.explain(TEXT), attnflow.blank_out(TEXT)
+    rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
+    assert (found.method, found.options["edges"]) == ("rollout", "alti")
+    assert shown[-1] == f"blanking agrees in part with rollout (ρ {rho})."
+    assert any("edges alti" in line for line in shown)
     assert "[CLS] " not in "".join(shown[10:16])  # special tokens are in no table
 
 
 def test_long_words_are_whole_where_there_is_room(run):
-    shown = run("explain", "the incomprehensibilities of the cabinet", columns=200).out
+    shown = run("explain", "the incomprehensibilities of the cabinet", *NAMED, columns=200).out
     assert shown.count("cabinet") > 5
     assert "…" not in shown
 
@@ -178,9 +188,9 @@ def test_the_model_runs_once_for_all_methods(run, folder, monkeypatch):
 
 
 def test_strips_of_several_lines_stand_apart(run, folder):
-    shown = run("explain", f"{TEXT} " * 4, "-m", folder).out
+    shown = run("explain", f"{TEXT} " * 4, "-m", folder, *NAMED).out
     assert re.search(r"\n\nrollout  ", shown)
-    assert re.search(r"[^\n]\nrollout  ", run("explain", TEXT, "-m", folder).out)
+    assert re.search(r"[^\n]\nrollout  ", run("explain", TEXT, "-m", folder, *NAMED).out)
 
 
 def test_names_of_layers_where_columns_are_narrow():
@@ -192,14 +202,14 @@ def test_names_of_layers_where_columns_are_narrow():
 
 
 def test_compare_prints_the_agreement_of_methods(run, folder):
-    said = json.loads(run("compare", TEXT, "-m", folder, "--json").out)
+    said = json.loads(run("compare", TEXT, "-m", folder, *NAMED, "--json").out)
     first, second = (
         attnflow.explain(TEXT, folder, method=name, layers="all") for name in ("raw", "flow")
     )
     expected = [spearman(first.row(layer), second.row(layer)) for layer in (1, 2, 3)]
     found = next(row for row in said["agreement"] if row["methods"] == ["raw", "flow"])
     assert found["spearman"] == pytest.approx(expected, abs=1e-6)
-    shown = run("compare", TEXT, "-m", folder).out
+    shown = run("compare", TEXT, "-m", folder, *NAMED).out
     numbers = [f"{value:+.2f}" for value in expected]
     assert re.search(r"raw · flow +" + " +".join(map(re.escape, numbers)), shown)
 
@@ -212,12 +222,12 @@ def test_compare_fits_the_terminal(run, folder, columns, colour):
     assert "cabinet" in shown
     for layer in (1, 2, 3):  # at any width the numbers say which layers and methods they are of
         assert re.search(rf"\bL{layer}\b", shown.partition("raw  ")[0])
-    assert shown.count("rollout") == 3
+    assert shown.partition("blanking agrees")[0].count("rollout") == 3
 
 
 def test_routes_prints_the_paths_and_the_cut(run, folder):
     said = json.loads(run("routes", TEXT, "-m", folder, "--to", "keys", "--json").out)
-    expected = attnflow.explain(TEXT, folder).values[2]
+    expected = attnflow.explain(TEXT, folder, edges="alti", method="flow").values[2]
     assert said["method"] == "flow"
     assert said["value"] == pytest.approx(expected, abs=1e-6)
     assert sum(route["amount"] for route in said["routes"]) == pytest.approx(said["value"])
@@ -226,7 +236,7 @@ def test_routes_prints_the_paths_and_the_cut(run, folder):
     assert all(route["positions"][-1] == 2 for route in said["routes"])
     shown = run("routes", TEXT, "-m", folder, "--to", "2", "--top", "3").out
     first = said["routes"][0]
-    assert f"flow {number(said['value'])} from [CLS] at layer 3 to keys" in shown
+    assert f"flow {number(said['value'])} from “[CLS]” at layer 3 to “keys”" in shown
     assert f"{number(first['amount'])} " in shown
     assert re.search(r"█ keys input.* → \[CLS\] ", shown)
     assert f"bottleneck: {len(said['cut'])} edge" in shown

@@ -39,7 +39,7 @@ def answering(tmp_path_factory):
 def test_corrections(run, causal, given, correction):
     asked = [part for name in given for part in ("--correction", name)]
     said = json.loads(run("explain", TEXT, "-m", causal, "--method", "flow", "--json", *asked).out)
-    expected = attnflow.explain(TEXT, causal, correction=correction)
+    expected = attnflow.explain(TEXT, causal, method="flow", correction=correction)
     assert said["scores"]["flow"] == pytest.approx(expected.values.tolist())
     assert said["options"]["flow"]["correction"] == correction
 
@@ -47,16 +47,15 @@ def test_corrections(run, causal, given, correction):
 def test_routes_of_a_causal_model(run, causal):
     shown = run("routes", TEXT, "-m", causal, "--to", "keys").out
     assert "not corrected for the receptive field" in shown
-    said = json.loads(
-        run("routes", TEXT, "-m", causal, "-t", "keys", "--correction", "sink", "--json").out
-    )
+    flow = ("routes", TEXT, "-m", causal, "-t", "keys", "--method", "flow")
+    said = json.loads(run(*flow, "--correction", "sink", "--json").out)
     assert said["options"]["correction"] == "sink"
     shown = run("routes", TEXT, "-m", causal, "--to", "keys", "--correction", "sink").out
     assert "corrected (sink)" in shown
     refused = run("routes", TEXT, "-m", causal, "--to", "keys", "--correction", "magic")
     assert (refused.code, "uniform, visible, sink, or none" in refused.err) == (2, True)
     assert said["value"] == pytest.approx(
-        attnflow.explain(TEXT, causal, correction="sink").values[1], abs=1e-9
+        attnflow.explain(TEXT, causal, method="flow", correction="sink").values[1], abs=1e-9
     )
 
 

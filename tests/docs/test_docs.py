@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_the_python_pages_python_runs(capsys):
     assert tuple(names["scores"].shape) == (1, 3, 1, 6)
     value, capacity = names["pair"].value, sum(edge.capacity for edge in names["pair"].cut)
     assert value == pytest.approx(capacity, abs=1e-9)
-    alone = attnflow.explain(names["text"], names["model"]).row()
+    alone = attnflow.explain(names["text"], names["model"], method="flow").row()
     assert value == pytest.approx(alone[2], abs=1e-6)
 
 
@@ -90,3 +91,12 @@ def test_examples_in_docstrings_run(module):
     found = doctest.testmod(importlib.import_module(module))
     assert found.attempted > 0
     assert found.failed == 0
+
+
+def test_the_gallery_is_what_its_script_writes_and_has_its_pictures(pytestconfig):
+    script = runpy.run_path(str(pytestconfig.rootpath / "scripts" / "write-gallery"))
+    page = pytestconfig.rootpath / "docs" / "gallery.md"
+    assert page.read_text(encoding="utf-8") == script["page"](), "run scripts/write-gallery"
+    pictures = {file.stem: file.stat().st_size for file in script["FOLDER"].iterdir()}
+    assert set(pictures) == {name for name, *_ in script["PICTURES"]}
+    assert max(pictures.values()) <= script["MOST_BYTES"]

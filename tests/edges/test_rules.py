@@ -239,3 +239,45 @@ def test_parts_must_add_up_in_every_row():
     block = Block(projected, np.eye(2), np.array([[2e-6, 0.0], [0.0, 1.0]]))
     assert decomposition._check_sum(layer, block, []) == pytest.approx(0.5)
     assert decomposition._check_sum(layer, block, [0]) == 0  # which is only carried along
+
+
+# -- what chance is for each rule
+
+
+def chance_of(edges_of_layers, residual):
+    """Every row spread over what it sees; where the residual is measured, but for its own."""
+    found = np.zeros_like(edges_of_layers)
+    for layer, into in zip(edges_of_layers, found, strict=True):
+        for i, row in enumerate(layer):
+            if residual is None:
+                into[i, i] = row[i]
+                for j in range(i):
+                    into[i, j] = row[:i].sum() / i
+            else:
+                for j in range(i + 1):
+                    into[i, j] = (1 - residual) / (i + 1)
+                into[i, i] += residual
+    return found
+
+
+@pytest.mark.parametrize("rule", ["norms", "effective", "norms-residual", "alti", "value-zeroing"])
+def test_chance_is_the_rules_own_graph_read_evenly(rule):
+    model = families.build("llama"), tiny.plain()
+    share = 0.5 if rule in SHARED else None
+    graph = edges("llama", rule, model=model, residual=share).scores
+    chance = chance_of(graph, share)
+    expected = parts.ratio(np.linalg.multi_dot(graph[::-1]), np.linalg.multi_dot(chance[::-1]))
+    options = {"method": "rollout", "edges": rule, "correction": "uniform", "query": "all"}
+    found = attnflow.explain(TEXT, model, **options).scores[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_chance_of_direct_contributions_carries_as_much():
+    model = families.build("llama"), tiny.plain()
+    options = {"method": "direct", "edges": "gradient", "query": "all", "layers": "all"}
+    plain = attnflow.explain(TEXT, model, correction=None, **options).scores
+    found = attnflow.explain(TEXT, model, correction="uniform", **options).scores
+    even = np.zeros_like(plain)
+    for i in range(plain.shape[-1]):
+        even[:, i, : i + 1] = plain[:, i].sum(-1, keepdims=True) / (i + 1)
+    np.testing.assert_allclose(found, parts.ratio(plain, even), rtol=1e-9, atol=1e-12)

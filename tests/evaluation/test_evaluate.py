@@ -147,6 +147,19 @@ def test_rationales_follow_words_to_tokens(model, tmp_path):
     assert not np.isnan(found.values).any()
 
 
+def test_one_name_is_as_good_as_a_list(model):
+    names = {"methods": "rollout", "edges": "norms", "metrics": "aopc", "fillers": "mask"}
+    alone = attnflow.evaluate(TEXTS[:2], model, **names)
+    lists = attnflow.evaluate(TEXTS[:2], model, **{name: [one] for name, one in names.items()})
+    assert alone.explainers == lists.explainers
+    assert [(e.method, e.edges) for e in alone.explainers if not e.baseline] == [
+        ("rollout", "norms")
+    ]
+    np.testing.assert_array_equal(alone.values, lists.values)
+    with pytest.raises(InputError, match="must name at least one, and each once"):
+        attnflow.evaluate(TEXTS, model, fillers=[])
+
+
 def test_what_cannot_be_evaluated_is_refused(model):
     def refused(match, **options):
         with pytest.raises(InputError, match=match):

@@ -86,13 +86,13 @@ def test_a_request_tokenizes_once_and_an_encoder_decoder_generates_once(counts):
 
 def test_only_the_asked_layers_are_solved():
     model = (tiny.build("bert"), tiny.word_piece())
-    top = attnflow.explain(TEXT, model)
-    everything = attnflow.explain(TEXT, model, layers="all")
+    top = attnflow.explain(TEXT, model, method="flow")
+    everything = attnflow.explain(TEXT, model, method="flow", layers="all")
     assert (top.layers, top.depth) == ((3,), 3)
     assert everything.layers == (1, 2, 3)
     assert everything.statistics["pairs"] == 3 * top.statistics["pairs"]
     np.testing.assert_array_equal(top.values, everything.values)
-    some = attnflow.explain(TEXT, model, layers=[-1, 1])
+    some = attnflow.explain(TEXT, model, method="flow", layers=[-1, 1])
     assert (some.layers, some.layer) == ((1, 3), 3)
     np.testing.assert_array_equal(some.row(1), everything.row(1))
     with pytest.raises(InputError, match=r"layer=2 was not computed.*layers='all'"):
@@ -118,7 +118,7 @@ def test_a_session_makes_each_graph_once(monkeypatch):
     monkeypatch.setattr(
         module, "build_graph", lambda *of, **more: built.append(of[1]) or build(*of, **more)
     )
-    config = ExplainConfig(layers="all")
+    config = ExplainConfig(edges="attention", layers="all")
     session = open_session(TEXT, load_model(), config, all_heads=True)
     for method in ("raw", "rollout", "flow"):
         session.attribution(method)
@@ -141,3 +141,30 @@ def test_pieces_give_what_one_call_gives():
     np.testing.assert_array_equal(pieces.values, whole.values)
     assert len(checks) == session.size
     assert pieces.statistics["pairs"] == whole.statistics["pairs"]
+
+
+@pytest.mark.parametrize(
+    "values", [(1.0, float("nan"), 2.0), (float("nan"), 1.0), (1.0, float("nan"))]
+)
+def test_statistics_that_are_nan_stay_so_in_any_order(values):
+    from attnflow.aggregation.aggregator import merge_statistics
+
+    merged = merge_statistics([{"largest_gap": value, "sum": value} for value in values])
+    assert np.isnan(merged["largest_gap"])
+    assert np.isnan(merged["sum"])
+    assert merge_statistics([{"largest_gap": 1.0}, {"largest_gap": 3.0}, {"largest_gap": 2.0}]) == {
+        "largest_gap": 3.0
+    }
+
+
+def test_a_session_counts_blocks_gradients_and_maps():
+    adapter = load_model((tiny.build("gpt2"), tiny.plain()))
+
+    values, rows = 4 * 4 * 8 * 4 * 3, 4 * 32 * 4 * 3
+    plain = 3 * 4 * 4**2 * 4  # attention of all heads
+    assert (
+        open_session(
+            "the keys are here", adapter, ExplainConfig("rollout", "alti")
+        ).activations.nbytes
+        == plain + values + 2 * rows
+    )

@@ -9,7 +9,7 @@ import attnflow
 from attnflow.records import Attribution, Edge, FlowTrace, Prediction, Route
 from attnflow.views.conclusions import agreement_sentence, trace_sentence
 from attnflow.views.findings import find, rank
-from attnflow.views.numbers import correlation, number, points
+from attnflow.views.numbers import correlation, number
 from attnflow.views.runs import place_of_cut, runs, write_route
 
 TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
@@ -152,4 +152,3 @@ def test_numbers_have_three_digits_and_no_exponent():
         *("1.00", "1.00", "0.000370", "12.3", "123", "0", "−0.500", "<0.0001", "0.100", "–")
     ]
     assert [correlation(value) for value in (0.812, -0.03, 1, 0.999)] == [".81", "−.03", "1", "1"]
-    assert points(-0.034) == "−3.4 points"

@@ -87,5 +87,6 @@ MEMBER = Aggregator(
     score=score,
     trace=trace,
     uses_maps=True,
+    edges="gradient",
     shown_by_default=False,
 )

@@ -59,6 +59,9 @@ class Aggregator(Method):
             its own.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
+        edges: The edge rule that it was published with, which it has where none is named.
+        correction: How causal decoders are corrected for their receptive field where nothing is
+            named, whatever the edges; empty leaves it to the edges.
         full: The highest score there can be, which many tokens may share.
         tie_breaker: The method whose scores order tokens that share a score.
         alternative: The method that tells such tokens apart.
@@ -71,6 +74,8 @@ class Aggregator(Method):
     cost: Literal["matrix", "query", "pair"] = "matrix"
     single_heads: bool = False
     uses_maps: bool = False
+    edges: str = "attention"
+    correction: str = ""
     full: float | None = None
     tie_breaker: str = ""
     alternative: str = ""
@@ -140,6 +145,7 @@ AGGREGATORS: Registry[Aggregator | Measure] = Registry(
         "gradient-input": "attnflow.measures.gradients:INPUT",
         "integrated": "attnflow.measures.integrated",
         "blank-out": "attnflow.measures.blank_out",
+        "lrp": "attnflow.measures.lrp",
     },
 )
 
@@ -168,14 +174,15 @@ def find_trace(name: object) -> Callable[[LayeredGraph, Pair], FlowTrace]:
 def merge_statistics(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The statistics of several runs as one.
 
-    Numbers are added up, or their maximum is taken where they are called so; of anything else the
-    last is kept.
+    Numbers are added up, or their maximum is taken where they are called so; NaN stays NaN in any
+    order. Of anything else the last is kept.
     """
     merged: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():
             if name.startswith("largest") or name == "threads":
-                merged[name] = max(merged.get(name, value), value)
+                pair = (merged.get(name, value), value)
+                merged[name] = next((each for each in pair if each != each), max(pair))
             elif isinstance(value, int | float):
                 merged[name] = merged.get(name, 0) + value
             else:

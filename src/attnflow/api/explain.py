@@ -46,6 +46,7 @@ class Options(TypedDict, total=False):
     steps: int | None
     answer: str | Sequence[str] | None
     truncate: bool
+    bos: bool
     sampling_rate: int | None
     strict: bool
     batch_size: int
@@ -70,8 +71,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     text: Any,
     model: Source = None,
     *,
-    method: str = "flow",
-    edges: str = "attention",
+    method: str = "auto",
+    edges: str = "auto",
     layer: int | None = None,
     layers: Layers = None,
     query: Query = None,
@@ -86,6 +87,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     steps: int | None = None,
     answer: str | Sequence[str] | None = None,
     truncate: bool = False,
+    bos: bool = False,
     sampling_rate: int | None = None,
     strict: bool = False,
     batch_size: int = 16,
@@ -103,9 +105,11 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             for the model shipped with attnflow.
         method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``; or without edges:
             ``"gradient-norm"``, ``"integrated"``, ``"blank-out"``; or another one of
-            ``attnflow.AGGREGATORS`` (docs/methods.md).
+            ``attnflow.AGGREGATORS`` (docs/methods.md). ``"auto"`` is what answers best for the kind
+            of model, with its edges; edges named alone have the method that reads them best.
         edges: What the edges of the graph are made of: ``"attention"``, ``"alti"``, ``"gradient"``,
-            or another one of ``attnflow.EDGE_RULES`` (docs/methods.md).
+            or another one of ``attnflow.EDGE_RULES`` (docs/methods.md). ``"auto"`` is what answers
+            best for the kind of model; a method named alone has the edges it was published with.
         layer: The layer to explain: 1 … L, negatives from the top; the top one by default.
         layers: Which layers to compute: numbers, or ``"all"``; only ``layer`` by default.
         query: The position to explain: an index, a token's text, ``"all"``, or ``None`` for where
@@ -126,6 +130,9 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         answer: For encoder–decoder models the text that was made of the input, or a list with one
             per text; ``None`` is the model's own answer.
         truncate: Cut a text that is too long for the model instead of refusing it.
+        bos: For causal language models whose tokenizer adds none, put BOS in front, so that what
+            the first token collects has a place of its own. The result's ``warnings`` have the
+            predictions with and without it.
         sampling_rate: For a sound that is given as an array, its samples per second; ``None`` is
             what the model hears. Another rate is resampled.
         strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of
@@ -158,6 +165,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         steps=steps,
         batch_size=batch_size,
         truncate=truncate,
+        bos=bos,
         strict=strict,
         execution=Execution(threads, device=device),
     )

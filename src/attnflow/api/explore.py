@@ -18,8 +18,8 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     model: Source = None,
     *,
     compare: Any = None,
-    method: str = "flow",
-    edges: str = "attention",
+    method: str = "auto",
+    edges: str = "auto",
     layer: int | None = None,
     query: Query = None,
     words: bool = False,
@@ -30,6 +30,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     contrast: TargetSpec = None,
     answer: str | None = None,
     truncate: bool = False,
+    bos: bool = False,
     sampling_rate: int | None = None,
 ) -> Exploration:
     """The explorer's view of a text: all methods, layers, heads, routes and blanked-out tokens.
@@ -41,8 +42,8 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             ``correction``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.
         compare: A second text to show beside the first.
-        method: The method that is shown first.
-        edges: What the edges of the graph are made of.
+        method: The method that is shown first; ``"auto"`` is as for `explain`.
+        edges: What the edges of the graph are made of; ``"auto"`` is as for `explain`.
         layer: The layer that is shown first.
         query: The position that is explained first.
         words: Show words at first instead of tokens.
@@ -53,6 +54,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         contrast: The label or token that the target is compared with.
         answer: For encoder–decoder models the answer.
         truncate: Cut a text that is too long.
+        bos: Put BOS in front, as for `explain`; both predictions are shown.
         sampling_rate: Of a sound given as an array, the samples per second.
 
     Examples:
@@ -72,6 +74,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         target=target,
         contrast=contrast,
         truncate=truncate,
+        bos=bos,
     )
     from attnflow.models.loading import load_model
     from attnflow.models.sounds import with_rates

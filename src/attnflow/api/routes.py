@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attnflow.aggregation import find_trace
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
-from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
+from attnflow.pipeline.config import AUTO, ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import FlowTrace
@@ -21,8 +21,8 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     model: Source = None,
     *,
     to: int | str,
-    method: str = "flow",
-    edges: str = "attention",
+    method: str = "auto",
+    edges: str = "auto",
     layer: int | None = None,
     query: Query = None,
     heads: Heads = "mean",
@@ -33,6 +33,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     contrast: TargetSpec = None,
     answer: str | None = None,
     truncate: bool = False,
+    bos: bool = False,
 ) -> FlowTrace:
     """Through which tokens of which layers a score came to an input token.
 
@@ -42,8 +43,9 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
             ``heads``, ``residual``, ``discard``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.
         to: The input token the flow goes to: its text or its position.
-        method: The method whose score it is; flow has routes and a bottleneck.
-        edges: What the edges of the graph are made of.
+        method: The method whose score it is; ``"auto"`` is flow, which has routes and a bottleneck.
+        edges: What the edges of the graph are made of; ``"auto"`` is as for `explain` without a
+            method.
         layer: The layer the flow comes from.
         query: The position the flow comes from; ``None`` is where the model decides.
         heads: How heads are merged.
@@ -56,6 +58,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         contrast: The label or token that the target is compared with.
         answer: For encoder–decoder models the answer; ``None`` is the model's own.
         truncate: Cut a text that is too long.
+        bos: Put BOS in front, as for `explain`; the trace's ``warnings`` have both predictions.
     """
     config = ExplainConfig(
         method=method,
@@ -69,12 +72,20 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         target=target,
         contrast=contrast,
         truncate=truncate,
+        bos=bos,
+        routes=True,
     )
-    find_trace(config.method)  # before any work
+    check_routes(method)  # before any work
     from attnflow.models.loading import load_model
 
     session = open_session(text, load_model(model), config, answer=answer)
     return trace_to(session, to)
+
+
+def check_routes(method: str) -> None:
+    """Refuse a method that can't tell how its scores came about."""
+    if method != AUTO:
+        find_trace(method)
 
 
 def trace_to(session: Session, to: int | str) -> FlowTrace:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.edges.options import Heads
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError
 from attnflow.io.files import as_path
+from attnflow.io.inputs import several
 from attnflow.io.rows import Columns, open_rows
 from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.records.checks import check_flag, check_number
@@ -46,6 +47,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     contrast: TargetSpec = None,
     steps: int | None = None,
     truncate: bool = False,
+    bos: bool = False,
     strict: bool = False,
     batch_size: int = 16,
     shard_size: int = 1000,
@@ -82,6 +84,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         contrast: Explain why the target rather than this label or token.
         steps: For methods that take steps, how many.
         truncate: Cut texts that are too long instead of recording an error.
+        bos: Put BOS in front of every text, as for `explain`.
         strict: Stop at the first row that can't be explained, and refuse models that mix tokens
             outside attention too. Otherwise a bad row is recorded with its reason.
         batch_size: How many texts run through the model together.
@@ -118,10 +121,11 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
             steps=steps,
             batch_size=batch_size,
             truncate=truncate,
+            bos=bos,
             strict=strict,
             execution=Execution(threads),
         )
-        for rule, own in _split(_several("edges", edges), names)
+        for rule, own in _split(several("edges", edges), names)
     )
     if workers > 1 and not (model is None or isinstance(model, str | Path)):
         msg = (
@@ -166,13 +170,4 @@ def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, 
 def _methods(given: str | Sequence[str] | None) -> tuple[str, ...]:
     if given is None:
         return tuple(each.name for each in AGGREGATORS.members() if each.shown_by_default)
-    return tuple(AGGREGATORS[name].name for name in _several("methods", given))
-
-
-def _several(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
-    """One name or several, each once."""
-    names = (given,) if isinstance(given, str) else tuple(given)
-    if not names or len(set(names)) < len(names):
-        msg = f"{name}={shown(given)} must name at least one, and each once"
-        raise InputError(msg)
-    return names
+    return tuple(AGGREGATORS[name].name for name in several("methods", given))

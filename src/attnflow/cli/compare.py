@@ -26,8 +26,9 @@ def compare(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     method: options.Methods = None,
-    edges: options.Edges = "attention",
+    edges: options.Edges = "auto",
     steps: options.Steps = None,
     query: options.Query = None,
     residual: options.Residual = None,
@@ -40,12 +41,13 @@ def compare(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow compare "the keys to the cabinet"
     """
+    from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
 
     source = read_text(text, file)
     methods = options.parse_methods(method)
     config = ExplainConfig(
-        method=methods[0] if method else ExplainConfig.method,
+        method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layers="all",
         query=options.parse_query(query),
@@ -57,9 +59,10 @@ def compare(  # noqa: PLR0913 - one argument per option
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
+        bos=bos,
     )
     session = running.one_session(source, model, config, answer=answer)
-    results = running.attributions(session, methods)
+    results = running.attributions(session, methods or shown_methods(session.config.method))
     table = agreements(results)
     if as_json:
         typer.echo(json.dumps(_data(results, table), ensure_ascii=False))
@@ -69,10 +72,12 @@ def compare(  # noqa: PLR0913 - one argument per option
     from attnflow.views.methods import method_info
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import agreement_table, layer_maps
+    from attnflow.views.terminal.notes import show_notes
     from attnflow.views.terminal.strips import strips
 
     console = Console(highlight=False)
-    console.print(header(*results, all_layers=True))
+    found = running.summarize(session, results, few=True)
+    console.print(header(*results, finding=found.main, all_layers=True))
     if table:
         console.print()
         console.print(agreement_table(_layers(results), table, console))
@@ -84,6 +89,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     if others:
         console.print()
         console.print(strips(others, console))
+    show_notes(found, console)
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:

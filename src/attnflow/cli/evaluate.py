@@ -106,6 +106,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     rationale_column: RationaleColumn = None,
     limit: Limit = None,
     model: options.Model = None,
+    bos: options.Bos = False,
     method: options.Methods = None,
     edges: ManyEdges = None,
     layers: options.Layers = None,
@@ -138,16 +139,17 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     found = measure(
         source,
         model,
-        methods=options.parse_methods(method),
-        edges=edges or ("attention",),
+        methods=options.parse_methods(method) or None,
+        edges=edges or "attention",
         layers=options.parse_layers(layers),
         metrics=metric,
-        fillers=filler or ("unk",),
+        fillers=filler or "unk",
         text_column=text_column,
         target_column=target_column,
         rationale_column=rationale_column,
         format=file_format,
         limit=limit,
+        bos=bos,
         progress=sys.stderr.isatty(),
     )
     if result is not None:

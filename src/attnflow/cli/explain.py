@@ -60,9 +60,11 @@ def explain(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     strict: options.Strict = False,
+    device: options.Device = "auto",
     method: options.Methods = None,
-    edges: options.Edges = "attention",
+    edges: options.Edges = "auto",
     steps: options.Steps = None,
     layer: options.Layer = None,
     layers: options.Layers = None,
@@ -83,6 +85,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     Example: attnflow explain "the keys to the cabinet"
     """
     from attnflow.pipeline.config import ExplainConfig
+    from attnflow.solvers.execution import Execution
 
     inputs = read_texts(texts, file)
     _check_targets(save, html, force=force)
@@ -90,7 +93,7 @@ def explain(  # noqa: PLR0913 - one argument per option
         _check_page(inputs, heads)
     methods = options.parse_methods(method)
     config = ExplainConfig(
-        method=methods[0] if method else ExplainConfig.method,
+        method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layer=layer,
         layers=options.parse_layers(layers),
@@ -104,7 +107,9 @@ def explain(  # noqa: PLR0913 - one argument per option
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
+        bos=bos,
         strict=strict,
+        execution=Execution(device=device),
     )
     results_at: dict[int, list[Attribution]] = {}
     found_at: dict[int, Summary] = {}
@@ -112,7 +117,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     for place, session in running.sessions(
         inputs, model, config, answer=answer, all_heads=html is not None
     ):
-        results_at[place] = running.attributions(session, methods)
+        results_at[place] = running.attributions(session, methods or [session.config.method])
         if not as_json:
             found_at[place] = running.summarize(session, results_at[place], few=len(inputs) <= FEW)
         if html is not None:

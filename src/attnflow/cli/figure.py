@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,20 +14,17 @@ from attnflow.errors import InputError
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
-    from attnflow.records import Attribution, FlowTrace
+    from attnflow.records import FlowTrace
+    from attnflow.views.kinds import Kind
 
 _LOOK = "Look"
+USUAL_PRONOUNS = ("his", "her")
 
 
-class Kind(StrEnum):
-    """The kinds of figures."""
+def _kind_names() -> list[str]:
+    from attnflow.views.kinds import KINDS
 
-    GRAPH = "graph"
-    HEATMAP = "heatmap"
-    PRONOUNS = "pronouns"
-    HEADS = "heads"
-    IMAGE = "image"
-    SOUND = "sound"
+    return list(KINDS)
 
 
 Output = Annotated[
@@ -95,6 +91,16 @@ Theme = Annotated[
     options.Theme,
     typer.Option("--theme", metavar="light|dark", help="The colours.", rich_help_panel=_LOOK),
 ]
+Width = Annotated[
+    str | None,
+    typer.Option(
+        "--width",
+        metavar="WIDTH",
+        help="Of the page: single or double (columns), or 3.5in, 252pt. Type keeps its size.",
+        rich_help_panel=_LOOK,
+        show_default="as wide as it needs",
+    ),
+]
 Dpi = Annotated[
     int,
     typer.Option(
@@ -105,11 +111,9 @@ Dpi = Annotated[
 
 def figure(  # noqa: PLR0913 - one argument per option
     kind: Annotated[
-        Kind,
+        str,
         typer.Argument(
-            metavar="KIND",
-            help="graph, heatmap, pronouns, heads, image or sound.",
-            show_default=False,
+            metavar="KIND", help="{kinds}.", autocompletion=_kind_names, show_default=False
         ),
     ],
     text: options.OneText = None,
@@ -121,8 +125,9 @@ def figure(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     method: options.Methods = None,
-    edges: options.Edges = "attention",
+    edges: options.Edges = "auto",
     steps: options.Steps = None,
     layer: options.Layer = None,
     query: options.Query = None,
@@ -136,6 +141,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     values: Values = False,
     relative: Relative = False,
     theme: Theme = options.Theme.LIGHT,
+    width: Width = None,
     dpi: Dpi = 200,
     force: options.Force = False,
     plugin: options.Plugins = None,
@@ -149,32 +155,41 @@ def figure(  # noqa: PLR0913 - one argument per option
     Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
     """
     from attnflow.aggregation import find_aggregator
+    from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.views.figures import figure as compose
     from attnflow.views.figures import save
     from attnflow.views.figures.files import check_file
+    from attnflow.views.figures.widths import check_width
+    from attnflow.views.kinds import KINDS
 
     source = read_text(text, file)
     check_file(output, overwrite=force)
-    if kind in (Kind.IMAGE, Kind.SOUND) and model is None:
-        needed = "a vision model" if kind is Kind.IMAGE else "a model that hears"
-        msg = f"figure {kind} needs {needed}, and the shipped one takes text: give --model NAME"
+    check_width(width)
+    chosen = KINDS[kind]
+    if chosen.needs and model is None:
+        needed = f"figure {kind} needs {chosen.needs}"
+        msg = f"{needed}, and the shipped one takes text: give --model NAME"
         raise InputError(msg)
-    given = {"threshold": threshold, "to": to, "candidate": candidate, "pronoun": pronoun}
-    _check(kind, {**given, "values": values, "relative": relative}, words=words)
-    look = _drop_unset(threshold=threshold, candidates=candidate, values=values, relative=relative)
+    given = _drop_unset(
+        threshold=threshold,
+        to=to,
+        candidate=candidate,
+        pronoun=pronoun,
+        values=values,
+        relative=relative,
+    )
+    _check(chosen, given, words=words)
+    look = {OPTIONS.get(name, name): value for name, value in given.items() if name not in PANELS}
     position = options.parse_query(query)
     methods = options.parse_methods(method)
-    if kind is Kind.GRAPH:
+    if chosen.edges:
         for name in methods:
             find_aggregator(name)  # the others have no edges to draw
     config = ExplainConfig(
-        method=methods[0] if method else ExplainConfig.method,
+        method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layer=layer,
-        layers=None if kind in ONE_LAYER else "all",
-        query="all" if kind is Kind.GRAPH else position,
-        heads="each" if kind is Kind.HEADS else "mean",
         residual=residual,
         correction=options.parse_correction(correction),
         words=words,
@@ -182,43 +197,46 @@ def figure(  # noqa: PLR0913 - one argument per option
         contrast=options.parse_target(contrast),
         steps=steps,
         methods=tuple(methods),
+        routes=to is not None,
         truncate=truncate,
+        bos=bos,
+        **{"query": position, **chosen.selection},
     )
     session = running.one_session(source, model, config, answer=answer)
-    results = running.attributions(session, methods)
-    if kind is Kind.GRAPH and position is not None:
+    shown = methods or shown_methods(session.config.method)
+    results = running.attributions(session, shown)
+    if config.query == "all" and position is not None:
         results = [item.at(query=position) for item in results]
     if to is not None:
         look["trace"] = _trace(session, to, position)
-    if kind is Kind.PRONOUNS:
-        look["probabilities"] = _probabilities(results[0], pronoun)
-    drawing = compose(str(kind), *results, theme=str(theme), **look)
+    if "probabilities" in chosen.panels:
+        look["probabilities"] = _probabilities(session, pronoun)
+    drawing = compose(kind, *results, theme=str(theme), width=width, **look)
     save(drawing, output, overwrite=force, dpi=dpi)
+    for warning in session.warnings:  # for which a figure has no place
+        typer.echo(printable(f"! {warning}"), err=True)
     typer.echo(printable(f"saved {output}"), err=True)
 
 
-ONE_LAYER = (Kind.HEADS, Kind.IMAGE, Kind.SOUND)
-KINDS_WITH = {  # options that not every kind has
-    "threshold": (Kind.GRAPH,),
-    "to": (Kind.GRAPH,),
-    "candidate": (Kind.PRONOUNS,),
-    "pronoun": (Kind.PRONOUNS,),
-    "values": (Kind.HEATMAP, Kind.HEADS, Kind.PRONOUNS),
-    "relative": (Kind.HEATMAP,),
-}
+PANELS = {"to": "trace", "pronoun": "probabilities"}  # what they add is computed first
+OPTIONS = {"candidate": "candidates", **PANELS}  # names that differ from the library's
 
 
 def _check(kind: Kind, given: dict[str, Any], *, words: bool) -> None:
     """Refuse options that the kind doesn't have, before any work."""
-    for name in _drop_unset(**given):
-        if kind not in KINDS_WITH[name]:
-            msg = f"--{name} is not for {kind}; it is for {', '.join(KINDS_WITH[name])}"
+    from attnflow.views.kinds import KINDS
+
+    for name in given:
+        option = OPTIONS.get(name, name)
+        having = [each.name for each in KINDS.members() if option in (*each.options, *each.panels)]
+        if kind.name not in having:
+            msg = f"--{name} is not for {kind.name}; it is for {', '.join(having)}"
             raise InputError(msg)
-    if given["to"] is not None and words:
+    if "to" in given and words:
         msg = "--to shows the routes between tokens; leave out --words"
         raise InputError(msg)
-    if kind is Kind.PRONOUNS and len(given["candidate"] or ()) < 2:
-        msg = "figure pronouns needs --candidate TOKEN at least twice: the tokens to show"
+    if "candidates" in kind.required and len(given.get("candidate", ())) < 2:
+        msg = f"figure {kind.name} needs --candidate TOKEN at least twice: the tokens to show"
         raise InputError(msg)
 
 
@@ -242,13 +260,28 @@ def _trace(session: Session, to: str, query: int | str | None) -> FlowTrace:
     return session.trace(config.method, config.resolve_layers(session.depth)[1], source, key)
 
 
-def _probabilities(of: Attribution, pronouns: list[str] | None) -> dict[str, float] | None:
-    """The probability of each pronoun; by default his and her, if both are predicted."""
-    predicted = dict(of.prediction.alternatives) if of.prediction else {}
-    words = pronouns or ["his", "her"]
-    missing = [word for word in words if word not in predicted]
-    if missing and pronouns:
-        known = ", ".join(predicted)
-        msg = f"--pronoun {missing[0]} is not one of the model's predictions; allowed: {known}"
-        raise InputError(msg)
-    return None if missing else {word: predicted[word] for word in words}
+def _probabilities(session: Session, pronouns: list[str] | None) -> dict[str, float] | None:
+    """The probability of each pronoun, whatever its rank; by default of his and her.
+
+    ``None`` where the model predicts no words, or does not know the usual ones.
+    """
+    if session.prediction is None or session.prediction.position is None:
+        if pronouns:
+            msg = f"--pronoun {pronouns[0]}: {session.adapter.name} predicts no words"
+            raise InputError(msg)
+        return None
+    from torch import no_grad
+
+    chances = dict(session.prediction.alternatives)
+    words = pronouns or USUAL_PRONOUNS
+    if any(word not in chances for word in words):
+        with no_grad():
+            (found,) = session.adapter.probabilities([session.tokens], [session.query])
+        try:
+            rest = {word: session.adapter.output_index(word) for word in words}
+        except InputError:
+            if pronouns:
+                raise
+            return None
+        chances |= {word: float(found[number]) for word, number in rest.items()}
+    return {word: chances[word] for word in words}

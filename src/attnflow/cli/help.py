@@ -38,6 +38,10 @@ def _with_names(about: str) -> str:
         from attnflow.aggregation import AGGREGATORS
 
         about = about.replace("{methods}", _join_names(list(AGGREGATORS)))
+    if "{kinds}" in about:
+        from attnflow.views.kinds import KINDS
+
+        about = about.replace("{kinds}", _join_names(list(KINDS)))
     if "{edges}" in about:
         from attnflow.edges import EDGE_RULES
 

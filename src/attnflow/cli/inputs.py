@@ -6,8 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from attnflow.cli.errors import print_error
 from attnflow.errors import InputError
 from attnflow.io.inputs import NO_TEXT
+
+TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
+LONGEST_NAME = 4096
 
 
 def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
@@ -16,13 +20,55 @@ def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
         msg = "give texts as arguments or with --file, not both"
         raise InputError(msg)
     if file is not None and str(file) != "-":
+        if file.suffix.lower() in TABLES:
+            msg = (
+                f"{file} is a table, and each of its lines would be one text, columns and all; "
+                f"save the texts alone, one per line, or read lines as they are: -f - < {file}"
+            )
+            raise InputError(msg)
         return _lines(_content(file), str(file))
     if file is not None or list(given or ()) == ["-"] or (not given and not sys.stdin.isatty()):
         return _lines(sys.stdin.buffer.read(), "standard input")
     texts = list(given or ())
-    if not texts or not all(text.strip() for text in texts):
+    if len(texts) > 1 and not any(len(text.split()) > 1 for text in texts):
+        _note_single_words(texts)
+    if not texts:
         raise InputError(NO_TEXT)
+    for at, text in enumerate(texts, start=1):
+        if not text.strip():
+            which = f"text {at} of {len(texts)} is empty: " if len(texts) > 1 else ""
+            raise InputError(which + NO_TEXT)
     return texts
+
+
+def _note_single_words(texts: Sequence[str]) -> None:
+    """A sentence without quotation marks looks like many texts."""
+    if not any(is_file(text) for text in texts):
+        whole = " ".join(texts)
+        note = f'these are {len(texts)} texts of one word each; for one text: "{whole}"'
+        print_error(note)
+
+
+def check_texts(texts: Sequence[str], kind: str) -> None:
+    """Refuse names of files where a model takes text: their names would be explained."""
+    for text in texts if kind in ("text", "pair") else ():
+        if is_file(text):
+            msg = (
+                f"{text!r} is a file, and its name would be explained as a text; did you mean "
+                f"-f {text}?"
+            )
+            raise InputError(msg)
+
+
+def is_file(text: str) -> bool:
+    """Whether a text is the name of a file, and looks like one: with an ending or a folder."""
+    path = Path(text)
+    if len(text) > LONGEST_NAME or not (path.suffix or "/" in text):
+        return False
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def read_text(given: str | None, file: Path | None = None) -> str:

@@ -106,7 +106,7 @@ Methods = Annotated[
         help="The method: {methods}.",
         autocompletion=_method_names,
         rich_help_panel=_SELECTION,
-        show_default="the paper's three; repeat for several",
+        show_default="what answers best for the model; in run and evaluate the paper's three",
     ),
 ]
 Method = Annotated[
@@ -248,11 +248,28 @@ Truncate = Annotated[
         "--truncate", help="Truncate texts that are too long for the model.", rich_help_panel=_INPUT
     ),
 ]
+Bos = Annotated[
+    bool,
+    typer.Option(
+        "--bos",
+        help="Put BOS in front, for causal models whose tokenizer adds none.",
+        rich_help_panel=_INPUT,
+    ),
+]
 Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
         help="Refuse models that mix tokens outside attention; in a run, stop at a bad row.",
+        rich_help_panel=_INPUT,
+    ),
+]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="Where flow is solved: cpu, cuda, or auto for the GPU if that pays.",
         rich_help_panel=_INPUT,
     ),
 ]
@@ -273,12 +290,13 @@ Force = Annotated[
 
 
 def parse_methods(given: list[str] | None) -> list[str]:
-    """The methods that were named, or those that are shown by default."""
+    """The methods that were named; none leaves the choice to the model."""
     from attnflow.aggregation import AGGREGATORS
 
-    if given:
-        return [AGGREGATORS[name].name for name in given]
-    return [each.name for each in AGGREGATORS.members() if each.shown_by_default]
+    if given and "auto" in given and len(given) > 1:
+        msg = "--method auto stands alone: it is chosen by the model; leave out the others"
+        raise InputError(msg)
+    return [AGGREGATORS[name].name for name in given or () if name != "auto"]
 
 
 def parse_layers(given: str | None) -> Any:

@@ -41,8 +41,9 @@ def routes(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
-    method: options.Method = "flow",
-    edges: options.Edges = "attention",
+    bos: options.Bos = False,
+    method: options.Method = "auto",
+    edges: options.Edges = "auto",
     layer: options.Layer = None,
     query: options.Query = None,
     heads: options.MergedHeads = "mean",
@@ -56,8 +57,7 @@ def routes(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow routes "the keys to the cabinet" --to keys
     """
-    from attnflow.aggregation import find_trace
-    from attnflow.api.routes import trace_to
+    from attnflow.api.routes import check_routes, trace_to
     from attnflow.pipeline.config import ExplainConfig
 
     source = read_text(text, file)
@@ -72,8 +72,10 @@ def routes(  # noqa: PLR0913 - one argument per option
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
         truncate=truncate,
+        bos=bos,
+        routes=True,
     )
-    find_trace(config.method)  # before any work
+    check_routes(method)  # before any work
     session = running.one_session(source, model, config, answer=answer)
     trace = trace_to(session, options.parse_position(to))
     if as_json:
@@ -100,6 +102,7 @@ def as_data(trace: FlowTrace) -> dict[str, Any]:
         "query": trace.query,
         "to": trace.key,
         "method": trace.method,
+        "warnings": list(trace.warnings),
         "value": trace.value,
         "gap": trace.gap,
         "routes": [asdict(route) for route in trace.routes],

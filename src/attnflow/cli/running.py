@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
+from attnflow.cli.inputs import check_texts
 from attnflow.cli.status import show_status
 
 if TYPE_CHECKING:
@@ -33,13 +36,18 @@ def sessions(
 
     with show_status("loading the model"):
         loaded = load_model(model)
-    with_bar = sys.stderr.isatty() and len(texts) >= MANY
-    with (
-        nullcontext() if with_bar else show_status("explaining"),
-        progress_bar("explaining", len(texts), shown=with_bar) as advance,
-    ):
+    check_texts(texts, loaded.kind)
+    terminal = sys.stderr.isatty()
+    with_bar = terminal and len(texts) >= MANY
+    # One bar at a time: of the texts where there are many, of a long solve where there are few.
+    config = replace(config, execution=replace(config.execution, progress=terminal > with_bar))
+    with progress_bar("explaining", len(texts), shown=with_bar) as advance:
         pairs = open_sessions(texts, loaded, config, answers=answer, all_heads=all_heads)
-        for done, pair in enumerate(pairs, start=1):
+        for done in count(1):
+            with nullcontext() if with_bar else show_status("explaining"):
+                pair = next(pairs, None)
+            if pair is None:
+                return
             yield pair
             advance(done)
 

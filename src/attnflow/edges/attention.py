@@ -7,4 +7,5 @@ MEMBER = EdgeRule(
     title="Attention",
     maps=lambda activations: activations.attention,
     fuses_heads=True,
+    method="flow",
 )

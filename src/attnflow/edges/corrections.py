@@ -3,8 +3,10 @@
 Under a causal mask the first token is seen by every position and the last by one, so the first
 tokens collect more than their share whatever the model does. The named corrections:
 
-    uniform   the result divided by what the same method gives for uniform causal attention,
-              1/(i + 1) from position i to itself and each one before: 1 means "as by chance"
+    uniform   the result divided by what the same method gives where each position reads as much,
+              evenly: 1/(i + 1) from position i to itself and each one before. Where the residual
+              connection is measured, i keeps what it takes from itself, and the rest is even. 1
+              means "as by chance"
     visible   every column of attention divided by the number of positions that see it, n − j, and
               rows made to sum to what they did
     sink      attention to the first token removed (but its own), rows made to sum to what they did
@@ -29,6 +31,21 @@ def uniform_activations(like: Activations) -> Activations:
     of_shape = {shape: np.array(np.broadcast_to(even, shape)) for shape in set(shapes)}
     layers = tuple(of_shape[shape] for shape in shapes)
     return Activations(layers, causal=True, ends=like.ends)
+
+
+def spread_evenly(maps: Array, *, keep_own: bool) -> FloatArray:
+    """Maps ``[…, query, key]`` of which each row is spread over what its position sees.
+
+    With ``keep_own`` a position takes as much from itself as it does.
+    """
+    layer: FloatArray = to_numpy(maps)
+    size = layer.shape[-1]
+    own = np.einsum("...ii->...i", layer) * keep_own
+    seen = np.tril(np.ones((size, size)), -1 if keep_own else 0)
+    counts = seen.sum(-1)
+    rest = np.divide(layer.sum(-1) - own, counts, out=np.zeros_like(own), where=counts > 0)
+    even: FloatArray = np.maximum(rest, 0.0)[..., None] * seen + own[..., None] * np.eye(size)
+    return even
 
 
 def _visible(layer: FloatArray) -> FloatArray:

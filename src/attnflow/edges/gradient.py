@@ -26,5 +26,9 @@ def gradient_maps(activations: Activations) -> list[FloatArray]:
     return [np.maximum(0.0, to_numpy(g)) * (to_numpy(a) > 0) for a, g in pairs]
 
 
-MEMBER = EdgeRule("gradient", "Attention × gradient", product_maps, Needs(gradients=True))
-ONLY = EdgeRule("gradient-only", "Gradient of attention", gradient_maps, Needs(gradients=True))
+MEMBER = EdgeRule(
+    "gradient", "Attention × gradient", product_maps, Needs(gradients=True), method="direct"
+)
+ONLY = EdgeRule(
+    "gradient-only", "Gradient of attention", gradient_maps, Needs(gradients=True), method="direct"
+)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnflow.edges.corrections import correct_maps, uniform_activations
+from attnflow.edges.corrections import correct_maps, spread_evenly, uniform_activations
 from attnflow.edges.heads import fuse_layers, head_weights, strengths
 from attnflow.edges.options import EdgeOptions, Heads
-from attnflow.edges.rule import EDGE_RULES
+from attnflow.edges.rule import EDGE_RULES, EdgeRule, Maps
 from attnflow.errors import InputError
 from attnflow.records import Activations, Array, FloatArray, LayeredGraph
 from attnflow.records.arrays import contiguous, double, empty, is_tensor, namespace, on_cpu
@@ -25,7 +25,28 @@ def build_graph(
     ``keep_maps`` keeps the maps, mixed and corrected, beside the edges that are made of them.
     """
     rule = EDGE_RULES[options.rule]
-    made = rule.apply(activations)
+    return _built(rule, rule.apply(activations), activations, options, keep_maps=keep_maps)
+
+
+def chance_graph(
+    activations: Activations, options: EdgeOptions, *, keep_maps: bool = False
+) -> LayeredGraph:
+    """The graph of a causal model that reads as much, evenly from all that it sees.
+
+    Where the rule measures the residual, a position takes as much from itself as it does.
+    """
+    rule = EDGE_RULES[options.rule]
+    if rule.fuses_heads:
+        made = Maps(rule.apply(uniform_activations(activations)).layers)
+    else:
+        own = rule.residual == "measured"
+        made = Maps([spread_evenly(each, keep_own=own) for each in rule.apply(activations).layers])
+    return _built(rule, made, activations, options, keep_maps=keep_maps)
+
+
+def _built(
+    rule: EdgeRule, made: Maps, activations: Activations, options: EdgeOptions, *, keep_maps: bool
+) -> LayeredGraph:
     if options.heads != "mean" and not rule.fuses_heads:
         _check_heads_known(made.layers, activations, options)
     graph = replace(
@@ -68,16 +89,6 @@ def _graph(maps: Sequence[Array], options: EdgeOptions, *, sound: bool) -> Layer
     if on_cpu(maps[0]) and not options.discard and options.heads not in ("max", "min"):
         return LayeredGraph(_in_one_pass(maps, options))
     return LayeredGraph(_finish(fuse_layers(maps, options.heads), options))
-
-
-def chance_graph(
-    activations: Activations, options: EdgeOptions, *, keep_maps: bool = False
-) -> LayeredGraph:
-    """The graph of a causal model of the same size that attends evenly to all it sees."""
-    even = uniform_activations(activations)
-    return build_graph(
-        even, replace(options, rule="attention", correction=None), keep_maps=keep_maps
-    )
 
 
 def _check_heads_known(

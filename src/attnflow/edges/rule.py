@@ -58,6 +58,7 @@ class EdgeRule:
         single_heads: Whether the maps have heads; a rule that takes all together has none.
         fuses_heads: Whether the maps are the attention probabilities themselves, so that heads may
             be fused while the model runs and never be held all at once.
+        method: The method that is used where edges are named and no method.
     """
 
     name: str
@@ -67,6 +68,7 @@ class EdgeRule:
     residual: Literal["share", "measured"] = "share"
     single_heads: bool = True
     fuses_heads: bool = False
+    method: str = "rollout"
 
     def apply(self, activations: Activations) -> Maps:
         """The maps of activations, each with a head axis."""

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS, Measure
+from attnflow.aggregation import AGGREGATORS
 from attnflow.errors import AttnflowError, InputError, shown
-from attnflow.evaluation.erasure import Eraser, check_fillers
+from attnflow.evaluation.erasure import check_fillers
+from attnflow.evaluation.explainers import (
+    DRAWN,
+    FEWEST,
+    REFERENCES,
+    Text,
+    add_drawn,
+    make_configs,
+    score_texts,
+)
 from attnflow.evaluation.metrics import METRICS, Case
 from attnflow.evaluation.metrics.metric import STEPS
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Column, Evaluation, Explainer
+from attnflow.io.inputs import several
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
+from attnflow.models.bos import put_bos
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import ExplainConfig, Layers
-from attnflow.pipeline.sessions import open_sessions
+from attnflow.pipeline.config import Layers
 from attnflow.records import FloatArray
 from attnflow.records.checks import check_flag, check_number
 from attnflow.records.rounding import round_scores
@@ -30,42 +39,25 @@ from attnflow.version import VERSION
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
     from attnflow.models.loading import Source
-    from attnflow.pipeline.session import Session
 
-REFERENCES = ("blank-out", "gradient-norm")
-COMPUTED = ("gradient-input", "integrated")  # baselines that are methods
-DRAWN = ("random", "first", "last")
-LAST_LAYER = "raw"
 GRID = np.linspace(0, 1, STEPS + 1)
-FEWEST = 2  # tokens that can be put in an order
-
-
-@dataclass(eq=False)
-class _Text:
-    """What is known of one text before metrics are measured."""
-
-    row: int
-    scores: dict[Explainer, FloatArray] = field(default_factory=dict)
-    references: dict[str, FloatArray] = field(default_factory=dict)
-    erasers: dict[str, Eraser] = field(default_factory=dict)
-    value: float = 0.0
-    rationale: FloatArray | None = None
 
 
 def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     source: str | PathLike[str] | Iterable[str | Mapping[str, Any]],
     model: Source = None,
     *,
-    methods: Sequence[str] | None = None,
-    edges: Sequence[str] = ("attention",),
+    methods: str | Sequence[str] | None = None,
+    edges: str | Sequence[str] = "attention",
     layers: Layers = None,
-    metrics: Sequence[str] | None = None,
-    fillers: Sequence[str] = ("unk",),
+    metrics: str | Sequence[str] | None = None,
+    fillers: str | Sequence[str] = "unk",
     text_column: str = "text",
     target_column: str | None = None,
     rationale_column: str | None = None,
     format: str | None = None,
     limit: int | None = None,
+    bos: bool = False,
     seed: int = 0,
     progress: bool = False,
 ) -> Evaluation:
@@ -88,6 +80,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
             blanks; words of at least 0.5, for or against, are marked.
         format: The format of a file, where its name does not tell.
         limit: Evaluate so many rows at most.
+        bos: Put BOS in front of every text, as for `attnflow.explain`; it is never removed.
         seed: Of all that is drawn by lot.
         progress: Show a progress bar.
 
@@ -102,23 +95,26 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         2
     """
     check_flag("progress", progress)
+    check_flag("bos", bos)
     check_number("seed", seed, 0)
     if limit is not None:
         check_number("limit", limit, 1)
-    chosen = _chosen(metrics, rationale=rationale_column is not None)
+    wanted = None if metrics is None else several("metrics", metrics)
+    chosen = _chosen(wanted, rationale=rationale_column is not None)
     names = tuple(
         [each.name for each in AGGREGATORS.members() if each.shown_by_default]
         if methods is None
-        else [AGGREGATORS[name].name for name in methods]
+        else [AGGREGATORS[name].name for name in several("methods", methods)]
     )
     columns = Columns(text_column, target_column, rationale=rationale_column)
     rows = list(islice(open_rows(source, columns, format).read(), limit))
     adapter = load_model(model)
+    fillers = several("fillers", fillers)
     check_fillers(adapter, fillers)
-    texts, skipped = _usable(adapter, rows)
-    configs = _configs(names, edges, layers)
-    found = [_Text(row) for row in texts]
-    _score(adapter, [rows[row] for row in texts], found, configs, fillers, names)
+    texts, skipped = _usable(adapter, rows, bos=bos)
+    configs = make_configs(names, several("edges", edges), layers, bos=bos)
+    found = [Text(row) for row in texts]
+    score_texts(adapter, [rows[row] for row in texts], found, configs, fillers, names)
     for text in list(found):
         if len(next(iter(text.erasers.values())).positions) < FEWEST:
             skipped.append((text.row, "fewer than two of its tokens can be removed"))
@@ -127,7 +123,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         reasons = f"row {skipped[0][0]}: {skipped[0][1]}" if skipped else "there are no rows"
         msg = f"no text can be evaluated; {reasons}"
         raise InputError(msg)
-    _add_drawn(found, seed)
+    add_drawn(found, seed)
     explainers = tuple(found[0].scores)
     table = _columns(chosen, fillers)
     values = np.full((len(explainers), len(table), len(found)), np.nan)
@@ -157,6 +153,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
             "model": {"name": adapter.name, **adapter.description},
             "rows": [text.row for text in found],
             "seed": seed,
+            **({"bos": True} if bos else {}),
             "version": VERSION,
         },
     )
@@ -182,7 +179,9 @@ def _columns(metrics: Sequence[str], fillers: Sequence[str]) -> tuple[Column, ..
     )
 
 
-def _usable(adapter: ModelAdapter, rows: Sequence[Row]) -> tuple[list[int], list[tuple[int, str]]]:
+def _usable(
+    adapter: ModelAdapter, rows: Sequence[Row], *, bos: bool
+) -> tuple[list[int], list[tuple[int, str]]]:
     """The rows that the model can read, and why it can't read the others."""
     usable, skipped = [], []
     for number, row in enumerate(rows):
@@ -190,6 +189,7 @@ def _usable(adapter: ModelAdapter, rows: Sequence[Row]) -> tuple[list[int], list
         if error is None:
             try:
                 tokens = adapter.tokenize(row.text)
+                tokens = put_bos(adapter, tokens) if bos else tokens
                 adapter.decision(tokens)
                 mark_tokens(row.rationale, tokens, ())
                 if row.target is not None:
@@ -203,95 +203,8 @@ def _usable(adapter: ModelAdapter, rows: Sequence[Row]) -> tuple[list[int], list
     return usable, skipped
 
 
-def _configs(
-    names: tuple[str, ...], edges: Sequence[str], layers: Layers
-) -> list[tuple[ExplainConfig, tuple[str, ...]]]:
-    """For each rule its configuration and methods; what reads no edges comes with the first."""
-    on_edges = [name for name in names if not isinstance(AGGREGATORS[name], Measure)]
-    others = [name for name in names if name not in on_edges]
-    alone = tuple(dict.fromkeys([*others, *COMPUTED, *REFERENCES]))
-    attention = ExplainConfig(
-        method=LAST_LAYER,
-        methods=tuple(dict.fromkeys((LAST_LAYER, *on_edges, *alone))),
-        layers=layers,
-    )
-    found = []
-    for rule in dict.fromkeys(("attention", *edges)):
-        asked = tuple(on_edges) if rule in edges else ()
-        if rule == "attention":
-            found.append((attention, (*asked, *alone)))
-        elif asked:
-            config = ExplainConfig(method=asked[0], methods=asked, edges=rule, layers=layers)
-            found.append((config, asked))
-    return found
-
-
-def _score(
-    adapter: ModelAdapter,
-    rows: Sequence[Row],
-    found: Sequence[_Text],
-    configs: Sequence[tuple[ExplainConfig, tuple[str, ...]]],
-    fillers: Sequence[str],
-    asked: Sequence[str],
-) -> None:
-    """Fill in the scores of all texts."""
-    targets = [row.target for row in rows]
-    for config, methods in configs:
-        given = replace(config, target=targets) if config.uses_target else config
-        for place, session in open_sessions([row.text for row in rows], adapter, given):
-            text, positions = found[place], session.blankable
-            if not text.erasers:
-                for filler in fillers:
-                    text.erasers[filler] = Eraser(
-                        adapter, session.tokens, session.target, positions, filler
-                    )
-                text.value = float(next(iter(text.erasers.values()))([()])[0])
-                text.rationale = mark_tokens(rows[place].rationale, session.tokens, positions)
-            if len(positions) >= FEWEST:
-                _score_one(text, session, methods, asked, np.array(positions))
-
-
-def _score_one(
-    text: _Text, session: Session, methods: Sequence[str], asked: Sequence[str], at: Any
-) -> None:
-    for method in methods:
-        one = session.attribution(method, only_asked=True)
-        if isinstance(AGGREGATORS[method], Measure):
-            scores = one.values[at]
-            if method in REFERENCES:
-                text.references[method] = scores
-            if method in COMPUTED or method in asked:
-                key = Explainer(method, baseline=method in COMPUTED)
-                text.scores.setdefault(key, scores)
-            continue
-        for layer in one.layers:
-            key = Explainer(method, session.config.edges, layer)
-            text.scores[key] = one.row(layer)[at]
-    if session.config.edges == "attention":
-        key = Explainer("last-layer attention", baseline=True)
-        text.scores[key] = _last_layer(session)[at]
-
-
-def _last_layer(session: Session) -> FloatArray:
-    """Raw attention of the last layer, from where the model decides."""
-    asked = session.forward.pooled or (session.query,)
-    scores = session.scores(LAST_LAYER, [session.depth], asked).values[0]
-    mean: FloatArray = scores.mean(0)
-    return mean
-
-
-def _add_drawn(found: Sequence[_Text], seed: int) -> None:
-    """Tokens in random order, from the first, and from the last."""
-    for text in found:
-        size = len(next(iter(text.scores.values())))
-        places = np.arange(size, dtype=np.float64)
-        chance = np.random.default_rng([seed, text.row])
-        for name, scores in zip(DRAWN, (chance.random(size), -places, places), strict=True):
-            text.scores[Explainer(name, baseline=True)] = scores
-
-
 def _case(
-    text: _Text, explainer: Explainer, column: Column, fillers: Sequence[str], seed: int
+    text: Text, explainer: Explainer, column: Column, fillers: Sequence[str], seed: int
 ) -> Case:
     scores = text.scores[explainer]
     if explainer.method in DRAWN and METRICS[column.metric].against != "filler":

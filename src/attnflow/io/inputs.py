@@ -76,3 +76,12 @@ def one_each(name: str, value: Any, count: int) -> Sequence[Any]:
         msg = f"there are {len(values)} {name}s and {count} texts; give one, or one per text"
         raise InputError(msg)
     return [check_choice(name, each) for each in values]
+
+
+def several(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several, each once."""
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not names or len(set(names)) < len(names):
+        msg = f"{name}={shown(given)} must name at least one, and each once"
+        raise InputError(msg)
+    return names

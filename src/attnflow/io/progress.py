@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
+
+DELAY = 0.7  # seconds
 
 
 @contextmanager
@@ -14,7 +17,8 @@ def progress_bar(
 
     With a ``unit`` the rate is shown, too; without a ``total`` the time left is not.
 
-    In a terminal it disappears when the work is done: what stays on the screen are results.
+    In a terminal it disappears when the work is done: what stays on the screen are results; work
+    that is done at once shows none.
     """
     if not shown:
         yield lambda done: None
@@ -46,6 +50,18 @@ def progress_bar(
     )
     console = Console(stderr=True)
     transient = console.is_terminal
-    with Progress(*columns, console=console, transient=transient) as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda done: progress.update(task, completed=done)
+    progress = Progress(*columns, console=console, transient=transient)
+    task = progress.add_task(label, total=total)
+    due = monotonic() + (DELAY if transient else 0)
+
+    def show(done: float) -> None:
+        progress.update(task, completed=done)
+        if not progress.live.is_started and monotonic() >= due:
+            progress.start()
+
+    try:
+        show(0)
+        yield show
+    finally:
+        if progress.live.is_started:
+            progress.stop()

@@ -33,6 +33,7 @@ class Tokens:
         segments: For each token what it is part of.
         grid: For images and sounds, how patches lie on the image, or frames in time.
         answer: For encoder–decoders, the answer that is explained.
+        notices: What a reader must know of this input, e.g. that it was cut.
     """
 
     names: tuple[str, ...]
@@ -43,6 +44,7 @@ class Tokens:
     segments: tuple[str, ...] | None = None
     grid: PatchGrid | None = None
     answer: str | None = None
+    notices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -148,6 +150,9 @@ class ModelAdapter(Protocol):
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
         """Whether these inputs give together what each of them gives alone."""
+
+    def is_decoder(self, tokens: Tokens) -> bool:
+        """Whether positions attend to none behind them; ``tokens`` are an input to try."""
 
     def run(
         self,

@@ -30,6 +30,7 @@ from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import SEQ2SEQ, HeadKind
+from attnflow.models.notices import cut_notice
 from attnflow.models.objectives import resolve_objective, token_index
 from attnflow.models.outputs import predict
 from attnflow.models.sides import add_gradients, add_zeroed, check_sites, pair_activations
@@ -137,6 +138,7 @@ class Seq2SeqModel(UnmeasuredModel):
             word_texts=source.word_texts + written.word_texts,
             segments=(*(source.segments or ()), *(("target",) * len(written))),
             answer=written.text,
+            notices=tuple(dict.fromkeys(source.notices + written.notices)),
         )
 
     def _cut(self, answer: Tokens, most: int, *, truncate: bool) -> Tokens:
@@ -146,7 +148,8 @@ class Seq2SeqModel(UnmeasuredModel):
                 f"takes at most {most}. Shorten it, or cut it with truncate=True (--truncate)"
             )
             raise InputError(msg)
-        return first_tokens(answer, most)
+        kept = first_tokens(answer, most)
+        return replace(kept, notices=kept.notices + cut_notice(most, len(answer), "answer"))
 
     def _start(self, labels: Sequence[int]) -> int:
         """The token that answers start with: as stated, or as the model makes it of labels."""

@@ -33,7 +33,7 @@ from attnflow.models.checks.deciding import (
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
-from attnflow.models.checks.samples import shorten
+from attnflow.models.checks.samples import lengthen, shorten
 from attnflow.models.embeddings import EmbeddingEdit
 from attnflow.models.heads import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
 from attnflow.models.objectives import label_index, resolve_objective, token_index
@@ -101,6 +101,20 @@ class TextModel:
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
         """Whether these inputs give together what each gives alone."""
         return batchable(self.network, inputs, self._outcomes, self._padding())
+
+    def is_decoder(self, tokens: Tokens) -> bool:
+        """Whether positions attend to none behind them; measured once, unless the head says so."""
+        if self.head is CAUSAL:
+            return True
+
+        def find_out() -> bool:
+            inputs = self._inputs([shorten(lengthen(tokens), SAMPLE)])
+            _, capture = network.run(self.network, inputs, CaptureSpec())
+            return bool(capture.sites) and network.is_causal(
+                [site.probabilities[0] for site in capture.sites]
+            )
+
+        return once(self.network, "decoder", find_out)
 
     def run(
         self,

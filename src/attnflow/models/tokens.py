@@ -7,6 +7,7 @@ from typing import Any
 from attnflow.errors import InputError
 from attnflow.io.inputs import NO_TEXT
 from attnflow.models.adapter import Tokens
+from attnflow.models.notices import cut_notice, unknown_notice
 from attnflow.models.words import Span, assign_words
 
 BLANKS = {"\n": "⏎", "\t": "⇥"}
@@ -53,7 +54,15 @@ def tokenize(
     )
     spans = encoded.get("offset_mapping")
     words, texts = (None, ()) if spans is None else assign_words(text, spans, special)
-    return Tokens(_names(tokenizer, ids, text, spans), text, inputs, words, texts)
+    notices = unknown_notice(tokenizer, ids, text, spans)
+    if cut and len(ids) == limit:
+        whole = tokenizer(
+            **{"text_target" if as_target else "text": text}, truncation=False, verbose=False
+        )
+        what = "answer" if as_target else "text"
+        notices += cut_notice(len(ids), len(whole["input_ids"]), what)
+    names = _names(tokenizer, ids, text, spans)
+    return Tokens(names, text, inputs, words, texts, notices=notices)
 
 
 def name_token(tokenizer: Any, token: int) -> str:

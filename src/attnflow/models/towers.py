@@ -128,6 +128,10 @@ class TowersModel:
         """A text as tokens, an image as patches."""
         return self._of(item).tokenize(item, truncate=truncate, answer=answer)
 
+    def is_decoder(self, tokens: Tokens) -> bool:
+        """Whether positions attend to none behind them, in the tower that reads this."""
+        return self._for([tokens]).is_decoder(tokens)
+
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
         """Whether these inputs are of one tower, and give together what each gives alone."""
         kinds = {"pixel_values" in tokens.inputs for tokens in inputs}

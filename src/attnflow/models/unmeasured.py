@@ -19,6 +19,10 @@ class UnmeasuredModel:
 
     name: str
 
+    def is_decoder(self, tokens: Tokens) -> bool:
+        """It is none: an image is read as a whole, and a pair has an encoder, too."""
+        return False
+
     def decision(self, tokens: Tokens) -> int:
         """Not defined: an answer has many positions, and the label of an image none."""
         raise no_probability(self.name)

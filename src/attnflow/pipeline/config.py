@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Query = int | str | None
 TargetSpec = str | int | None
+AUTO = "auto"
 Layers = int | Iterable[int] | Literal["all"] | None
 
 
@@ -50,11 +51,13 @@ def check_single_heads(method: str) -> None:
 class ExplainConfig:
     """A method with all its options. See `attnflow.explain` for what they mean.
 
-    ``methods`` are all that will be asked for of a session, where there are several.
+    ``methods`` are all that will be asked for of a session, where there are several. ``routes``
+    says that a method with routes is wanted. What is ``"auto"`` is chosen by the model
+    (`attnflow.pipeline.choice`); until then, attention stands in for the edges.
     """
 
-    method: str = "flow"
-    edges: str = "attention"
+    method: str = AUTO
+    edges: str = AUTO
     layer: int | None = None
     layers: Layers = None
     query: Query = None
@@ -69,7 +72,9 @@ class ExplainConfig:
     steps: int | None = None
     batch_size: int = 16
     methods: tuple[str, ...] = ()
+    routes: bool = False
     truncate: bool = False
+    bos: bool = False
     strict: bool = False
     execution: Execution = Execution()  # noqa: RUF009 - frozen
 
@@ -95,13 +100,14 @@ class ExplainConfig:
         ):
             msg = f"contrast={self.contrast!r} must be one label or token, by name or number"
             raise InputError(msg)
+        EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
         check_steps(self.steps)
         check_batch_size(self.batch_size)
-        self._check_methods([AGGREGATORS[name] for name in self.methods or (self.method,)])
+        self._check_methods([AGGREGATORS[name] for name in self.asked if name != AUTO])
 
     def _plain(self) -> dict[str, Any]:
         """The options as plain values, whichever library their numbers and lists are of."""
-        flags = {name: getattr(self, name) for name in ("normalize", "words", "truncate")}
+        flags = {name: getattr(self, name) for name in ("normalize", "words", "truncate", "bos")}
         return {
             "heads": plain_heads(self.heads),
             "layer": plain_layer(self.layer),
@@ -114,6 +120,11 @@ class ExplainConfig:
         }
 
     @property
+    def asked(self) -> tuple[str, ...]:
+        """All methods that are asked for."""
+        return self.methods or (self.method,)
+
+    @property
     def aggregator(self) -> Aggregator:
         """The method, where edges are asked for."""
         return find_aggregator(self.method)
@@ -121,10 +132,10 @@ class ExplainConfig:
     def _check_methods(self, members: Sequence[Aggregator | Measure]) -> None:
         """Refuse options that none of the methods has; single heads, where one has them not."""
         measures = [member for member in members if isinstance(member, Measure)]
-        if len(measures) == len(members):
+        if measures and len(measures) == len(members):
             self._check_measure(measures[0].name)
         if self.steps is not None and not any(member.uses_steps for member in measures):
-            names = ", ".join(repr(member.name) for member in members)
+            names = ", ".join(map(repr, self.asked))
             msg = f"steps={self.steps} is not for method={names}; leave it out"
             raise InputError(msg)
         if self.normalize and any(member.signed for member in members):
@@ -143,7 +154,7 @@ class ExplainConfig:
     def _check_measure(self, method: str) -> None:
         """Refuse what a method that reads no edges has not."""
         given = {
-            "edges": self.edges != "attention",
+            "edges": self.edges not in (AUTO, "attention"),
             "layer": self.layer is not None,
             "layers": self.layers not in (None, "all"),
             "heads": self.heads != "mean",
@@ -162,15 +173,13 @@ class ExplainConfig:
     @property
     def rule(self) -> EdgeRule:
         """The edge rule."""
-        return EDGE_RULES[self.edges]
+        return EDGE_RULES["attention" if self.edges == AUTO else self.edges]
 
     @property
     def uses_target(self) -> bool:
         """Whether anything that is asked for depends on the target."""
-        names = self.methods or (self.method,)
-        return self.rule.needs.gradients or any(
-            isinstance(AGGREGATORS[name], Measure) for name in names
-        )
+        named = [AGGREGATORS[name] for name in self.asked if name != AUTO]
+        return self.rule.needs.gradients or any(isinstance(each, Measure) for each in named)
 
     def residual_of(self, method: str) -> float:
         """The share of the residual connection that a method gets."""
@@ -182,14 +191,17 @@ class ExplainConfig:
         """How a method's edges are built, with a correction of `correction_for`."""
         map_correction = correction if correction in ON_MAPS else None
         return EdgeOptions(
-            self.residual_of(method), self.heads, self.discard, self.edges, map_correction
+            self.residual_of(method), self.heads, self.discard, self.rule.name, map_correction
         )
 
-    def correction_for(self, *, causal: bool, size: int) -> str | None:
-        """The correction that an input gets; ``None`` is the plain method."""
+    def correction_for(self, method: str, *, causal: bool, size: int) -> str | None:
+        """The correction that a method gets on an input; ``None`` is the plain method."""
         if self.correction == "auto":
+            if not causal:
+                return None
             # Even attention is no measure of edges that are made of something else.
-            return CAUSAL_DEFAULT if causal and self.rule.fuses_heads else None
+            usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
+            return find_aggregator(method).correction or usual
         if self.correction and not causal and size > 1:
             msg = (
                 f"correction={self.correction!r} is for causal decoders, and this model is not one"
@@ -240,7 +252,7 @@ class ExplainConfig:
     def describe(self, method: str, correction: str | None) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
         return {
-            "edges": self.edges,
+            "edges": self.rule.name,
             "layer": -1 if self.layer is None else self.layer,
             "query": self.query,
             "heads": self._described_heads(),
@@ -248,6 +260,7 @@ class ExplainConfig:
             "discard": self.discard,
             "correction": correction,
             "normalize": self.normalize,
+            **({"bos": True} if self.bos else {}),
         }
 
     def _described_heads(self) -> str | list[float]:

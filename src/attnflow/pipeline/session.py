@@ -60,6 +60,7 @@ class Session:
     forward: ForwardPass
     config: ExplainConfig
     objective: Objective = Objective()  # noqa: RUF009 - frozen
+    notes: tuple[str, ...] = ()
     _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
 
@@ -104,10 +105,9 @@ class Session:
         """Whether the model is a causal decoder."""
         return self.activations.causal
 
-    @cached_property
-    def correction(self) -> str | None:
-        """How scores are corrected for the receptive field of a causal decoder."""
-        return self.config.correction_for(causal=self.causal, size=self.size)
+    def correction(self, method: str) -> str | None:
+        """How a method's scores are corrected for the receptive field of a causal decoder."""
+        return self.config.correction_for(method, causal=self.causal, size=self.size)
 
     @cached_property
     def fused(self) -> Activations:
@@ -139,11 +139,11 @@ class Session:
         """About how much memory this holds, or will hold once its graphs are built."""
         graphs = sum(_graph_bytes(self._graphs[key]) for key in tuple(self._graphs))
         usual = 3 * 8 * len(self.activations.attention) * self.size**2
-        return sum(int(each.nbytes) for each in self.activations.attention) + max(graphs, usual)
+        return self.activations.nbytes + max(graphs, usual)
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
-        options = self.config.edge_options(method, self.correction)
+        options = self.config.edge_options(method, self.correction(method))
         activations = self.activations
         if each_head:
             if not self.heads:
@@ -155,7 +155,7 @@ class Session:
         elif options.heads == "each":
             options = replace(options, heads="mean")
         keep_maps = find_aggregator(method).uses_maps
-        key = (options.residual, each_head, chance, keep_maps)
+        key = (options.residual, options.correction, each_head, chance, keep_maps)
         if key not in self._graphs:
             build = chance_graph if chance else build_graph
             self._graphs[key] = build(activations, options, keep_maps=keep_maps)
@@ -249,7 +249,7 @@ class Session:
         graph = self.graph(method, each_head=each_head)
         scores = find_aggregator(method).apply(graph, selection, execution)
         values = to_numpy(scores.values)
-        if self.correction == "uniform":
+        if self.correction(method) == "uniform":
             chance = self.graph(method, each_head=each_head, chance=True)
             even = find_aggregator(method).apply(chance, selection, execution)
             values = _ratio(values, to_numpy(even.values))
@@ -338,13 +338,21 @@ class Session:
 
     def _describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
-        options = self.config.describe(method, self.correction)
-        objective = self.forward.objective
-        if objective is not None:
-            options["target"] = objective.target
-            if objective.contrast is not None:
-                options["contrast"] = objective.contrast
+        options = self.config.describe(method, self.correction(method))
+        if self.forward.objective is not None:
+            options |= self.named_objective
         return options
+
+    @property
+    def named_objective(self) -> dict[str, str]:
+        """The target and the contrast by their names, as far as they were given or found."""
+        found = self.forward.objective or self.objective
+        named = {"target": found.target, "contrast": found.contrast}
+        return {
+            name: each if isinstance(each, str) else self.adapter.output_name(each)
+            for name, each in named.items()
+            if each is not None
+        }
 
     def _explained(self, groups: Groups | None) -> tuple[int, ...]:
         """The positions that are explained; with words, all tokens of their words."""
@@ -353,8 +361,13 @@ class Session:
             return tuple(sorted(asked))
         return tuple(at for group in groups if not set(asked).isdisjoint(group) for at in group)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know: of the model, of this input, and of the edges chosen for it."""
+        return (*self.forward.warnings, *self.tokens.notices, *self.notes)
+
     def _warnings(self) -> dict[str, Any]:
-        return {"warnings": list(self.forward.warnings)} if self.forward.warnings else {}
+        return {"warnings": list(self.warnings)} if self.warnings else {}
 
     def _check(self) -> None:
         if self.config.discard and self.activations.ends is not None:
@@ -396,6 +409,7 @@ class Session:
             prediction=self.prediction,
             causal=self.causal,
             options=self._describe(method),
+            warnings=self.warnings,
         )
 
     @cached_property
@@ -431,9 +445,9 @@ class Session:
 
 
 def _graph_bytes(graph: LayeredGraph) -> int:
-    arrays = [graph.weights] if graph.heads is None else [graph.weights, graph.heads]
+    arrays = (graph.weights, graph.heads, graph.maps)
     derived = tuple(graph.cache.values())
-    return sum(int(array.nbytes) for array in arrays) + sum(
+    return sum(int(array.nbytes) for array in arrays if array is not None) + sum(
         _graph_bytes(each) if isinstance(each, LayeredGraph) else int(each.nbytes)
         for each in derived
     )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attnflow.errors import InputError, ModelError, shown
+from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
+from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
+from attnflow.models.bos import both_predictions, drop_bos, put_bos
+from attnflow.pipeline.choice import Chosen, choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
 from attnflow.records.learned import LearnedHeads
@@ -48,23 +52,64 @@ def open_sessions(
     edges that need many runs.
     """
     check_model(adapter, config)
-    tokens = [
-        adapter.tokenize(check_unicode("text", item), truncate=config.truncate, answer=answer)
-        for item, answer in zip(items, one_each("answer", answers, len(items)), strict=True)
-    ]
+    tokens = []
+    for place, answer in enumerate(one_each("answer", answers, len(items))):
+        with _naming([place], items):
+            item = check_unicode("text", items[place])
+            read = adapter.tokenize(item, truncate=config.truncate, answer=answer)
+            tokens.append(put_bos(adapter, read) if config.bos else read)
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
-    check_objectives(objectives, adapter, config)
-    spec = replace(config.capture(all_heads=all_heads), progress=progress)
-    for places in batches_by_length(tokens, adapter, spec, config.batch_size):
-        sessions = open_batch(
-            [tokens[place] for place in places],
-            [objectives[place] for place in places],
-            adapter,
-            config,
-            spec,
+    groups = by_choice(config, adapter, tokens, objectives)
+    for chosen, members in groups:
+        check_objectives([objectives[place] for place in members], adapter, chosen.config)
+    for chosen, members in groups:
+        spec = chosen.config.capture(all_heads=all_heads)
+        inputs = [tokens[place] for place in members]
+        for batch in batches_by_length(inputs, adapter, spec, config.batch_size):
+            places = [members[at] for at in batch]
+            with _naming(places, items):
+                opened = run_sessions(
+                    adapter,
+                    [tokens[place] for place in places],
+                    [objectives[place] for place in places],
+                    chosen,
+                    all_heads=all_heads,
+                    progress=progress,
+                )
+            yield from zip(places, opened, strict=True)
+
+
+def by_choice(
+    config: ExplainConfig,
+    adapter: ModelAdapter,
+    tokens: Sequence[Tokens],
+    objectives: Sequence[Objective],
+) -> list[tuple[Chosen, list[int]]]:
+    """The places of inputs by what is chosen for each, which is what it would have alone."""
+    groups: dict[Any, tuple[Chosen, list[int]]] = {}
+    for place, (one, objective) in enumerate(zip(tokens, objectives, strict=True)):
+        chosen = choose(config, adapter, one, objective)
+        key = chosen.config.edges, chosen.config.method, chosen.notes
+        groups.setdefault(key, (chosen, []))[1].append(place)
+    return list(groups.values())
+
+
+@contextmanager
+def _naming(places: Sequence[int], items: Sequence[Any]) -> Iterator[None]:
+    """Errors say which of many inputs they are about."""
+    try:
+        yield
+    except (InputError, ModelError) as error:
+        if len(items) == 1:
+            raise
+        which = (
+            f"input {places[0] + 1} of {len(items)}, {shown(items[places[0]])}"
+            if len(places) == 1
+            else f"one of the inputs {', '.join(str(at + 1) for at in sorted(places))}"
         )
-        yield from zip(places, sessions, strict=True)
+        msg = f"{which}: {error}"
+        raise type(error)(msg) from error
 
 
 def batches_by_length(
@@ -75,8 +120,47 @@ def batches_by_length(
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
     alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
     size = 1 if alone else batch_size
+    if size > 1 and spec.gradients and adapter.kind == "text":
+        # All that was computed is kept until it is differentiated.
+        size = rows_that_fit(adapter, tokens, size, gradients=True)
     for start in range(0, len(order), size):
         yield order[start : start + size]
+
+
+def run_sessions(
+    adapter: ModelAdapter,
+    tokens: Sequence[Tokens],
+    objectives: Sequence[Objective],
+    chosen: Chosen,
+    *,
+    all_heads: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> list[Session]:
+    """The sessions of inputs that run together, with the edges that were chosen for them.
+
+    Where the model refuses edges that nobody named, it runs again for the others.
+    """
+
+    def run(config: ExplainConfig, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
+        spec = replace(config.capture(all_heads=all_heads), progress=progress)
+        wanted = [objectives[at] for at in places]
+        return list(open_batch([tokens[at] for at in places], wanted, adapter, config, spec, notes))
+
+    everything, other = range(len(tokens)), chosen.fallback
+    try:
+        opened = run(chosen.config, chosen.notes, everything)
+    except AttnflowError as error:
+        if other is None:
+            raise
+        return run(other, (fallback_note(error),), everything)
+    if other is None:
+        return opened
+    for at, session in enumerate(opened):
+        try:
+            session.graph(chosen.config.method)  # is made once
+        except ModelError as error:
+            (opened[at],) = run(other, (fallback_note(error),), [at])
+    return opened
 
 
 def open_batch(
@@ -85,6 +169,7 @@ def open_batch(
     adapter: ModelAdapter,
     config: ExplainConfig,
     spec: CaptureSpec,
+    notes: tuple[str, ...] = (),
 ) -> Iterator[Session]:
     """The sessions of inputs that run through the model together."""
     passes = adapter.run(tokens, config.query, spec, objectives)
@@ -92,7 +177,11 @@ def open_batch(
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
-        yield Session(adapter, forward, config, objective)
+        if config.bos:
+            (said,) = adapter.predict([drop_bos(forward.tokens)], [max(0, forward.query - 1)])
+            note = both_predictions(forward.prediction, said)
+            forward = replace(forward, warnings=(*forward.warnings, note))
+        yield Session(adapter, forward, config, objective, notes)
 
 
 def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
@@ -106,16 +195,22 @@ def check_objectives(
     objectives: Sequence[Objective], adapter: ModelAdapter, config: ExplainConfig
 ) -> None:
     """Refuse a target where nothing depends on it, or which the model does not know."""
-    if config.target is None and config.contrast is None:
+    given = next((each for each in objectives if each != Objective()), None)
+    if given is None:
         return
     if not config.uses_target:
-        name = "target" if config.target is not None else "contrast"
+        name = "contrast" if given.target is None else "target"
         msg = (
-            f"{name}={shown(getattr(config, name))} has no effect on edges={config.edges!r}, which "
+            f"{name}={shown(getattr(given, name))} has no effect on edges={config.edges!r}, which "
             "are the same for every target; use edges='gradient', or a method that reads no edges, "
             "such as method='gradient-norm', or leave it out"
         )
         raise InputError(msg)
+    check_known(objectives, adapter)
+
+
+def check_known(objectives: Sequence[Objective], adapter: ModelAdapter) -> None:
+    """Refuse targets and contrasts that the model does not know, or that are the same."""
     for objective in objectives:
         pair = [objective.target, objective.contrast]
         numbers = [None if each is None else adapter.output_index(each) for each in pair]

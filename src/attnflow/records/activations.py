@@ -85,6 +85,16 @@ class Activations:
             msg = f"ends={ends} must rise from 1 or more to {len(self.attention)}, the last step"
             raise InputError(msg)
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory it holds: all but weights, which are the model's own."""
+        arrays = [*self.attention, *(self.gradients or ()), *(self.zeroed or ())]
+        for block in self.blocks or ():
+            if block is not None:
+                parts = (block.values, block.output, block.residual, block.row_scale)
+                arrays += [part for part in parts if part is not None]
+        return sum(int(each.nbytes) for each in arrays)
+
     def carried_by(self, step: int) -> list[int]:
         """The positions that a step, counted from 0, carries along."""
         return [] if self.carried is None else list(self.carried[step])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
 from attnflow.models.adapter import Objective
+from attnflow.models.bos import put_bos
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import (
     batches_by_length,
@@ -103,7 +104,8 @@ class ShardWorker:
             for place, row in enumerate(rows):
                 if place not in errors:
                     try:
-                        tokens[place] = self.adapter.tokenize(row.text, truncate=config.truncate)
+                        read = self.adapter.tokenize(row.text, truncate=config.truncate)
+                        tokens[place] = put_bos(self.adapter, read) if config.bos else read
                         self._check_target(row)
                     except AttnflowError as error:
                         errors[place] = str(error)

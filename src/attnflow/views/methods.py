@@ -106,12 +106,12 @@ def signs_note(options: Mapping[str, Any], *, colours: bool = True) -> str:
 
 
 def describe_edges(options: Mapping[str, Any]) -> str:
-    """What edges are made of and towards what, as the end of a line; nothing for attention."""
-    note = ""
-    if options.get("edges", "attention") != "attention":
-        note = f", edges {options['edges']}"
-        if options.get("target") is not None:
-            note += f" towards {options['target']}"
-        if options.get("contrast") is not None:
-            note += f" rather than {options['contrast']}"
+    """What edges are made of and towards what, as the end of a line."""
+    if options.get("edges") is None:
+        return ""
+    note = f", edges {options['edges']}"
+    if options.get("target") is not None:
+        note += f" towards {options['target']}"
+    if options.get("contrast") is not None:
+        note += f" rather than {options['contrast']}"
     return note

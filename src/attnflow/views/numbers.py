@@ -43,15 +43,6 @@ def correlation(value: float) -> str:
     return f"{'−' if rounded < 0 else ''}{abs(rounded):.2f}".replace("0.", ".", 1)
 
 
-def points(difference: float) -> str:
-    """A difference of two probabilities.
-
-    >>> points(0.1234), points(-0.5)
-    ('+12.3 points', '−50.0 points')
-    """
-    return f"{'−' if difference < 0 else '+'}{100 * abs(difference):.1f} points"
-
-
 def join_names(names: list[str], last: str = "and") -> str:
     """Names as in a sentence: one, two and three.
 

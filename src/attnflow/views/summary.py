@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnflow.evaluation.cheap import check_by_blanking
+from attnflow.measures.blank_out import MEMBER
 from attnflow.records import Attribution
 from attnflow.views.conclusions import agreement_sentence
 from attnflow.views.findings import Finding, find
@@ -14,6 +15,8 @@ from attnflow.views.methods import method_info
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
+
+BLANK_OUT = MEMBER.name
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,9 @@ def summarize(session: Session, attributions: Sequence[Attribution], *, blank: b
     each = tuple(find(item, break_ties(session, item, attributions)) for item in attributions)
     methods = [item.method for item in attributions]
     main = methods.index(session.config.method) if session.config.method in methods else -1
-    comparable = [item for item in attributions if item.values.ndim == 1]
+    comparable = [
+        item for item in attributions if item.values.ndim == 1 and item.method != BLANK_OUT
+    ]
     blanked = check_by_blanking(session) if blank and comparable else None
     if blanked is not None:
         agreement = agreement_sentence(blanked, comparable, "blanking")

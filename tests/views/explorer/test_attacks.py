@@ -79,6 +79,7 @@ def test_memory_is_refused_before_anything_is_allocated(monkeypatch, models):
     app = make_app({"tiny/long": long}, Limits(memory=2**24, request_memory=2**23))
     with running(app) as url:
         body = {"text": "the keys " * 240, "method": "flow", "layers": [6], "query": 0}
+        body["edges"] = "attention"
         answer = httpx.post(f"{url}/api/heads", json=body, timeout=20)
         assert error(answer) == (413, "too-large")
         assert "GiB of memory" in answer.json()["error"]["message"]

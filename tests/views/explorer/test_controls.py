@@ -18,7 +18,7 @@ OTHER = "the old key to the cabinets is here"
 
 @pytest.fixture(scope="module")
 def file(classifier, tmp_path_factory):
-    view = attnflow.explore(TEXT, classifier, compare=OTHER)
+    view = attnflow.explore(TEXT, classifier, compare=OTHER, method="flow")
     return "file://" + str(view.save(tmp_path_factory.mktemp("page") / "view.html"))
 
 
@@ -71,7 +71,7 @@ def test_heads_are_those_of_the_library(page, classifier):
 
 
 def test_the_graph_draws_the_flow_its_routes_and_its_bottleneck(page, classifier):
-    found = attnflow.routes(TEXT, classifier, to=3)
+    found = attnflow.routes(TEXT, classifier, to=3, method="flow")
     page.locator(".token").nth(3).click()
     slide(page, "threshold", 0)
     edges = drawn(page, "carried")
@@ -138,7 +138,7 @@ def test_raw_attention_is_drawn_from_the_explained_position(page, classifier):
 
 
 def test_hovering_an_edge_tells_its_exact_values(page, classifier):
-    found = attnflow.routes(TEXT, classifier, to=3)
+    found = attnflow.routes(TEXT, classifier, to=3, method="flow")
     page.locator(".token").nth(3).click()
     slide(page, "threshold", 0)
     settle(page)
@@ -171,7 +171,7 @@ def test_clicking_the_graph_traces_and_asks(page):
 
 
 def test_asking_about_another_position_explains_it(page, classifier):
-    of = attnflow.explain(TEXT, classifier, query=4)
+    of = attnflow.explain(TEXT, classifier, query=4, method="flow")
     page.check("[name=mode][value=explain]", force=True)
     page.locator(".token").nth(4).click()
     np.testing.assert_allclose(strip(page), of.values, atol=1e-6)
@@ -179,10 +179,12 @@ def test_asking_about_another_position_explains_it(page, classifier):
 
 
 def test_blanking_shows_the_change_beside_the_score(page, classifier):
-    before = attnflow.explain(TEXT, classifier).prediction
+    before = attnflow.explain(TEXT, classifier, method="flow").prediction
     page.check("[name=mode][value=blank]", force=True)
-    to = list(attnflow.explain(TEXT, classifier).tokens).index("to")
-    changed = attnflow.explain("the old keys zebra the cabinets are here", classifier).prediction
+    to = list(attnflow.explain(TEXT, classifier, method="flow").tokens).index("to")
+    changed = attnflow.explain(
+        "the old keys zebra the cabinets are here", classifier, method="flow"
+    ).prediction
     page.locator(".token").nth(to).click()
     row = page.locator(f'.prediction li[data-label="{before.label}"]')
     assert float(row.get_attribute("data-probability")) == pytest.approx(
@@ -199,8 +201,8 @@ def test_blanking_shows_the_change_beside_the_score(page, classifier):
 
 
 def test_words_are_the_librarys(page, classifier):
-    words = attnflow.explain(TEXT, classifier, words=True)
-    assert words.tokens != attnflow.explain(TEXT, classifier).tokens
+    words = attnflow.explain(TEXT, classifier, words=True, method="flow")
+    assert words.tokens != attnflow.explain(TEXT, classifier, method="flow").tokens
     page.check("#words")
     np.testing.assert_allclose(strip(page), words.values, atol=1e-6)
     labels = page.eval_on_selector_all(".token", "all => all.map(t => t.textContent)")
@@ -208,7 +210,7 @@ def test_words_are_the_librarys(page, classifier):
 
 
 def test_the_table_lists_and_ranks(page, classifier):
-    of = attnflow.explain(TEXT, classifier)
+    of = attnflow.explain(TEXT, classifier, method="flow")
     values = page.eval_on_selector_all("#table tbody tr", "a => a.map(e => +e.dataset.value)")
     assert values == pytest.approx(sorted(of.values, reverse=True)[: len(values)], abs=1e-6)
     page.uncheck("#ranked")
@@ -231,7 +233,7 @@ def test_two_methods_are_compared_by_their_shares(page, classifier):
 
 
 def test_two_sentences_are_aligned(page, classifier):
-    one, two = (attnflow.explain(text, classifier) for text in (TEXT, OTHER))
+    one, two = (attnflow.explain(text, classifier, method="flow") for text in (TEXT, OTHER))
     page.select_option("#compare", "text")
     assert page.locator(".pane").count() == 2
     np.testing.assert_allclose(strip(page), [*one.values, *two.values], atol=1e-6)
@@ -240,7 +242,10 @@ def test_two_sentences_are_aligned(page, classifier):
     rows = page.eval_on_selector_all(
         "#table tbody tr", "a => a.map(e => [e.querySelector('th').textContent, e.dataset.gap])"
     )
-    worded = [attnflow.explain(text, classifier, words=True).values for text in (TEXT, OTHER)]
+    worded = [
+        attnflow.explain(text, classifier, words=True, method="flow").values
+        for text in (TEXT, OTHER)
+    ]
     shares = [values / values.sum() for values in worded]
     keys = next(float(gap) for label, gap in rows if label == "keys · key")
     assert keys == pytest.approx(shares[1][3] - shares[0][3], abs=1e-5)
@@ -256,7 +261,9 @@ def test_downloads_are_what_is_shown(page, classifier):
 
     document = json.loads(saved("#save-json"))
     assert document["format"] == "attnflow-view/2"
-    assert document["views"][0]["tokens"] == list(attnflow.explain(TEXT, classifier).tokens)
+    assert document["views"][0]["tokens"] == list(
+        attnflow.explain(TEXT, classifier, method="flow").tokens
+    )
     svg = saved("#save-svg").decode()
     assert svg.startswith("<svg")
     assert "cabinet" in svg
@@ -280,7 +287,9 @@ def test_clicking_the_heat_map_chooses_layer_and_token(page):
 
 
 def test_a_table_of_many_tokens_opens_and_closes(tab, classifier, tmp_path):
-    view = attnflow.explore("the keys to the cabinet are here on the old red mat .", classifier)
+    view = attnflow.explore(
+        "the keys to the cabinet are here on the old red mat .", classifier, method="flow"
+    )
     tab.goto("file://" + str(view.save(tmp_path / "many.html")))
     tab.wait_for_selector("#table tr")
     assert tab.locator("#table tbody tr").count() == 12
@@ -366,7 +375,7 @@ def test_the_keyboard_is_enough(page):
 
 
 def test_screen_readers_are_told(page, classifier):
-    of = attnflow.explain(TEXT, classifier)
+    of = attnflow.explain(TEXT, classifier, method="flow")
     label = page.locator(".token").nth(1).get_attribute("aria-label")
     assert label.startswith(f"the, Attention flow {number(of.values[1])}")
     assert "explained" in page.locator(".token").nth(0).get_attribute("aria-label")

@@ -114,7 +114,9 @@ def test_blanking_gives_the_prediction_for_the_changed_text(classifier):
     view = make_view(opened("the keys to the cabinet", classifier), STANDALONE)
     positions = [entry["positions"] for entry in view["blanked"]]
     assert positions == [[1], [2], [3], [4], [5]]
-    changed = attnflow.explain("the zebra to the cabinet", classifier)  # a word it does not know
+    changed = attnflow.explain(
+        "the zebra to the cabinet", classifier, method="flow"
+    )  # a word it does not know
     assert changed.tokens[2] == view["replacement"] == "[UNK]"
     said = {entry["label"]: entry["probability"] for entry in view["blanked"][1]["said"]}
     assert said == pytest.approx(dict(changed.prediction.alternatives), abs=1e-5)
@@ -162,7 +164,9 @@ def test_documents_fit_their_published_schema(models):
     for name in ("tiny/verbs", "tiny/gpt2", "tiny/t5", "tiny/vit"):
         session = make_document([make_view(opened(inputs(name), models[name]), SERVED)], "flow")
         check.validate_python(json.loads(to_json(session)), strict=True)
-    alone = attribution_view(attnflow.explain(tiny.TEXT, models["tiny/verbs"], heads="each"))
+    alone = attribution_view(
+        attnflow.explain(tiny.TEXT, models["tiny/verbs"], heads="each", method="flow")
+    )
     check.validate_python(json.loads(to_json(make_document([alone], "flow"))), strict=True)
 
 
@@ -214,7 +218,7 @@ def test_what_does_not_exist_is_named(classifier, ask, message):
 
 def test_options_reach_the_scores(classifier):
     session = opened(TEXT, classifier, residual=0.2, discard=0.1)
-    expected = attnflow.explain(TEXT, classifier, residual=0.2, discard=0.1)
+    expected = attnflow.explain(TEXT, classifier, residual=0.2, discard=0.1, method="flow")
     np.testing.assert_allclose(
         session.scores("flow", [3], [0]).values[0, 0], expected.values, atol=1e-6
     )
@@ -239,7 +243,7 @@ def test_methods_are_described(models, classifier):
     assert [m["reaches_input"] for m in first] == [False, True, True]
     assert all(m["traced"] == m["layered"] for m in view["methods"])
     signed = [m["name"] for m in view["methods"] if m["signed"]]
-    assert signed == ["gradient-input", "integrated"]
+    assert signed == ["gradient-input", "integrated", "lrp"]
     assert view["rule"] == {"name": "attention", "title": "Attention"}
     (alone,) = attribution_view(attnflow.blank_out(TEXT, classifier))["methods"]
     assert (alone["name"], alone["slot"], alone["traced"]) == ("blank-out", 3, False)
@@ -250,11 +254,18 @@ def test_methods_are_described(models, classifier):
 )
 def test_causality_is_said_and_not_guessed(models, name, causal):
     view = make_view(opened(tiny.TEXT, models[name], correction=None), SERVED)
-    assert (view["causal"], view["ratio"]) == (causal, False)
-    assert make_view(opened(tiny.TEXT, models[name]), SERVED)["ratio"] is causal
-    alone = attribution_view(attnflow.explain(tiny.TEXT, models[name], correction=None))
-    assert (alone["causal"], alone["ratio"]) == (causal, False)
-    assert attribution_view(attnflow.explain(tiny.TEXT, models[name]))["ratio"] is causal
+    assert view["causal"] is causal
+    assert not any(each["ratio"] for each in view["methods"])
+    usual = make_view(opened(tiny.TEXT, models[name], edges="attention"), SERVED)
+    ratios = {each["name"]: each["ratio"] for each in usual["methods"]}
+    assert ratios["flow"] is ratios["rollout"] is causal
+    assert not ratios["direct"]  # corrected by leaving out the first token
+    alone = attribution_view(
+        attnflow.explain(tiny.TEXT, models[name], correction=None, method="flow")
+    )
+    assert (alone["causal"], alone["methods"][0]["ratio"]) == (causal, False)
+    usual = attribution_view(attnflow.explain(tiny.TEXT, models[name], method="flow"))
+    assert usual["methods"][0]["ratio"] is causal
 
 
 def test_what_can_be_blanked_and_what_sets_the_scale_is_said(models):
@@ -272,7 +283,7 @@ def test_what_can_be_blanked_and_what_sets_the_scale_is_said(models):
 @pytest.mark.parametrize("text", ["the old cats playing", "the keys"])
 def test_words_have_scores_wherever_words_are_known(models, name, text):
     view = make_view(opened(text, models[name]), STANDALONE)
-    words = attnflow.explain(text, models[name], words=True)
+    words = attnflow.explain(text, models[name], words=True, method="flow")
     assert view["words"]["labels"] == list(words.tokens)
     assert sorted(at for group in view["words"]["groups"] for at in group) == list(
         range(len(view["tokens"]))
@@ -286,10 +297,12 @@ def test_words_have_scores_wherever_words_are_known(models, name, text):
 
 @pytest.mark.parametrize(("name", "heads"), [("tiny/verbs", "each"), ("tiny/pieces", "mean")])
 def test_an_attribution_alone_has_words(models, name, heads):
-    of = attnflow.explain("the old cats playing", models[name], query="all", heads=heads)
+    of = attnflow.explain(
+        "the old cats playing", models[name], query="all", heads=heads, method="flow"
+    )
     view = attribution_view(of)
     groups = view["words"]["groups"]
-    gather = np.mean if view["ratio"] else np.sum
+    gather = np.mean if view["methods"][0]["ratio"] else np.sum
     expected = np.stack([gather(of.scores[..., group], -1) for group in groups], -1)
     fused = expected.mean(1) if heads == "each" else expected
     np.testing.assert_allclose(unpacked(view["scores"][0]["words"]), fused, rtol=1e-5)

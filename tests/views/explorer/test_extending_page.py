@@ -24,7 +24,7 @@ def page(family, tab, classifier):  # noqa: F811 - the fixture
 
 def test_the_served_page_walks_a_dummy_rule_and_method(page, classifier):
     titles = [rule.title for rule in EDGE_RULES.members()]
-    assert page.locator("#edges option").all_text_contents() == titles
+    assert page.locator("#edges option").all_text_contents() == ["Best for the model", *titles]
     assert titles[-1] == "Dummy edges"
     page.fill("#text", TEXT)
     page.select_option("#edges", "dummy-edges")

@@ -21,7 +21,7 @@ def test_what_was_asked_is_shown_first(tab, classifier, tmp_path):
     assert tab.input_value("#layer") == "2"
     expected = attnflow.explain(TEXT, classifier, method="rollout", layer=2, words=True)
     np.testing.assert_allclose(strip(tab), expected.values, atol=1e-6)
-    flow = attnflow.explain(TEXT, classifier, layer=2)
+    flow = attnflow.explain(TEXT, classifier, layer=2, method="flow")
     assert not np.allclose(flow.words().values, expected.values, atol=1e-3)
 
     tab.uncheck("#words")

@@ -17,7 +17,7 @@ TEXT = "the old keys to the cabinets are here"
 def open_at(tab, address, **state):
     from urllib.parse import urlencode
 
-    tab.goto(f"{address}/#{urlencode(state)}")
+    tab.goto(f"{address}/#{urlencode({'edges': 'attention', **state})}")
     tab.wait_for_selector(".token.traced, .patch.traced")
     tab.wait_for_function("() => document.querySelector('#explain').disabled === false")
 
@@ -28,13 +28,15 @@ def test_the_server_explains_what_is_typed(tab, address, classifier):
     tab.fill("#text", TEXT)
     tab.keyboard.press("Enter")
     tab.wait_for_function("() => document.querySelectorAll('.token').length === 11")
-    np.testing.assert_allclose(strip(tab), attnflow.explain(TEXT, classifier).values, atol=1e-6)
+    np.testing.assert_allclose(
+        strip(tab), attnflow.explain(TEXT, classifier, method="flow").values, atol=1e-6
+    )
     assert "cabinets" in tab.url.replace("+", " ")
 
 
 def test_what_the_document_lacks_is_fetched(tab, address, classifier):
     open_at(tab, address, text=TEXT)
-    found = attnflow.routes(TEXT, classifier, to=6, layer=2, query=4)
+    found = attnflow.routes(TEXT, classifier, to=6, layer=2, query=4, method="flow")
     slide(tab, "layer", 2)
     tab.check("[name=mode][value=explain]", force=True)
     tab.locator(".token").nth(4).click()
@@ -54,7 +56,7 @@ def test_several_tokens_are_blanked_by_the_server(tab, address, classifier):
     open_at(tab, address, text="the keys to the cabinet", mode="blank")
     for at in (1, 2):
         tab.locator(".token").nth(at).click()
-    expected = attnflow.explain("zebra zebra to the cabinet", classifier).prediction
+    expected = attnflow.explain("zebra zebra to the cabinet", classifier, method="flow").prediction
     row = tab.locator(f'.prediction li[data-label="{expected.label}"][data-now]')
     row.wait_for()
     tab.wait_for_function(
@@ -71,8 +73,8 @@ def test_two_texts_are_compared_by_the_server(tab, address, classifier):
     tab.fill("#other", "the key is here")
     tab.click("#explain")
     tab.wait_for_function("() => document.querySelectorAll('.pane').length === 2")
-    both = [*attnflow.explain(TEXT, classifier).values]
-    both += [*attnflow.explain("the key is here", classifier).values]
+    both = [*attnflow.explain(TEXT, classifier, method="flow").values]
+    both += [*attnflow.explain("the key is here", classifier, method="flow").values]
     np.testing.assert_allclose(strip(tab), both, atol=1e-6)
     link = tab.url
     tab.goto("about:blank")
@@ -93,7 +95,7 @@ def test_errors_are_shown_and_the_view_stays(tab, address):
 
 def test_a_causal_model_says_what_its_scores_mean(tab, address, models):
     open_at(tab, address, model="tiny/gpt2", text="the keys to the cabinet")
-    of = attnflow.explain("the keys to the cabinet", models["tiny/gpt2"])
+    of = attnflow.explain("the keys to the cabinet", models["tiny/gpt2"], method="flow")
     np.testing.assert_allclose(strip(tab), of.values, atol=1e-6)
     tab.wait_for_function(
         "() => document.querySelector('.graph-card .note').textContent.includes('chance')"
@@ -103,7 +105,9 @@ def test_a_causal_model_says_what_its_scores_mean(tab, address, models):
 
 def test_a_causal_models_words(tab, address, models):
     open_at(tab, address, model="tiny/pieces", text="the old cats playing")
-    words = attnflow.explain("the old cats playing", models["tiny/pieces"], words=True)
+    words = attnflow.explain(
+        "the old cats playing", models["tiny/pieces"], words=True, method="flow"
+    )
     assert words.tokens == ("[CLS]", "the", "old", "cats", "playing", "[SEP]")
     tab.check("#words")
     np.testing.assert_allclose(strip(tab), words.values, atol=1e-6)
@@ -111,7 +115,9 @@ def test_a_causal_models_words(tab, address, models):
 
 def test_an_encoder_decoder_shows_both_sides(tab, address, models):
     open_at(tab, address, model="tiny/t5", text="the keys to the cabinet", answer="the key")
-    of = attnflow.explain("the keys to the cabinet", models["tiny/t5"], answer="the key")
+    of = attnflow.explain(
+        "the keys to the cabinet", models["tiny/t5"], answer="the key", method="flow"
+    )
     np.testing.assert_allclose(strip(tab), of.values, atol=1e-6)
     assert tab.eval_on_selector_all(".segment", "a => a.map(e => e.textContent)") == [
         "source",
@@ -128,11 +134,11 @@ def test_an_image_is_coloured_by_its_patches(tab, address, models, tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "picture.png"
     Image.fromarray(rng.integers(0, 255, (64, 96, 3), dtype=np.uint8)).save(path)
-    tab.goto(address)
+    tab.goto(f"{address}/#edges=attention")
     tab.select_option("#model", "tiny/vit")
     tab.set_input_files("#image", str(path))
     tab.wait_for_selector(".patch.traced")
-    of = attnflow.explain(str(path), models["tiny/vit"])
+    of = attnflow.explain(str(path), models["tiny/vit"], method="flow")
     values = tab.eval_on_selector_all(".patch", "a => a.map(e => +e.dataset.value)")
     assert values == pytest.approx(list(of.patches().ravel()), abs=1e-6)
     places = tab.eval_on_selector_all(
@@ -248,8 +254,8 @@ def test_a_notebook_shows_several_views_that_do_not_meet(tab, tmp_path, monkeypa
 
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     code = [
-        "import attnflow; view = attnflow.explain('the keys to the cabinet'); view",
-        "attnflow.explore('the key to the cabinets')",
+        "import attnflow; view = attnflow.explain('the keys to the cabinet', method='flow'); view",
+        "attnflow.explore('the key to the cabinets', method='flow')",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(line) for line in code])
     NotebookClient(book, timeout=300, kernel_name="python3").execute()
@@ -258,7 +264,7 @@ def test_a_notebook_shows_several_views_that_do_not_meet(tab, tmp_path, monkeypa
     page.write_text("<!doctype html>" + "".join(shown), encoding="utf-8")
     tab.goto(f"file://{page}")
     one, two = (tab.frame_locator("iframe").nth(i) for i in range(2))
-    of = attnflow.explain("the keys to the cabinet")
+    of = attnflow.explain("the keys to the cabinet", method="flow")
     values = one.locator(".token").evaluate_all("a => a.map(e => +e.dataset.value)")
     assert values == pytest.approx(list(of.values), abs=1e-6)
     two.locator("[name=method][value=raw]").check(force=True)

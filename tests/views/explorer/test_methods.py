@@ -23,7 +23,9 @@ def css(colour):
 
 @pytest.fixture
 def page(tab, classifier, tmp_path):
-    tab.goto(attnflow.explore(TEXT, classifier).save(tmp_path / "view.html").as_uri())
+    tab.goto(
+        attnflow.explore(TEXT, classifier, method="flow").save(tmp_path / "view.html").as_uri()
+    )
     tab.wait_for_selector(".token.traced")
     return tab
 
@@ -54,7 +56,7 @@ def test_the_keys_of_methods_are_listed(page):
 @pytest.fixture
 def dummy(classifier):
     """A document with one method more, whose scores and traces no library method has."""
-    document = copy.deepcopy(attnflow.explore(TEXT, classifier).document)
+    document = copy.deepcopy(attnflow.explore(TEXT, classifier, method="flow").document)
     (view,) = document["views"]
     size = len(view["tokens"])
     values = np.arange(1.0, 3 * size + 1).reshape(3, 1, size)

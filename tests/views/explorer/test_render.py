@@ -46,7 +46,7 @@ def test_modules_import_what_is_exported(module):
 
 
 def test_the_page_is_whole_and_fetches_nothing(classifier):
-    page = exploration_of(attnflow.explain("the keys", classifier)).html
+    page = exploration_of(attnflow.explain("the keys", classifier, method="flow")).html
     assert "default-src 'none'" in page
     assert not re.search(r'(?:src|href)="(?!data:)', page.replace("srcdoc", ""))
     # The namespace of SVG is a name, and nothing is fetched from it.
@@ -67,7 +67,7 @@ def test_a_frame_keeps_to_itself():
 
 
 def test_nothing_is_overwritten_silently(classifier, tmp_path):
-    view = exploration_of(attnflow.explain("the keys", classifier))
+    view = exploration_of(attnflow.explain("the keys", classifier, method="flow"))
     path = view.save(tmp_path / "view.html")
     with pytest.raises(InputError, match="exists; choose another name"):
         view.save(path)

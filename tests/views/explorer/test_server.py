@@ -24,6 +24,7 @@ TEXT = "the keys to the cabinet"
 @pytest.fixture
 def ask(address):
     def post(path, **body):
+        body = {"edges": "attention", **body}
         return httpx.post(f"{address}/api/{path}", json=body, timeout=30)
 
     return post
@@ -46,14 +47,14 @@ def test_explaining_answers_quickly(ask):
 def test_scores_heads_and_blanks_are_the_librarys(ask, classifier):
     answer = ask("scores", text=TEXT, method="flow", layers=[3, 1], query=2).json()
     values = np.frombuffer(base64.b64decode(answer["values"]["data"]), "<f4")
-    of = attnflow.explain(TEXT, classifier, query=2, layers="all")
+    of = attnflow.explain(TEXT, classifier, query=2, layers="all", method="flow")
     np.testing.assert_allclose(values.reshape(2, -1), [of.row(3), of.row(1)], atol=1e-6)
     answer = ask("heads", text=TEXT, method="rollout", layers=[2], query=2).json()
     values = np.frombuffer(base64.b64decode(answer["values"]["data"]), "<f4")
     of = attnflow.explain(TEXT, classifier, method="rollout", layers="all", query=2, heads="each")
     np.testing.assert_allclose(values.reshape(4, -1), of.row(2), atol=1e-6)
     both = ask("blank", text=TEXT, sets=[[1, 2]]).json()["blanked"][0]["said"]
-    expected = attnflow.explain("zebra zebra to the cabinet", classifier).prediction
+    expected = attnflow.explain("zebra zebra to the cabinet", classifier, method="flow").prediction
     assert {s["label"]: s["probability"] for s in both} == pytest.approx(
         dict(expected.alternatives), abs=1e-5
     )
@@ -324,3 +325,43 @@ def test_what_was_read_last_is_cached_within_the_limit(classifier):
     for word in ("key", "cat", "mat"):
         opened(few, word)
     assert len(few._cached) == 2
+
+
+def test_a_target_is_explained_and_named(ask, classifier):
+    view = ask("explain", text=TEXT, edges="auto", target="singular", contrast="plural").json()
+    (view,) = view["views"]
+    assert view["options"]["target"] == "singular"
+    assert view["options"]["contrast"] == "plural"
+    assert view["rule"]["name"] == "gradient"
+    asked = {"text": TEXT, "edges": "auto", "target": "singular", "contrast": "plural"}
+    for method in ("direct-all", "gradient-input"):
+        scores = ask("scores", **asked, method=method, layers=[3], query=0).json()
+        found = np.frombuffer(base64.b64decode(scores["values"]["data"]), "<f4")
+        options = {"target": "singular", "contrast": "plural", "method": method}
+        expected = attnflow.explain(TEXT, classifier, **options)
+        np.testing.assert_allclose(found, expected.values, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"target": "dual"}, "target='dual' is not a label of tiny/verbs; allowed: singular"),
+        ({"target": 7}, "target=7 does not exist; allowed: 0 to 1"),
+        ({"target": 1, "contrast": 1}, "target and contrast are the same"),
+    ],
+)
+def test_a_wrong_target_is_refused_in_words(ask, body, message):
+    answer = ask("explain", text=TEXT, edges="auto", **body)
+    assert answer.status_code == 422
+    assert message in answer.json()["error"]["message"]
+
+
+def test_edges_without_a_target_say_so(ask):
+    (view,) = ask("explain", text=TEXT, edges="alti", target="singular").json()["views"]
+    assert "edges 'alti' are the same for every target" in view["notes"][-1]
+
+
+def test_the_default_is_what_answers_best(ask, classifier):
+    document = ask("explain", text=TEXT, edges="auto").json()
+    assert document["method"] == "rollout"
+    assert document["views"][0]["rule"]["name"] == "alti"

@@ -12,6 +12,7 @@ from attnflow.errors import InputError
 from attnflow.records import Edge, FlowTrace, PatchGrid, Route
 from attnflow.views.figures import KINDS, draw, figure
 from attnflow.views.figures.axes import scale_columns
+from attnflow.views.figures.graph import BUDGET
 from drawn import attribution, svg_texts
 
 SHORT = ["[CLS]", "the", "keys", "to", "cabinets"]
@@ -119,7 +120,11 @@ def test_graph_edges_are_as_wide_as_their_weight():
 def test_graph_keeps_the_strongest_edges_of_each_position():
     of = attribution(LONG, "raw", query=7)
     drawn = edges_of(draw("graph", of, Figure().add_subplot()))
-    assert len(drawn) == 3 * (59 * 2 + 6)
+    others = {ends for ends in drawn if ends[0][1] != 7}
+    assert len(others) == BUDGET  # of all other positions, the strongest of their two strongest
+    two = np.sort(np.delete(of.scores, 7, axis=1), axis=-1)[..., -2:]
+    weakest = min(of.scores[up[0] - 1, up[1], low[1]] for up, low in others)
+    assert weakest == pytest.approx(np.sort(two.ravel())[-BUDGET])
     for layer in (1, 2, 3):
         strongest = np.argsort(-of.row(layer))[:6]
         kept = {low[1] for up, low in drawn if up == (layer, 7)}

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from attnflow.errors import InputError
 from attnflow.records import Edge, FlowTrace, PatchGrid, Route
-from attnflow.views.figures import KINDS, THEMES, draw, figure
+from attnflow.views.figures import KINDS, THEMES, draw, figure, save
 from attnflow.views.figures.axes import contrast
 from drawn import attribution
 
@@ -127,7 +129,69 @@ def test_small_edges_of_a_bottleneck_are_fainter():
 
 
 def test_every_kind_has_a_size_whatever_the_options():
-    assert set(KINDS) == {"graph", "heatmap", "pronouns", "heads", "image"}
+    assert set(KINDS) == {"graph", "heatmap", "pronouns", "heads", "image", "sound"}
     for name in ("graph", "heatmap", "pronouns"):
         assert all(side > 0 for side in KINDS[name].size(deep(3), values=True, threshold=0.1))
     assert set(THEMES) == {"light", "dark"}
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "graph"])
+@pytest.mark.parametrize(("width", "inches"), [("single", 3.35), ("504pt", 7.0), (5, 5.0)])
+def test_a_figure_is_as_wide_as_the_page_and_its_type_keeps_its_size(kind, width, inches, tmp_path):
+    from PIL import Image
+
+    of = attribution(["[CLS]", *"abcdefgh"], layers=6)
+    made = figure(kind, of, of, of, width=width)
+    saved = save(made, tmp_path / "figure.png", dpi=100)
+    with Image.open(saved) as image:
+        assert image.width == pytest.approx(inches * 100, abs=1)
+    made.draw_without_rendering()
+    panels = [ax for ax in made.axes if ax.get_title(loc="left")]
+    assert len(panels) == 3
+    assert {ax.title.get_fontsize() for ax in panels} == {
+        ax.title.get_fontsize() for ax in figure(kind, of).axes
+    }
+    sides = [ax.get_window_extent() for ax in panels]
+    assert min(side.width for side in sides) / made.dpi > 0.8  # legible
+    for ax in panels:  # with all that belongs to it, it stays on the page
+        box = ax.get_tightbbox()
+        assert box.x0 >= -1
+        assert box.x1 <= made.get_figwidth() * made.dpi + 1
+
+
+@pytest.mark.parametrize("width", ["triple", 0.5, 99, True, "3cm", [3]])
+def test_a_width_that_is_none_is_refused(width):
+    with pytest.raises(InputError, match=r"width=.* must be single, double, or 2 to 40 inches"):
+        figure("heatmap", deep(3), width=width)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+def test_heat_maps_have_the_colour_of_their_method_and_grow_evenly(theme, method):
+    of = attribution(TOKENS, method, layers=3)
+    mesh = draw("heatmap", of, Figure().add_subplot(), theme=theme).collections[0]
+    colours = mesh.cmap(np.linspace(0, 1, 33))[:, :3]
+    own = np.array(to_rgb(THEMES[theme].method(method)))
+    assert np.abs(colours - own).sum(-1).min() < 0.06
+    light = colours @ (0.2126, 0.7152, 0.0722)
+    steps = np.diff(light if theme == "dark" else -light)
+    assert (steps > 0).all()
+
+
+def test_source_and_target_are_divided_and_said():
+    segments = ("source", "source", "source", "target", "target")
+    of = attribution(TOKENS, segments=segments, query=4)
+    for kind in ("heatmap", "graph"):
+        ax = draw(kind, of, Figure().add_subplot())
+        assert 2.5 in [line.get_ydata()[0] for line in ax.lines]
+        assert "source above the line, target below" in ax.get_xlabel().replace("\n", " ")
+    assert not draw("heatmap", deep(3), Figure().add_subplot()).lines
+
+
+def test_legends_say_what_colour_grey_and_width_mean():
+    said = draw("graph", deep(3), Figure().add_subplot()).get_xlabel().replace("\n", " ")
+    assert said == (
+        "strongest edges to input tokens; coloured: from [CLS]; grey: from others; width: weight"
+    )
+    made = figure("heatmap", deep(3, options={"correction": "uniform"}))
+    assert made.axes[1].get_ylabel() == "× chance"

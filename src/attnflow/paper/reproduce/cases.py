@@ -109,7 +109,9 @@ def predict_pairs(model: ModelAdapter) -> list[dict[str, Any]]:
     """Predictions for pairs of sentences that differ in their subject's number."""
     found = []
     for pair in PAIRS:
-        predictions = [one.prediction for one in explain(list(pair), model, method="raw")]
+        predictions = [
+            one.prediction for one in explain(list(pair), model, method="raw", edges="attention")
+        ]
         found.append(
             {
                 "texts": list(pair),
@@ -124,13 +126,17 @@ def find_errors(
     rows: Sequence[Row], model: ModelAdapter, number: Mapping[str, int]
 ) -> list[dict[str, Any]]:
     """The model's errors, and the nouns with the highest flow and rollout scores there."""
-    explained = explain([text for text, _ in rows], model, method="rollout", batch_size=64)
+    explained = explain(
+        [text for text, _ in rows], model, method="rollout", edges="attention", batch_size=64
+    )
     wrong = [
         (row, one)
         for row, one in zip(rows, explained, strict=True)
         if one.prediction is not None and one.prediction.label != NUMBERS[row[1]]
     ]
-    flows = explain([row[0] for row, _ in wrong], model, method="flow", batch_size=64)
+    flows = explain(
+        [row[0] for row, _ in wrong], model, method="flow", edges="attention", batch_size=64
+    )
     return [
         {
             "text": text,

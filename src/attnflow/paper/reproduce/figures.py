@@ -40,7 +40,10 @@ def draw_sentences(name: str, model: ModelAdapter, folder: Path) -> list[str]:
 
 def _panels(text: str, model: ModelAdapter, query: str | None) -> list[Attribution]:
     """One explanation per method, all layers of it."""
-    return [explain(text, model, method=method, layers="all", query=query) for method in METHODS]
+    return [
+        explain(text, model, method=method, edges="attention", layers="all", query=query)
+        for method in METHODS
+    ]
 
 
 def draw_pronoun(

@@ -13,6 +13,8 @@ import numpy as np
 from attnflow.errors import MissingExtra
 from attnflow.records.arrays import is_tensor, on_cpu, to_numpy
 
+OPTIONS = ("-std=c++17", "--maxrregcount=96")
+"""With fewer registers each, more warps are in flight, which is worth what is spilled."""
 SOURCES = ("network", "pour", "search", "solve", "bounds")
 LONGEST_NAP = 0.05  # seconds: how soon the bar moves and an interrupt is noticed
 
@@ -104,7 +106,7 @@ class CudaDevice:
             # The kernels' own stream: reading the counter of a running kernel must not wait for it.
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self._side = cupy.cuda.Stream(non_blocking=True)
-            self._module = cupy.RawModule(code=program(), options=("-std=c++17",))
+            self._module = cupy.RawModule(code=program(), options=OPTIONS)
             self._pinned = cupy.cuda.alloc_pinned_memory(8)
         self._stop = np.frombuffer(self._pinned, np.int32, 1)
 

@@ -43,8 +43,18 @@ def bytes_of_pair(depth: int, size: int, blocks: int) -> int:
     """Memory of a warp with this many blocks for its lists, as `lay_out` of solve.cu divides it."""
     nodes, bits = (depth + 1) * size, (depth + 1) * words_of(size)
     doubles = 3 * nodes + size + blocks * LANES
-    total = 8 * doubles + 4 * (5 * nodes + blocks + 3 * bits) + 2 * (blocks * LANES + nodes)
+    total = (
+        8 * doubles
+        + 4 * (7 * nodes + 2 * (depth + 2) + blocks + 3 * bits)
+        + 2 * (blocks * LANES + nodes)
+    )
     return -(-total // 256) * 256
+
+
+def rounded(size: int) -> int:
+    """At most an eighth more: memory of few sizes can be used again when texts differ."""
+    step = max(256, 1 << max(0, size.bit_length() - 4))
+    return -(-size // step) * step
 
 
 def usual_blocks(depth: int, size: int) -> int:

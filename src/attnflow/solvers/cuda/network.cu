@@ -52,11 +52,11 @@ struct Network {
     const double *weights, *own, *sums, *reach, *share;
     const u32 *usable;
     long long layer_stride, reach_stride;
-    int size, words, top, sink, low, high, lane;
+    int size, words, stages, top, sink, low, high, lane;
     // memory of the warp, by what it holds
     double *excess, *demand, *to_sink, *to_own, *flows;
     u16 *keys, *level;
-    int *next, *head, *tail, *length, *queue, *segments;
+    int *next, *head, *tail, *length, *queue, *segments, *segment_below, *segment_above, *latest;
     u32 *reached, *front, *front_next;
     int blocks, used, full, queued, segmented;
     // shared memory

@@ -124,7 +124,7 @@ __device__ void pour_rows(Network &net, int layer, const double *limit, const in
 
 // Sends the excess of the top layer down; returns what arrived at the sink.
 __device__ double pour(Network &net, const int *order, bool columns) {
-    for (int layer = net.top - 1; layer >= 1; layer--) {
+    for (int layer = net.top - 1; layer >= 1 && !net.full; layer--) {
         int first = layer * net.size;
         for (int key = net.low + net.lane; key < net.high; key += LANES) {
             net.below[key] = 0.0;

@@ -15,6 +15,7 @@ from attnflow.solvers.cuda.memory import (
     bytes_of_pair,
     most_blocks,
     pack,
+    rounded,
     shared_bytes,
     usual_blocks,
 )
@@ -139,7 +140,7 @@ class Run:
         warps = max(1, min(count, device.together("solve_pairs", shared), room))
         while True:
             try:
-                memory = device.empty((warps, each), np.uint8)
+                memory = device.empty(rounded(warps * each), np.uint8)
                 break
             except OutOfMemory:
                 if warps == 1:

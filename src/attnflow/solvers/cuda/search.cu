@@ -66,29 +66,44 @@ __device__ void find_below(const Network &net, int layer, const u32 *front) {
 }
 
 // Takes the `found` nodes of a layer that are new into the next front; returns whether any holds excess.
+// They are one segment of the queue, which knows the segments a step closer, below and above.
 __device__ bool take_found(Network &net, int layer, int distance, bool &grown) {
-    bool hopeful = false, first = true;
-    for (int word = net.low >> 5; word * LANES < net.high; word++) {
-        int at = layer * net.words + word;
-        u32 fresh = net.found[word] & ~net.reached[at];
-        __syncwarp();
-        if (net.lane == 0) {
+    bool hopeful = false;
+    int begin = net.queued;
+    for (int base = net.low >> 5; base * LANES < net.high; base += LANES) {
+        int word = base + net.lane, at = layer * net.words + word;
+        u32 fresh = 0;
+        if (word * LANES < net.high) {
+            fresh = net.found[word] & ~net.reached[at];
             net.front_next[at] = fresh;
             net.reached[at] |= fresh;
         }
-        if (!fresh) continue;
-        if (first && net.lane == 0) net.segments[net.segmented] = net.queued;
-        if (first) net.segmented++;
-        first = false;
-        if ((fresh >> net.lane) & 1) {
-            int node = layer * net.size + word * LANES + net.lane;
-            net.level[node] = (u16)distance;
-            net.queue[net.queued + __popc(fresh & lanes_before(net.lane))] = node;
-            hopeful = hopeful || net.excess[node] > NEGLIGIBLE;
+        u32 words = __ballot_sync(EVERY, fresh != 0);
+        while (words) {
+            int from = __ffs(words) - 1;
+            words &= words - 1;
+            u32 bits = __shfl_sync(EVERY, fresh, from);
+            if ((bits >> net.lane) & 1) {
+                int node = layer * net.size + (base + from) * LANES + net.lane;
+                net.level[node] = (u16)distance;
+                net.queue[net.queued + __popc(bits & lanes_before(net.lane))] = node;
+                hopeful = hopeful || net.excess[node] > NEGLIGIBLE;
+            }
+            net.queued += __popc(bits);
         }
-        net.queued += __popc(fresh);
-        grown = true;
     }
+    int *latest = net.latest + (distance & 1) * net.stages, *closer = net.latest + (~distance & 1) * net.stages;
+    bool any = net.queued > begin;
+    if (net.lane == 0) {
+        latest[layer] = any ? net.segmented : -1;
+        if (any) {
+            net.segments[net.segmented] = begin;
+            net.segment_below[net.segmented] = layer > 1 ? closer[layer - 1] : -1;
+            net.segment_above[net.segmented] = layer < net.top ? closer[layer + 1] : -1;
+        }
+    }
+    net.segmented += any;
+    grown = grown || any;
     __syncwarp();
     return __any_sync(EVERY, hopeful);
 }
@@ -101,6 +116,7 @@ __device__ bool measure(Network &net) {
         for (int word = net.lane; word < net.words; word += LANES)
             net.reached[layer * net.words + word] = net.front[layer * net.words + word] = net.front_next[layer * net.words + word] = 0;
     }
+    for (int at = net.lane; at < 2 * net.stages; at += LANES) net.latest[at] = -1;
     net.queued = net.segmented = 0;
     for (int word = net.low >> 5; word * LANES < net.high; word++) {
         int key = word * LANES + net.lane;
@@ -124,6 +140,12 @@ __device__ bool measure(Network &net) {
             }
             bool up = __any_sync(EVERY, from_below != 0), down = __any_sync(EVERY, from_above != 0);
             __syncwarp();
+            if (!up && !down) {
+                for (int word = net.lane; word < net.words; word += LANES) net.front_next[layer * net.words + word] = 0;
+                if (net.lane == 0) net.latest[(distance & 1) * net.stages + layer] = -1;
+                __syncwarp();
+                continue;
+            }
             if (up)
                 for (int word = net.low >> 5; word * LANES < net.high; word++) {
                     int query = word * LANES + net.lane;
@@ -140,17 +162,20 @@ __device__ bool measure(Network &net) {
     return hopeful;
 }
 
-// Pushes what is stuck at a node down to nodes one step closer; returns what is left there.
-__device__ double push_down(Network &net, int layer, int query, int closer, double left) {
+__device__ __forceinline__ int segment_end(const Network &net, int segment) {
+    return segment + 1 < net.segmented ? net.segments[segment + 1] : net.queued;
+}
+
+// Pushes what is stuck at a node down to the nodes of a segment; returns what is left there.
+__device__ double push_down(Network &net, int layer, int query, int segment, bool lacking, double left) {
     const double *capacity = row_weights(net, layer, query);
-    const u16 *level = net.level + layer * net.size;
     double *excess = net.excess + layer * net.size;
     Row row = open_list(net, layer * net.size + query), before = row;
     if (row.count) mark_places(net, row, true);
-    for (int word = net.low >> 5; word * LANES < net.high && left > NEGLIGIBLE; word++) {
-        int key = word * LANES + net.lane, entry = 0;
-        bool on = inside(net, key) && level[key] == closer;
-        if (!__any_sync(EVERY, on)) continue;
+    int end = segment_end(net, segment);
+    for (int start = net.segments[segment]; start < end && left > NEGLIGIBLE; start += LANES) {
+        bool on = start + net.lane < end;
+        int key = on ? net.queue[start + net.lane] - layer * net.size : -1, entry = 0;
         double amount = 0.0, edge = 0.0;
         if (on) {
             edge = capacity[key];
@@ -158,7 +183,7 @@ __device__ double push_down(Network &net, int layer, int query, int closer, doub
             double flow = key == net.sink ? net.to_sink[row.number] : key == query ? net.to_own[row.number] : entry ? net.flows[entry - 1] : 0.0;
             amount = edge - flow;
             // A node that lacks demand takes no more than it lacks; others hand back what they get.
-            if (layer == 1 && closer == 1) amount = fmin(amount, net.demand[key] - excess[key]);
+            if (lacking) amount = fmin(amount, net.demand[key] - excess[key]);
             if (amount <= NEGLIGIBLE) amount = 0.0;
         }
         double give = portion(amount, left, net.lane);
@@ -175,14 +200,15 @@ __device__ double push_down(Network &net, int layer, int query, int closer, doub
     return left;
 }
 
-// Hands what is stuck on nodes of `layer` at a distance back to nodes above that are a step closer.
-__device__ void push_up(Network &net, int layer, int distance, double stuck) {
-    const u16 *level = net.level + layer * net.size, *upper = level + net.size;
+// Hands what is stuck on nodes of `layer` at a distance back to the nodes of a segment above.
+__device__ void push_up(Network &net, int layer, int distance, int segment, double stuck) {
+    const u16 *level = net.level + layer * net.size;
     double *excess = net.excess + layer * net.size;
-    for (int word = net.low >> 5; word * LANES < net.high && stuck > NEGLIGIBLE; word++) {
-        int query = word * LANES + net.lane, number = layer * net.size + query;
-        bool on = inside(net, query) && upper[query] == distance - 1;
-        if (!__any_sync(EVERY, on)) continue;
+    int end = segment_end(net, segment);
+    for (int start = net.segments[segment]; start < end && stuck > NEGLIGIBLE; start += LANES) {
+        bool on = start + net.lane < end;
+        int query = on ? net.queue[start + net.lane] - (layer + 1) * net.size : -1;
+        int number = layer * net.size + query;
         double back = 0.0;
         if (on && query != net.sink && level[query] == distance) {
             double give = fmin(net.to_own[number], excess[query]);
@@ -208,7 +234,7 @@ __device__ void push_up(Network &net, int layer, int distance, double stuck) {
         while (lists) {
             int from = __ffs(lists) - 1;
             lists &= lists - 1;
-            Row row = open_list(net, layer * net.size + word * LANES + from);
+            Row row = open_list(net, __shfl_sync(EVERY, number, from));
             int block = row.head;
             double handed = 0.0;
             for (int done = 0; done < row.count; done += LANES) {
@@ -239,7 +265,8 @@ __device__ void push_up(Network &net, int layer, int distance, double stuck) {
 __device__ double send_wave(Network &net) {
     double arrived = 0.0;
     for (int segment = net.segmented - 1; segment >= 0; segment--) {
-        int begin = net.segments[segment], end = segment + 1 < net.segmented ? net.segments[segment + 1] : net.queued;
+        int begin = net.segments[segment], end = segment_end(net, segment);
+        int below = net.segment_below[segment], above = net.segment_above[segment];
         int layer = net.queue[begin] / net.size, distance = net.level[net.queue[begin]];
         double stuck = 0.0;
         for (int start = begin; start < end; start += LANES) {
@@ -260,14 +287,14 @@ __device__ double send_wave(Network &net) {
                 holding &= holding - 1;
                 int query = __shfl_sync(EVERY, node, from) - layer * net.size;
                 double left = __shfl_sync(EVERY, excess, from);
-                if (layer > 1) left = push_down(net, layer - 1, query, distance - 1, left);
+                if (below >= 0) left = push_down(net, layer - 1, query, below, layer == 2 && distance == 2, left);
                 __syncwarp();
                 if (net.lane == 0) net.excess[layer * net.size + query] = left;
                 stuck += left;
             }
         }
         __syncwarp();
-        if (layer < net.top && stuck > NEGLIGIBLE) push_up(net, layer, distance, stuck);
+        if (above >= 0 && stuck > NEGLIGIBLE) push_up(net, layer, distance, above, stuck);
     }
     __syncwarp();
     return warp_sum(arrived);

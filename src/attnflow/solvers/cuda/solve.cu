@@ -11,6 +11,7 @@ __device__ void lay_out(Network &net, const Graph &graph, char *memory, double *
     long long nodes = (long long)(graph.depth + 1) * graph.size;
     long long bits = (long long)(graph.depth + 1) * graph.words;
     net.blocks = blocks;
+    net.stages = graph.depth + 2;
     double *real = (double *)memory;
     net.excess = real;
     net.to_sink = net.excess + nodes;
@@ -23,7 +24,10 @@ __device__ void lay_out(Network &net, const Graph &graph, char *memory, double *
     net.length = net.tail + nodes;
     net.queue = net.length + nodes;
     net.segments = net.queue + nodes;
-    net.next = net.segments + nodes;
+    net.segment_below = net.segments + nodes;
+    net.segment_above = net.segment_below + nodes;
+    net.latest = net.segment_above + nodes;
+    net.next = net.latest + 2 * net.stages;
     net.reached = (u32 *)(net.next + blocks);
     net.front = net.reached + bits;
     net.front_next = net.front + bits;

@@ -4,47 +4,26 @@
     draw("heatmap", attribution, ax=ax)       on existing axes
     save(figure, "attention.svg")             text stays text
 
-A new kind of figure is a file with ``draw`` and ``size``, and a line in `KINDS`.
+A new kind of figure is a file that defines a `Kind` as ``MEMBER``, listed in `views/kinds.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from inspect import signature
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, shown
 from attnflow.records import Attribution
 from attnflow.records.checks import check_flag, check_real
-from attnflow.views.figures import graph, heads, heatmap, image, pronouns, sound
 from attnflow.views.figures.files import save
 from attnflow.views.figures.style import THEMES, find_theme
+from attnflow.views.figures.widths import check_width
+from attnflow.views.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True)
-class Kind:
-    """How a kind of figure is drawn, and the size of one panel, in inches."""
-
-    draw: Callable[..., None]
-    size: Callable[..., tuple[float, float]]
-    shares_rows: bool = True
-
-
-KINDS = {
-    "graph": Kind(graph.draw, graph.size),
-    "heatmap": Kind(heatmap.draw, heatmap.size),
-    "pronouns": Kind(pronouns.draw, pronouns.size),
-    "heads": Kind(heads.draw, heads.size),
-    "image": Kind(image.draw, image.size, shares_rows=False),
-    "sound": Kind(sound.draw, sound.size, shares_rows=False),
-}
-
-PANELS = {"pronouns": ("probabilities",), "graph": ("trace",)}  # options that add a panel
 
 __all__ = ["KINDS", "THEMES", "Kind", "draw", "figure", "save"]
 
@@ -54,9 +33,7 @@ def find_kind(name: str, options: Iterable[str] = (), more: Sequence[str] = ()) 
     if not isinstance(name, str) or name not in KINDS:
         msg = f"kind={shown(name)} is unknown; choose one of: {', '.join(KINDS)}"
         raise InputError(msg)
-    parameters = signature(KINDS[name].draw).parameters.values()
-    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-    known += [*more, "theme"]
+    known = [*KINDS[name].options, *more, "theme"]
     for option in options:
         if option not in known:
             msg = f"{option}= is not an option of kind {name!r}; allowed: {', '.join(known)}"
@@ -121,6 +98,7 @@ def figure(
     kind: str,
     *attributions: Attribution,
     theme: str = "light",
+    width: float | str | None = None,
     **options: Any,
 ) -> Figure:
     """A figure with one panel for each attribution, side by side.
@@ -128,9 +106,15 @@ def figure(
     ``kind``, ``theme`` and ``options`` are those of `draw`. For kind ``"pronouns"`` the option
     ``probabilities={"his": 0.7, "her": 0.2}`` adds bars to the left, and for kind ``"graph"`` the
     option ``trace=`` (of `attnflow.trace`) a panel with its routes and its bottleneck to the right.
+
+    ``width`` is what the page has room for: inches, ``"single"`` or ``"double"`` (one column or
+    two), ``"3.5in"``, ``"252pt"``. Type keeps its size, and panels that don't fit side by side
+    stand one below the other.
     """
     from attnflow.views.figures.panels import compose
 
-    chosen = find_kind(kind, options, PANELS.get(kind, ()) if isinstance(kind, str) else ())
+    panels = KINDS[kind].panels if kind in KINDS else ()
+    chosen = find_kind(kind, options, panels)
     check_options(options)
-    return compose(chosen, attributions, find_theme(theme), options)
+    inches = check_width(width)
+    return compose(chosen, attributions, find_theme(theme), options, inches)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
+from attnflow.views.findings import is_ratio
 from attnflow.views.labels import clip
 from attnflow.views.methods import (
     describe_edges,
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import QuadMesh
     from matplotlib.image import AxesImage
 
+NOTE_WIDTH = 42  # characters
 ROUND = (1, 2, 5, 10, 20, 50, 100)
 
 
@@ -95,10 +99,39 @@ def heading(ax: Axes, text: str, theme: Theme, method: str = "") -> None:
 
 
 def note(ax: Axes, text: str, theme: Theme) -> None:
-    """A line below a panel that describes it."""
+    """Lines below a panel that describe it."""
+    text = "\n".join(_note_lines(text))
     ax.set_xlabel(
         text, fontsize=7.5, color=theme.muted, fontfamily=families_for([text]), parse_math=False
     )
+
+
+def meaning(attribution: Attribution, *, relative: bool = False) -> str:
+    """What the numbers beside a colour scale are."""
+    if relative:
+        return "lowest to highest of each layer"
+    return "× chance" if is_ratio(attribution) else "score"
+
+
+def divide_segments(ax: Axes, attribution: Attribution, theme: Theme) -> str:
+    """A line between source and target, and the words for it; nothing for other models."""
+    segments = attribution.segments or ()
+    if "target" not in segments or "source" not in segments:
+        return ""
+    first = segments.index("target")
+    across = ax.get_yaxis_transform()  # x from one side of the axes to the other
+    ax.plot([0, 1], [first - 0.5] * 2, color=theme.ink, linewidth=1.0, transform=across, zorder=5)
+    return "; source above the line, target below"
+
+
+def _note_lines(text: str) -> list[str]:
+    """Lines that break after a semicolon, and within a long part between words."""
+    lines = [""]
+    for part in re.findall(r"[^;]+(?:; |$)", text):
+        if lines[-1] and len(lines[-1] + part.rstrip()) > NOTE_WIDTH:
+            lines.append("")
+        lines[-1] += part
+    return [line for long in lines for line in wrap(long.rstrip(), NOTE_WIDTH)]
 
 
 def source(attribution: Attribution, more: str = "") -> str:
@@ -126,10 +159,11 @@ def cells(
     values: FloatArray,
     theme: Theme,
     *,
+    method: str,
     excluded: Sequence[int] = (),
     signed: bool = False,
 ) -> QuadMesh:
-    """A map of values ``[row, column]`` in colours from zero to the largest.
+    """A map of values ``[row, column]`` in a method's colours, from zero to the largest.
 
     The rows ``excluded`` don't set the scale. Signed values have two colours, and zero none.
     """
@@ -141,7 +175,7 @@ def cells(
         np.arange(across + 1) - 0.5,
         np.arange(rows + 1) - 0.5,
         values,
-        cmap=theme.diverging if signed else theme.cmap,
+        cmap=theme.diverging if signed else theme.scale(method),
         vmin=-largest if signed else 0.0,
         vmax=largest,
         edgecolors=theme.paper,
@@ -179,11 +213,16 @@ def values_of(mesh: AxesImage | QuadMesh) -> FloatArray:
 
 
 def colour_scale(
-    ax: Axes, mesh: AxesImage | QuadMesh, theme: Theme, image_width: float | None = None
+    ax: Axes,
+    mesh: AxesImage | QuadMesh,
+    theme: Theme,
+    meaning: str = "",
+    image_width: float | None = None,
 ) -> None:
     """What the colours of a map mean; an arrow where values lie beyond the largest colour.
 
-    Beside an image, ``image_width`` inches wide, the scale is as high as the image.
+    ``meaning`` is what the numbers are. Beside an image, ``image_width`` inches wide, the scale is
+    as high as the image.
     """
     low, high = mesh.get_clim()
     beyond = bool((values_of(mesh) > high).any()), bool((values_of(mesh) < low).any())
@@ -203,6 +242,8 @@ def colour_scale(
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=2, labelsize=7, colors=theme.muted, pad=2)
     bar.locator = _few_ticks()
+    if meaning:
+        bar.set_label(meaning, fontsize=7, color=theme.muted, labelpad=2)
     bar.update_ticks()
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from attnflow.errors import InputError
 from attnflow.io.files import as_path, check_target, writing
 from attnflow.views.figures.fonts import replace_missing_emoji
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FORMATS = ("svg", "pdf", "png")
 _TEXT_STAYS_TEXT: dict[Any, Any] = {
@@ -20,6 +19,10 @@ _TEXT_STAYS_TEXT: dict[Any, Any] = {
     "svg.hashsalt": "attnflow",
 }
 _WITHOUT_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+
+
+class PageFigure(Figure):
+    """A figure as wide as a page: nothing is trimmed when it is saved."""
 
 
 def check_file(file: str | Path, *, overwrite: bool = False) -> Path:
@@ -45,9 +48,10 @@ def save(figure: Figure, file: str | Path, *, overwrite: bool = False, dpi: int 
     kind = path.suffix.lower().lstrip(".")
     with warnings.catch_warnings(), rc_context(_TEXT_STAYS_TEXT), writing(path):
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        box = None if isinstance(figure, PageFigure) else "tight"
         if kind == "svg":
-            figure.savefig(path, metadata=_WITHOUT_DATE[kind], bbox_inches="tight")
+            figure.savefig(path, metadata=_WITHOUT_DATE[kind], bbox_inches=box)
         else:
             with replace_missing_emoji(figure):
-                figure.savefig(path, dpi=dpi, metadata=_WITHOUT_DATE[kind], bbox_inches="tight")
+                figure.savefig(path, dpi=dpi, metadata=_WITHOUT_DATE[kind], bbox_inches=box)
     return path

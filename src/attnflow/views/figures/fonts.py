@@ -9,6 +9,7 @@ outlines, which matplotlib can't draw: without a font with outlines, an emoji is
 from __future__ import annotations
 
 import logging
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from matplotlib.ticker import FixedFormatter
 _PREFERRED = ("Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai")
 _SYMBOLS = ("Noto Sans Symbols", "Noto Sans Symbols2", "Noto Emoji", "Symbola", "Segoe UI Emoji")
 _HAN = {"kana": "Noto Sans CJK JP", "hangul": "Noto Sans CJK KR", "han": "Noto Sans CJK SC"}
+_LETTER_A = 0x1F1E6  # the regional indicator A
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
 _SKIN_TONES = "🏻🏼🏽🏾🏿"
 _JOINING = "\u200d\ufe0f"
 _UNDRAWN = ("Mn", "Me", "Cf", "Zs")  # marks and joiners may come from the font of their letter
@@ -120,16 +123,21 @@ def replace_missing_emoji(figure: Figure) -> Iterator[None]:
             text.set_text(content)
 
 
+def _country(flag: str) -> str:
+    """The letters that a flag is made of: 🇩🇪 is written with D and E."""
+    return "".join(chr(ord(char) - _LETTER_A + ord("A")) for char in flag)
+
+
 def name_emoji(text: str, missing: set[str]) -> str:
     """The text with every missing emoji as its Unicode name.
 
-    >>> name_emoji("hi 👩", {"👩"})
-    'hi ⟨woman⟩'
+    >>> name_emoji("hi 👩", {"👩"}), name_emoji("🇩🇪", set("🇩🇪"))
+    ('hi ⟨woman⟩', '⟨flag DE⟩')
     """
     if not missing & set(text):
         return text
     parts = []
-    for char in text:
+    for char in _FLAG.sub(lambda found: f"⟨flag {_country(found[0])}⟩", text):
         if char in missing and unicodedata.category(char) == "So":
             parts.append(f"⟨{unicodedata.name(char, f'{ord(char):04X}').lower()}⟩")
         elif char not in _JOINING and not (char in missing and char in _SKIN_TONES):

@@ -11,6 +11,7 @@ from attnflow.errors import InputError
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Scale, Theme
+from attnflow.views.kinds import Kind
 from attnflow.views.methods import has_layers, method_info
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STRONGEST = 2  # edges of each position: what still reads as lines and not as a smear
+BUDGET = 60  # edges of all other positions together
 STRONGEST_IN_FOCUS = 6
 WIDEST = 5.0  # inches: three panels of a deep model still fit a wide page
 
@@ -59,12 +61,23 @@ def draw(
     ):
         weights = np.zeros_like(attribution.scores)
         weights[:, rows] = drop_weak(attribution.scores[:, rows], threshold, most)
+        if threshold is None and rows is others:
+            weights = keep_strongest(weights, BUDGET)
         lines = Lines(colour, order, float(attribution.scores.max()), faint=colour == theme.muted)
         edges(ax, weights, attribution.queries, lines)
-    _label(ax, attribution, theme, threshold)
+    _label(ax, attribution, theme, threshold, focus=focus)
 
 
-def _label(ax: Axes, attribution: Attribution, theme: Theme, threshold: float | None) -> None:
+def _legend(attribution: Attribution, *, focus: bool) -> str:
+    """What colour and grey mean."""
+    if not focus or len(attribution.queries) == 1:
+        return f"from {axes.label(attribution.explained)}" if focus else "from all positions"
+    return f"coloured: from {axes.label(attribution.explained)}; grey: from others"
+
+
+def _label(
+    ax: Axes, attribution: Attribution, theme: Theme, threshold: float | None, *, focus: bool
+) -> None:
     axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
     first = attribution.layers[0] - 1
     reaches_input = method_info(attribution.method).reaches_input
@@ -74,7 +87,9 @@ def _label(ax: Axes, attribution: Attribution, theme: Theme, threshold: float | 
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     to = "to input tokens" if reaches_input else "to the layer below"
     which = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
-    axes.note(ax, f"{which} {to}", theme)
+    divided = axes.divide_segments(ax, attribution, theme)
+    legend = _legend(attribution, focus=focus)
+    axes.note(ax, f"{which} {to}; {legend}; width: weight{divided}", theme)
     axes.remove_frame(ax, theme)
 
 
@@ -88,6 +103,20 @@ def drop_weak(weights: FloatArray, threshold: float | None, most: int) -> FloatA
         return np.where(weights >= threshold, weights, 0.0)
     rank = np.argsort(np.argsort(-weights, axis=-1, kind="stable"), axis=-1)
     return np.where(rank < most, weights, 0.0)
+
+
+def keep_strongest(weights: FloatArray, most: int) -> FloatArray:
+    """The weights with zeros for all but the strongest: a tangle says nothing.
+
+    >>> keep_strongest(np.array([0.1, 0.5, 0.3]), 2)
+    array([0. , 0.5, 0.3])
+    """
+    if np.count_nonzero(weights) <= most:
+        return weights
+    order = np.argsort(-weights, axis=None, kind="stable")[:most]
+    kept: FloatArray = np.zeros(weights.size)
+    kept[order] = weights.ravel()[order]
+    return kept.reshape(weights.shape)
 
 
 @dataclass(frozen=True)
@@ -146,3 +175,8 @@ def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
     wide = 0.4 if tokens <= 12 else 0.5
     across = min(WIDEST, max(2.0, wide * len(attribution.layers)))
     return across, max(1.2, Scale(tokens).height)
+
+
+MEMBER = Kind(
+    "graph", draw, size, panels=("trace",), selection={"layers": "all", "query": "all"}, edges=True
+)

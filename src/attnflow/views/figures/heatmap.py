@@ -8,6 +8,7 @@ from attnflow.errors import InputError
 from attnflow.records import Attribution
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Theme
+from attnflow.views.kinds import Kind
 from attnflow.views.methods import is_signed
 
 if TYPE_CHECKING:
@@ -40,18 +41,24 @@ def draw(
             "start at 0; leave it out"
         )
         raise InputError(msg)
-    mesh = axes.cells(ax, levels, theme, excluded=excluded, signed=signed)
+    mesh = axes.cells(
+        ax, levels, theme, method=attribution.method, excluded=excluded, signed=signed
+    )
     if values:
         axes.write_values(ax, scores, mesh, theme)
     axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
     axes.columns(ax, axes.layer_names(attribution), theme.muted, attribution.layers)
-    axes.colour_scale(ax, mesh, theme)
+    axes.colour_scale(ax, mesh, theme, axes.meaning(attribution, relative=relative))
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     scale = ", colours per layer" if relative else ""
-    axes.note(ax, axes.source(attribution, scale), theme)
+    divided = axes.divide_segments(ax, attribution, theme)
+    axes.note(ax, axes.source(attribution, scale) + divided, theme)
     axes.remove_frame(ax, theme)
 
 
 def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without tokens and title."""
     return axes.map_size(len(attribution.layers), len(attribution.tokens), values=values)
+
+
+MEMBER = Kind("heatmap", draw, size, selection={"layers": "all"})

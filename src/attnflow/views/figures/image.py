@@ -11,6 +11,7 @@ from attnflow.errors import InputError
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Theme
+from attnflow.views.kinds import Kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +47,7 @@ def draw(
     left, top, right, bottom = grid.box
     mesh = ax.imshow(
         scores,
-        cmap=theme.cmap if picture is None else "viridis",
+        cmap=theme.scale(attribution.method) if picture is None else "viridis",
         vmin=low,
         vmax=highest if highest > low else low + 1.0,
         extent=(left, right, bottom, top),
@@ -55,7 +56,7 @@ def draw(
     )
     ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal", xticks=[], yticks=[])
     ax.set_anchor("NW")
-    axes.colour_scale(ax, mesh, theme, image_width=size(attribution)[0])
+    axes.colour_scale(ax, mesh, theme, axes.meaning(attribution), image_width=size(attribution)[0])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}"), theme)
     axes.remove_frame(ax, theme)
@@ -85,3 +86,6 @@ def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
     high, wide = attribution.grid.image if attribution.grid else (1, 1)
     height = min(4.0, max(1.2, 2.4 * high / wide))
     return min(2.8, max(1.6, height * wide / high + 0.4)), height
+
+
+MEMBER = Kind("image", draw, size, shares_rows=False, needs="a vision model")

@@ -11,15 +11,17 @@ from matplotlib.figure import Figure
 from attnflow.errors import InputError
 from attnflow.records import Attribution
 from attnflow.views.figures import graph, pronouns, routes
+from attnflow.views.figures.files import PageFigure
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
 from attnflow.views.labels import clip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from attnflow.views.figures import Kind
+    from attnflow.views.kinds import Kind
 
 TITLE_HEIGHT = 0.75  # inches for title and note
+NARROWEST = 0.55  # of the width that a panel would have: below it, panels go to the next row
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,16 @@ class Panel:
 
 
 def compose(
-    kind: Kind, attributions: Sequence[Attribution], theme: Theme, options: dict[str, Any]
+    kind: Kind,
+    attributions: Sequence[Attribution],
+    theme: Theme,
+    options: dict[str, Any],
+    width: float | None = None,
 ) -> Figure:
-    """The figure of one panel for each attribution, and what the options add."""
+    """The figure of one panel for each attribution, and what the options add.
+
+    ``width``, in inches, is that of the page; without it a figure is as wide as it needs.
+    """
     if not attributions:
         msg = "a figure needs at least one attribution"
         raise InputError(msg)
@@ -51,7 +60,7 @@ def compose(
         tokens = attributions[-1].tokens
         wide, high = graph.size(attributions[-1])
         panels.append(Panel(lambda ax: routes.draw(ax, trace, tokens, theme), wide, high, tokens))
-    return _side_by_side(panels, theme)
+    return _arrange(panels, theme, width)
 
 
 def _panel(kind: Kind, attribution: Attribution, theme: Theme, options: dict[str, Any]) -> Panel:
@@ -60,24 +69,56 @@ def _panel(kind: Kind, attribution: Attribution, theme: Theme, options: dict[str
     return Panel(lambda ax: kind.draw(ax, attribution, theme, **options), wide, high, labels)
 
 
-def _side_by_side(panels: Sequence[Panel], theme: Theme) -> Figure:
-    shared = [
-        bool(at and panel.labels and panels[at - 1].labels == panel.labels)
-        for at, panel in enumerate(panels)
-    ]
-    beside = sum(
-        _label_inches(panel.labels) for panel, same in zip(panels, shared, strict=True) if not same
-    )
-    width = sum(panel.width for panel in panels) + beside + 0.3 * len(panels)
-    height = max(panel.height for panel in panels) + TITLE_HEIGHT
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor=theme.paper)
-    grid = figure.add_gridspec(1, len(panels), width_ratios=[panel.width for panel in panels])
-    for at, panel in enumerate(panels):
-        ax = figure.add_subplot(grid[0, at])
-        panel.draw(ax)
-        if shared[at]:
-            ax.tick_params(labelleft=False)
+def _arrange(panels: Sequence[Panel], theme: Theme, width: float | None) -> Figure:
+    """All panels side by side; on a page of that width, in as many rows as they need."""
+    rows = [list(panels)] if width is None else _break_rows(panels, width)
+    needed = max(_row_width(row) for row in rows)
+    heights = [max(panel.height for panel in row) + TITLE_HEIGHT for row in rows]
+    size = (needed if width is None else width, sum(heights))
+    kind = Figure if width is None else PageFigure
+    figure = kind(figsize=size, layout="constrained", facecolor=theme.paper)
+    outer = figure.add_gridspec(len(rows), 1, height_ratios=heights)
+    for at, row in enumerate(rows):
+        ratios = [panel.width for panel in row]
+        if len(rows) > 1 and len(row) < len(rows[0]):  # a panel left over is no wider than others
+            ratios += [panel.width for panel in rows[0][len(row) :]]
+        grid = outer[at].subgridspec(1, len(ratios), width_ratios=ratios)
+        shared = _share_labels(row)
+        for place, panel in enumerate(row):
+            ax = figure.add_subplot(grid[0, place])
+            panel.draw(ax)
+            if shared[place]:
+                ax.tick_params(labelleft=False)
     return figure
+
+
+def _break_rows(panels: Sequence[Panel], width: float) -> list[list[Panel]]:
+    """Rows of panels that are still legible side by side: not much narrower than they would be."""
+    rows: list[list[Panel]] = []
+    for panel in panels:
+        if rows and _row_width([*rows[-1], panel], NARROWEST) <= width:
+            rows[-1].append(panel)
+        else:
+            rows.append([panel])
+    return rows
+
+
+def _row_width(row: Sequence[Panel], narrowed: float = 1.0) -> float:
+    """The inches that panels take side by side, with their labels and scales."""
+    labels = [
+        _label_inches(panel.labels)
+        for panel, same in zip(row, _share_labels(row), strict=True)
+        if not same
+    ]
+    return sum(panel.width for panel in row) * narrowed + sum(labels) + 0.3 * len(row)
+
+
+def _share_labels(row: Sequence[Panel]) -> list[bool]:
+    """Whether each panel has the labels of the one to its left."""
+    return [
+        bool(at and panel.labels and row[at - 1].labels == panel.labels)
+        for at, panel in enumerate(row)
+    ]
 
 
 def _label_inches(labels: Sequence[str]) -> float:

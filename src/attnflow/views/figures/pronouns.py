@@ -12,6 +12,7 @@ from attnflow.errors import InputError
 from attnflow.records import Attribution
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Theme
+from attnflow.views.kinds import Kind
 from attnflow.views.methods import is_signed
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def draw(
         raise InputError(msg)
     places = [attribution.position(token, "candidate") for token in candidates]
     scores = attribution.of_layers()[::-1][:, places]
-    mesh = axes.cells(ax, scores, theme, signed=is_signed(attribution))
+    mesh = axes.cells(ax, scores, theme, method=attribution.method, signed=is_signed(attribution))
     if values:
         axes.write_values(ax, scores, mesh, theme)
     names = axes.layer_names(attribution)[::-1]
@@ -68,7 +69,7 @@ def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme, height: flo
         msg = f"probabilities of {', '.join(names)} must not all be zero"
         raise InputError(msg)
     shares = np.array([probabilities[name] for name in names]) / total
-    ax.bar(range(len(names)), shares, width=0.62, color=theme.ramp[3])
+    ax.bar(range(len(names)), shares, width=0.62, color=theme.muted)
     for place, share in enumerate(shares):
         ax.annotate(
             f"{share:.0%}",
@@ -94,3 +95,13 @@ def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme, height: flo
 def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without title."""
     return 1.5, 0.27 * len(attribution.layers)
+
+
+MEMBER = Kind(
+    "pronouns",
+    draw,
+    size,
+    panels=("probabilities",),
+    selection={"layers": "all"},
+    required={"candidates": "tokens of the text, at least two"},
+)

@@ -40,7 +40,8 @@ def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, mos
     coloured = sum(route.amount for route in trace.routes[:most])
     share = coloured / trace.value if trace.value else 0
     source = f"flow {trace.value:.2g} from {axes.label(tokens[trace.query])}"
-    axes.note(ax, f"{source}; coloured: {share:.0%}; dots: bottleneck", theme)
+    legend = f"coloured: the largest routes, {share:.0%} of it; grey: the rest"
+    axes.note(ax, f"{source}; {legend}; dots: bottleneck; width: amount", theme)
     axes.remove_frame(ax, theme)
 
 

@@ -11,6 +11,7 @@ from attnflow.errors import InputError
 from attnflow.records import Attribution, FloatArray, PatchGrid
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Theme
+from attnflow.views.kinds import Kind
 from attnflow.views.scaling import ordinary_patches
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, sound: Any = None)
     low, high = float(ordinary.min()), float(ordinary.max())
     mesh = ax.imshow(
         scores,
-        cmap=theme.cmap,
+        cmap=theme.scale(attribution.method),
         vmin=low,
         vmax=high if high > low else low + 1.0,
         extent=(0.0, grid.box[2] / grid.image[1] * grid.seconds, bottom, -1.1),
@@ -54,7 +55,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, sound: Any = None)
         times, lowest, highest = envelope(sound, grid)
         ax.fill_between(times, lowest, highest, color=theme.muted, linewidth=0.4)
     ax.set(xlim=(0, grid.seconds), ylim=(bottom, 1.05 if sound is not None else -1.1), yticks=[])
-    axes.colour_scale(ax, mesh, theme, image_width=size(attribution)[0])
+    axes.colour_scale(ax, mesh, theme, axes.meaning(attribution), image_width=size(attribution)[0])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     note = axes.source(attribution, f" at layer {attribution.layer}")
     axes.note(ax, f"seconds; {note}", theme)
@@ -81,3 +82,6 @@ def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without title."""
     rows = attribution.grid.rows if attribution.grid else 1
     return 4.2, 1.2 + 0.2 * min(rows, 6)
+
+
+MEMBER = Kind("sound", draw, size, shares_rows=False, needs="a model that hears")

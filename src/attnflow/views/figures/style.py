@@ -1,7 +1,7 @@
 """Colours and sizes: one look for all kinds of figures.
 
-The colours of methods are those of `attnflow.views.palette`, and the ramp changes evenly in
-lightness: both can be told apart with any kind of colour vision, and in grey print.
+The colours of methods are those of `attnflow.views.palette`, and scales change evenly in lightness:
+both can be told apart with any kind of colour vision, and in grey print.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class Theme:
         muted: What matters less: ticks, notes.
         rule: Grid lines and nodes.
         cut: The bottleneck.
-        ramp: From nothing (the background) to the largest value.
         dark: Whether the paper is dark, on which methods have other colours.
     """
 
@@ -37,19 +36,24 @@ class Theme:
     muted: str
     rule: str
     cut: str
-    ramp: tuple[str, ...]
     dark: bool = False
 
     def method(self, name: str) -> str:
         """The colour of a method; ink without a method."""
         return colour_of(name, dark=self.dark) if name else self.ink
 
-    @property
-    def cmap(self) -> Colormap:
-        """The ramp as a colour map."""
-        from matplotlib.colors import LinearSegmentedColormap
+    def scale(self, method: str) -> Colormap:
+        """From nothing (the background) over the method's colour to its strongest shade."""
+        from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-        return LinearSegmentedColormap.from_list("attnflow", list(self.ramp))
+        colour, paper, ink = (to_rgb(each) for each in (self.method(method), self.paper, self.ink))
+        stops = [(paper, colour, share) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        stops += [(colour, ink, share) for share in (0.28, 0.55)]
+        mixed = [
+            tuple(a + (b - a) * share for a, b in zip(low, high, strict=True))
+            for low, high, share in stops
+        ]
+        return LinearSegmentedColormap.from_list(f"attnflow-{method}", mixed)
 
     @property
     def diverging(self) -> Colormap:
@@ -67,7 +71,6 @@ THEMES = {
         muted="#5b6570",
         rule="#c9d0d6",
         cut="#111111",
-        ramp=("#ffffff", "#d3e4f1", "#8bbcdc", "#3c86bd", "#0f4f97", "#071f47"),
     ),
     "dark": Theme(
         paper="#14171c",
@@ -75,7 +78,6 @@ THEMES = {
         muted="#9aa4ae",
         rule="#3a424b",
         cut="#ffffff",
-        ramp=("#14171c", "#16385c", "#1f6a99", "#43a2b4", "#9dd6a6", "#f6f7c5"),
         dark=True,
     ),
 }

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.labels import label
+from attnflow.views.labels import distinct_labels
 from attnflow.views.scaling import ordinary_positions
 from attnflow.views.terminal import paint
 
@@ -68,7 +68,7 @@ def _maps(
 ) -> RenderableType:
     """Maps of values ``[column, key]``, side by side as far as they fit."""
     tokens = attributions[0].tokens
-    labels = min(LABEL, max(cell_len(label(token, LABEL)) for token in tokens))
+    labels = max(map(cell_len, distinct_labels(tokens, LABEL)))
     wide = max(2, len(names[-1])) + 1
     cell = wide if len(names) * wide < console.width - labels - 2 else 1
     axis = _axis(names, cell)
@@ -109,9 +109,9 @@ def _map(
         paint.levels(each, ordinary_positions(item))
         for item, each in zip(attributions, values, strict=True)
     ]
-    for at, token in enumerate(attributions[0].tokens):
+    for at, token in enumerate(distinct_labels(attributions[0].tokens, LABEL)):
         name = Text(
-            label(token, LABEL),
+            token,
             Style(bold=at == attributions[0].query and not attributions[0].pooled),
         )
         rows = [

@@ -13,10 +13,11 @@ from rich.text import Text
 from attnflow.records import Edge, FlowTrace, Route
 from attnflow.views.conclusions import trace_sentence
 from attnflow.views.labels import distinct_labels
+from attnflow.views.methods import describe_edges
 from attnflow.views.numbers import number
 from attnflow.views.runs import runs
 from attnflow.views.terminal import paint
-from attnflow.views.terminal.header import model_name, prediction_lines, title
+from attnflow.views.terminal.header import model_name, prediction_lines, title, warning_lines
 from attnflow.views.terminal.wrapping import wrap_parts
 
 WIDTH = 16
@@ -29,15 +30,18 @@ ROUNDING = 1e-12  # a smaller gap is a rounding error
 def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     """What flows, the largest routes, and the cut."""
     tokens = distinct_labels(trace.tokens, WIDTH)
-    console.print(Group(title(trace.text), *prediction_lines(trace.prediction)))
+    warnings = warning_lines(trace.warnings)
+    console.print(Group(title(trace.text), *prediction_lines(trace.prediction), *warnings))
     ink = paint.ink(trace.method)
     line = Text(f"{trace.method} ")
     line.append(number(trace.value), ink)
-    line.append(f" from {tokens[trace.query]} at layer {trace.layer} to ")
-    line.append(tokens[trace.key], "bold")
+    line.append(f" from “{tokens[trace.query]}” at layer {trace.layer} to ")
+    line.append(f"“{tokens[trace.key]}”", "bold")
     console.print(line)
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
-    about = [*([proof] if trace.cut else []), *_correction(trace), model_name(trace.model)]
+    edges = describe_edges(trace.options).removeprefix(", ")
+    named = [edges] if edges else []
+    about = [*([proof] if trace.cut else []), *named, *_correction(trace), model_name(trace.model)]
     console.print(Text(" · ".join(about), style="dim", overflow="ellipsis", no_wrap=True))
     console.print()
     if not trace.value:

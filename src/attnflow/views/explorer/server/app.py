@@ -17,13 +17,14 @@ from starlette.staticfiles import StaticFiles
 
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError, ModelError
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.solvers.threads import cores
 from attnflow.version import VERSION
 from attnflow.views.explorer.document import SERVED, make_view
 from attnflow.views.explorer.parts import describe_rule, model_name
 from attnflow.views.explorer.render import read_static
+from attnflow.views.explorer.schema import Rule
 from attnflow.views.explorer.server import requests
 from attnflow.views.explorer.server.access import Access
 from attnflow.views.explorer.server.connections import make_server
@@ -89,7 +90,8 @@ def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers) -> None:
     async def models() -> requests.Models:
         """The models that requests can name."""
         descriptions = [requests.Model(**each) for each in sessions.describe_models()]
-        rules = [describe_rule(name) for name in EDGE_RULES]
+        best: Rule = {"name": AUTO, "title": "Best for the model"}
+        rules = [best, *(describe_rule(name) for name in EDGE_RULES)]
         return requests.Models(models=descriptions, rules=rules, example=EXAMPLE)
 
     folder = str(files("attnflow.views.explorer") / "static")

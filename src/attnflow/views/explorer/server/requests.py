@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from attnflow.aggregation import AGGREGATORS
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError
+from attnflow.pipeline.config import AUTO
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
 
@@ -41,21 +42,22 @@ Position = Annotated[int, Field(ge=0, le=100_000, strict=True)]
 Layer = Annotated[int, Field(ge=1, le=10_000, strict=True)]
 
 
-def _name_in(family: Registry[Any]) -> tuple[AfterValidator, Any]:
-    """A name in a registry: checked in requests, listed in the description."""
+def _name_in(family: Registry[Any], *more: str) -> tuple[AfterValidator, Any]:
+    """A name in a registry, or one more: checked in requests, listed in the description."""
 
     def check(name: str) -> str:
-        family[name]  # an error lists the names
+        if name not in more:
+            family[name]  # an error lists the names
         return name
 
     def describe(schema: dict[str, Any]) -> None:
-        schema["enum"] = list(family)
+        schema["enum"] = [*more, *family]
 
     return AfterValidator(check), Field(json_schema_extra=describe)
 
 
 Method = Annotated[str, *_name_in(AGGREGATORS)]
-Edges = Annotated[str, *_name_in(EDGE_RULES)]
+Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
 
 
 class InputRequest(BaseModel):
@@ -68,7 +70,18 @@ class InputRequest(BaseModel):
     image: Unicode | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
     answer: Unicode | None = Field(None, description="Encoder–decoders: the answer to explain.")
 
-    edges: Edges = Field("attention", description="What the edges are made of.")
+    bos: bool = Field(
+        False, description="Put BOS in front, for causal models whose tokenizer adds none."
+    )
+    edges: Edges = Field(
+        "auto", description="What the edges are made of; auto is what answers best for the model."
+    )
+    target: Unicode | int | None = Field(
+        None, description="The label or token to explain, by name or number; null: the prediction."
+    )
+    contrast: Unicode | int | None = Field(
+        None, description="Explain why the target rather than this label or token."
+    )
 
     def check_against(self, depth: int, size: int | None) -> None:
         """Refuse layers and positions that the input does not have, before the model runs.

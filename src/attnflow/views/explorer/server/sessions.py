@@ -7,11 +7,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from attnflow.models.adapter import Objective
+from attnflow.models.bos import put_bos
+from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
+from attnflow.pipeline.sessions import check_known, run_sessions
 from attnflow.solvers.execution import Execution
 from attnflow.views.explorer.images import decode_image, pixels_of, to_data_url
 from attnflow.views.explorer.server.limits import ApiError, Job, Limits
@@ -32,14 +36,16 @@ class Prepared:
 
     adapter: ModelAdapter
     tokens: Tokens
-    config: ExplainConfig
+    chosen: Chosen
+    objective: Objective
     image: str | None
 
     @property
     def shape(self) -> Shape:
         """What decides how much memory it takes."""
-        threads = self.config.execution.threads or 1
-        return Shape(self.adapter, self.config.rule, len(self.tokens), threads)
+        config = self.chosen.config
+        threads = config.execution.threads or 1
+        return Shape(self.adapter, config.rule, len(self.tokens), threads)
 
 
 class SessionCache:
@@ -69,7 +75,8 @@ class SessionCache:
     def open(self, request: InputRequest, job: Job, cost: Cost) -> Iterator[Opened]:
         """The session of an input and, for images, its data URL; inside, memory is reserved."""
         name = self._check(request)
-        parts = (name, request.text, request.image, request.answer, request.edges)
+        asked = (request.edges, request.target, request.contrast, request.bos)
+        parts = (name, request.text, request.image, request.answer, *asked)
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
         with self._lock:
             opened = self._cached.get(key)
@@ -90,7 +97,13 @@ class SessionCache:
 
     def _prepare(self, name: str, request: InputRequest, job: Job) -> Prepared:
         adapter = self.models[name]
-        config = ExplainConfig(edges=request.edges, execution=self.execution)
+        config = ExplainConfig(
+            edges=request.edges,
+            target=request.target,
+            contrast=request.contrast,
+            bos=request.bos,
+            execution=self.execution,
+        )
         url = None
         if request.image is None:
             tokens = adapter.tokenize(request.text, answer=request.answer)
@@ -99,16 +112,26 @@ class SessionCache:
             with self.memory.reserve(PIXEL_BYTES * pixels, job):
                 image = decode_image(request.image, self.limits.pixels)
                 tokens, url = adapter.tokenize(image), to_data_url(image)
+        if request.bos:
+            tokens = put_bos(adapter, tokens)
         if len(tokens) > self.limits.tokens:
             most = self.limits.tokens
             msg = f"the input has {len(tokens)} tokens; at most {most} are explained here"
             raise ApiError(413, "too-large", msg)
-        return Prepared(adapter, tokens, config, url)
+        objective = Objective(request.target, request.contrast)
+        check_known([objective], adapter)
+        chosen = _choose(config, adapter, tokens, objective)
+        return Prepared(adapter, tokens, chosen, objective, url)
 
     def _run(self, prepared: Prepared) -> Opened:
-        adapter, config = prepared.adapter, prepared.config
-        (forward,) = adapter.run([prepared.tokens], None, config.capture(all_heads=True))
-        return Session(adapter, forward, config), prepared.image
+        (session,) = run_sessions(
+            prepared.adapter,
+            [prepared.tokens],
+            [prepared.objective],
+            prepared.chosen,
+            all_heads=True,
+        )
+        return session, prepared.image
 
     def _check(self, request: InputRequest) -> str:
         name = next(iter(self.models)) if request.model is None else request.model
@@ -149,7 +172,22 @@ class SessionCache:
 
 def _of(opened: Opened) -> Prepared:
     session, image = opened
-    return Prepared(session.adapter, session.tokens, session.config, image)
+    chosen = Chosen(session.config)
+    return Prepared(session.adapter, session.tokens, chosen, session.objective, image)
+
+
+def _choose(
+    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
+) -> Chosen:
+    """The edges of a request; the page shows all methods, and some have a target anyway."""
+    chosen = choose(config, adapter, tokens, objective)
+    if objective == Objective() or chosen.config.uses_target:
+        return chosen
+    note = (
+        f"the target changes methods that read no edges; edges {chosen.config.edges!r} are the "
+        "same for every target"
+    )
+    return replace(chosen, notes=(*chosen.notes, note))
 
 
 def _size(prepared: Prepared) -> int | None:

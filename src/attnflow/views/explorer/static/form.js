@@ -1,6 +1,6 @@
 import { byId, make } from "./dom.js";
 
-const TEXTS = ["text", "answer", "other"];
+const TEXTS = ["text", "answer", "other", "target", "contrast"];
 
 // The form of a server's page: model, edges and inputs.
 export class Form {
@@ -10,15 +10,16 @@ export class Form {
     fillSelect("model", models, link.model);
     fillSelect("edges", rules, link.edges);
     byId("text").value = link.text ?? example;
-    byId("answer").value = link.answer ?? "";
-    byId("other").value = link.other ?? "";
+    TEXTS.slice(1).forEach((name) => {
+      byId(name).value = link[name] ?? "";
+    });
     byId("input-form").hidden = false;
   }
 
   get values() {
     const value = (name) => byId(name).value;
-    const [text, answer, other] = TEXTS.map(value);
-    return { model: value("model"), edges: value("edges"), text, answer, other };
+    const texts = Object.fromEntries(TEXTS.map((name) => [name, value(name)]));
+    return { model: value("model"), edges: value("edges"), ...texts };
   }
 
   // "text", "pair" or "image".
@@ -54,6 +55,8 @@ export class Form {
     byId("text-field").hidden = kind === "image";
     byId("image-field").hidden = kind !== "image";
     byId("answer-field").hidden = kind !== "pair";
+    byId("target-field").hidden = kind !== "text";
+    byId("contrast-field").hidden = kind !== "text";
     byId("other-field").hidden = !comparesTexts || kind === "image";
     byId("model-field").hidden = this.models.length < 2;
     byId("edges-field").hidden = this.rules.length < 2;
@@ -61,12 +64,23 @@ export class Form {
 
   // The inputs to explain: one, or two to compare.
   async requests(comparesTexts) {
-    const { model, edges, text, answer, other } = this.values;
+    const { model, edges, text, answer, other, target, contrast } = this.values;
     if (this.kind === "image") return [{ model, edges, image: await readImage() }];
-    const first = { model, edges, text, ...(this.kind === "pair" && answer ? { answer } : {}) };
+    const more = this.kind === "pair" ? { answer } : named({ target, contrast });
+    const given = Object.entries(more).filter(([, value]) => value !== "");
+    const first = { model, edges, text, ...Object.fromEntries(given) };
     return comparesTexts && other.trim() ? [first, { ...first, text: other }] : [first];
   }
 }
+
+// Labels and tokens: a number where it is one, as in the library.
+const named = (fields) =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => {
+      const text = value.trim();
+      return [name, /^\d+$/.test(text) ? Number(text) : text];
+    }),
+  );
 
 // Options by name, shown by title where they have one; the one that a link names is chosen.
 function fillSelect(id, choices, chosen) {

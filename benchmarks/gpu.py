@@ -1,0 +1,85 @@
+"""Flow on a GPU: the seconds of docs/flow.md, from attention on the device to scores.
+
+python benchmarks/gpu.py [--device cpu] [--tokens 512] [--sentences 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+import attnflow
+from attnflow.bench.inputs import random_attention, real_attention
+
+
+def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+    """The time of a second call, after one that compiles and takes memory."""
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    found = work()
+    return time.perf_counter() - start, found
+
+
+def causal_attention(depth: int, size: int, device: str) -> torch.Tensor:
+    """Made-up attention of a decoder: to the first token, to neighbours, and by chance."""
+    torch.manual_seed(0)
+    at = torch.arange(size, device=device)
+    near = 4 * torch.exp(-(at[:, None] - at).abs() / 8) + 6 * (at == 0)
+    layers = [2 * torch.randn(size, size, device=device) + near for _ in range(depth)]
+    scores = [layer.masked_fill(at[:, None] < at, -1e9).double() for layer in layers]
+    return torch.stack([torch.softmax(layer, -1) for layer in scores])
+
+
+def all_pairs(device: str, size: int) -> None:
+    for kind, attention in (
+        ("real", real_attention(size, depth=12)),
+        ("random", random_attention(12, size)),
+    ):
+        given = torch.tensor(attention, device=device)
+        taken, (_, known) = seconds(lambda: attnflow.flow(given, device=device, statistics=True))  # noqa: B023
+        print(f"all pairs, {size} tokens, 12 layers, {kind}: {taken:.2f} s, {known}", flush=True)
+
+
+def last_position(device: str, size: int) -> None:
+    given = causal_attention(30, size, device)
+    options = {"layers": -1, "queries": -1, "device": device, "statistics": True}
+    taken, (_, known) = seconds(lambda: attnflow.flow(given, **options))
+    print(f"last position, {size} tokens, 30 layers, causal: {taken:.2f} s, {known}", flush=True)
+
+
+def sentences(device: str, count: int) -> None:
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    model = BertModel(BertConfig(attn_implementation="eager")).eval().to(device)
+    lengths = np.random.default_rng(0).gamma(3.2, 7.8, size=count).round().clip(4, 66).astype(int)
+    tokens = torch.randint(1000, 30000, (count, int(lengths.max())), device=device)
+    mask = torch.tensor(np.arange(lengths.max()) < lengths[:, None], device=device).long()
+    with torch.inference_mode():
+        forward, output = seconds(lambda: model(tokens, mask, output_attentions=True))
+        options = {"mask": mask, "queries": 0, "device": device}
+        taken, _ = seconds(lambda: attnflow.flow(output.attentions, **options))
+    print(f"CLS of {count} sentences: flow {taken:.2f} s, forward pass {forward:.2f} s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tokens", type=int, default=512)
+    parser.add_argument("--sentences", type=int, default=1000)
+    asked = parser.parse_args()
+    all_pairs(asked.device, asked.tokens)
+    for size in (asked.tokens, 2 * asked.tokens, 4 * asked.tokens):
+        last_position(asked.device, size)
+    sentences(asked.device, asked.sentences)
+
+
+if __name__ == "__main__":
+    main()

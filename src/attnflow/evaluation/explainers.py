@@ -1,0 +1,128 @@
+"""The scores of everything that is evaluated: methods, and baselines that are always there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnflow.aggregation import AGGREGATORS, Measure
+from attnflow.evaluation.erasure import Eraser
+from attnflow.evaluation.rationales import mark_tokens
+from attnflow.evaluation.result import Explainer
+from attnflow.io.rows import Row
+from attnflow.pipeline.config import ExplainConfig, Layers
+from attnflow.pipeline.sessions import open_sessions
+from attnflow.records import FloatArray
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+    from attnflow.pipeline.session import Session
+
+REFERENCES = ("blank-out", "gradient-norm")
+COMPUTED = ("gradient-input", "integrated")  # baselines that are methods
+DRAWN = ("random", "first", "last")
+LAST_LAYER = "raw"
+FEWEST = 2  # tokens that can be put in an order
+
+
+@dataclass(eq=False)
+class Text:
+    """What is known of one text before metrics are measured."""
+
+    row: int
+    scores: dict[Explainer, FloatArray] = field(default_factory=dict)
+    references: dict[str, FloatArray] = field(default_factory=dict)
+    erasers: dict[str, Eraser] = field(default_factory=dict)
+    value: float = 0.0
+    rationale: FloatArray | None = None
+
+
+def make_configs(
+    names: tuple[str, ...], edges: Sequence[str], layers: Layers, *, bos: bool = False
+) -> list[tuple[ExplainConfig, tuple[str, ...]]]:
+    """For each rule its configuration and methods; what reads no edges comes with the first."""
+    on_edges = [name for name in names if not isinstance(AGGREGATORS[name], Measure)]
+    others = [name for name in names if name not in on_edges]
+    alone = tuple(dict.fromkeys([*others, *COMPUTED, *REFERENCES]))
+    attention = ExplainConfig(
+        method=LAST_LAYER,
+        methods=tuple(dict.fromkeys((LAST_LAYER, *on_edges, *alone))),
+        layers=layers,
+        bos=bos,
+    )
+    found = []
+    for rule in dict.fromkeys(("attention", *edges)):
+        asked = tuple(on_edges) if rule in edges else ()
+        if rule == "attention":
+            found.append((attention, (*asked, *alone)))
+        elif asked:
+            config = replace(attention, method=asked[0], methods=asked, edges=rule)
+            found.append((config, asked))
+    return found
+
+
+def score_texts(
+    adapter: ModelAdapter,
+    rows: Sequence[Row],
+    found: Sequence[Text],
+    configs: Sequence[tuple[ExplainConfig, tuple[str, ...]]],
+    fillers: Sequence[str],
+    asked: Sequence[str],
+) -> None:
+    """Fill in the scores of all texts."""
+    targets = [row.target for row in rows]
+    for config, methods in configs:
+        given = replace(config, target=targets) if config.uses_target else config
+        for place, session in open_sessions([row.text for row in rows], adapter, given):
+            text, positions = found[place], session.blankable
+            if not text.erasers:
+                for filler in fillers:
+                    text.erasers[filler] = Eraser(
+                        adapter, session.tokens, session.target, positions, filler
+                    )
+                text.value = float(next(iter(text.erasers.values()))([()])[0])
+                text.rationale = mark_tokens(rows[place].rationale, session.tokens, positions)
+            if len(positions) >= FEWEST:
+                _score_one(text, session, methods, asked, np.array(positions))
+
+
+def _score_one(
+    text: Text, session: Session, methods: Sequence[str], asked: Sequence[str], at: Any
+) -> None:
+    for method in methods:
+        one = session.attribution(method, only_asked=True)
+        if isinstance(AGGREGATORS[method], Measure):
+            scores = one.values[at]
+            if method in REFERENCES:
+                text.references[method] = scores
+            if method in COMPUTED or method in asked:
+                key = Explainer(method, baseline=method in COMPUTED)
+                text.scores.setdefault(key, scores)
+            continue
+        for layer in one.layers:
+            key = Explainer(method, session.config.edges, layer)
+            text.scores[key] = one.row(layer)[at]
+    if session.config.edges == "attention":
+        key = Explainer("last-layer attention", baseline=True)
+        text.scores[key] = _last_layer(session)[at]
+
+
+def _last_layer(session: Session) -> FloatArray:
+    """Raw attention of the last layer, from where the model decides."""
+    asked = session.forward.pooled or (session.query,)
+    scores = session.scores(LAST_LAYER, [session.depth], asked).values[0]
+    mean: FloatArray = scores.mean(0)
+    return mean
+
+
+def add_drawn(found: Sequence[Text], seed: int) -> None:
+    """Tokens in random order, from the first, and from the last."""
+    for text in found:
+        size = len(next(iter(text.scores.values())))
+        places = np.arange(size, dtype=np.float64)
+        chance = np.random.default_rng([seed, text.row])
+        for name, scores in zip(DRAWN, (chance.random(size), -places, places), strict=True):
+            text.scores[Explainer(name, baseline=True)] = scores

@@ -1,0 +1,128 @@
+"""Which edges and which method are used where none is named: the one place that decides.
+
+By model, as measured where the answer is known (docs/methods.md):
+
+    encoders                   ALTI, handed down by rollout
+    encoders, with a target    attention × gradient, direct contributions of all positions
+    decoders                   attention × gradient, direct contributions (correction sink)
+    all others                 attention and flow, as in the paper
+
+A method named alone has the edges it was published with, and edges named alone the method that
+reads them best; both say so themselves. A measure reads no edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from attnflow.aggregation import AGGREGATORS, Aggregator, find_aggregator
+from attnflow.edges import EDGE_RULES
+from attnflow.errors import shown
+from attnflow.pipeline.config import AUTO, ExplainConfig
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter, Objective, Tokens
+
+
+class Choice(NamedTuple):
+    """Edges, and the method that reads them."""
+
+    edges: str
+    method: str
+
+
+ENCODER = Choice("alti", "rollout")
+ENCODER_WITH_TARGET = Choice("gradient", "direct-all")
+DECODER = Choice("gradient", "direct")
+PAPER = Choice("attention", "flow")
+WITH_ROUTES = "flow"  # the method that has routes and a bottleneck
+UNTRIED = (
+    "attention edges are used: no trial has shown yet which edges answer best for encoder–decoders"
+)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A configuration with its edges and its method.
+
+    Attributes:
+        config: The configuration.
+        notes: Why the measured edges are not used, where they are not.
+        fallback: What to use instead where a model refuses the edges; ``None`` where they were
+            named, or where nothing else would answer.
+    """
+
+    config: ExplainConfig
+    notes: tuple[str, ...] = ()
+    fallback: ExplainConfig | None = None
+
+
+def choose(
+    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
+) -> Chosen:
+    """The configuration with all that was left open decided, for a model and one of its inputs."""
+    named = [AGGREGATORS[name] for name in config.asked if name != AUTO]
+    readers = [member for member in named if isinstance(member, Aggregator)]
+    if config.edges != AUTO:
+        rule = EDGE_RULES[config.edges]
+        method = WITH_ROUTES if config.routes else rule.method
+        return Chosen(_with_method(config, method))
+    if readers:
+        return Chosen(_with_method(replace(config, edges=readers[0].edges), readers[0].name))
+    if named:
+        return Chosen(config)  # measures, which read no edges
+    towards = objective.target is not None or objective.contrast is not None
+    choice, note = _for_model(adapter, tokens, towards=towards)
+    if config.routes:
+        choice = Choice(choice.edges, WITH_ROUTES)
+    refused = _refused(config, choice)
+    if refused:
+        note = f"attention edges are used: {refused} is not for edges {choice.edges!r}"
+        choice = Choice(PAPER.edges, PAPER.method)
+    notes = (note,) if note else ()
+    found = replace(config, edges=choice.edges, method=choice.method)
+    if choice == PAPER or towards:
+        return Chosen(found, notes)
+    other = replace(config, edges=PAPER.edges, method=PAPER.method)
+    return Chosen(found, notes, other)
+
+
+def usual_methods() -> list[str]:
+    """The methods that are shown by default."""
+    return [each.name for each in AGGREGATORS.members() if each.shown_by_default]
+
+
+def shown_methods(first: str) -> list[str]:
+    """What is shown where several methods are and none is named: the chosen and the usual ones."""
+    usual = usual_methods()
+    return usual if first in usual else [first, *usual]
+
+
+def fallback_note(error: Exception) -> str:
+    """Why a model's default edges were not used."""
+    reason = str(error).removesuffix(". Use edges='attention'")
+    return f"attention edges and flow are used, as in the paper: {reason}"
+
+
+def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple[Choice, str]:
+    if adapter.kind == "pair":
+        return PAPER, UNTRIED
+    if adapter.is_decoder(tokens):
+        return DECODER, ""
+    return (ENCODER_WITH_TARGET if towards else ENCODER), ""
+
+
+def _refused(config: ExplainConfig, choice: Choice) -> str:
+    """The option that a choice can't honour, as it was given; empty where it can."""
+    rule, method = EDGE_RULES[choice.edges], find_aggregator(choice.method)
+    if config.residual is not None and rule.residual == "measured":
+        return f"residual={config.residual}"
+    single = config.heads == "each" and not method.single_heads
+    if config.heads != "mean" and (not rule.single_heads or single):
+        return f"heads={shown(config.heads)}"
+    return ""
+
+
+def _with_method(config: ExplainConfig, method: str) -> ExplainConfig:
+    return replace(config, method=method) if config.method == AUTO else config

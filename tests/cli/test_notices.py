@@ -1,0 +1,85 @@
+"""What must not be silent: cut texts, unknown words, files and tables given as texts."""
+
+import json
+
+import pytest
+
+import attnflow
+from attnflow.errors import InputError
+
+LONG = "the keys " * 40
+
+
+def test_a_text_that_was_cut_says_so(run):
+    assert "only the first 64 of its 81 tokens" in run("explain", LONG, "--truncate").out
+    said = json.loads(run("explain", LONG, "--truncate", "--json").out)
+    assert said["warnings"] == ["the text was cut: only the first 64 of its 81 tokens were read"]
+    assert attnflow.explain("the keys", truncate=True).warnings == ()
+
+
+def test_unknown_words_are_named(run):
+    shown = run("explain", "the xyzzy of the cabinet", columns=200).out
+    assert "! the model does not know 1 of 5 tokens and reads [UNK]: “xyzzy”\n" in shown
+    assert "most of the text" in run("explain", "xyzzy frob the", columns=200).out
+    assert attnflow.explain("the [UNK] of the cabinet").warnings == ()
+
+
+def test_strict_is_about_the_model_and_not_about_the_text():
+    assert attnflow.explain("the xyzzy of the cabinet", strict=True).warnings
+
+
+def test_a_file_given_as_text_is_refused(run, tmp_path, monkeypatch):
+    (tmp_path / "texts.txt").write_text("the keys\n")
+    monkeypatch.chdir(tmp_path)
+    for command in (["explain"], ["compare"], ["routes", "--to", "keys"]):
+        ran = run(*command, "texts.txt")
+        assert ran.code == 2
+        assert "did you mean -f texts.txt?" in ran.err
+    assert run("explain", "-f", "texts.txt").code == 0
+    (tmp_path / "keys").write_text("")  # a word may be the name of a file by chance
+    assert run("explain", "keys").code == 0
+
+
+def test_a_sentence_without_quotation_marks_is_noticed(run):
+    ran = run("explain", "the", "keys", "are", "--json")
+    assert ran.code == 0
+    assert len(ran.out.splitlines()) == 3
+    assert 'these are 3 texts of one word each; for one text: "the keys are"' in ran.err
+    assert run("explain", "the keys", "are", "--json").err == ""
+
+
+def test_a_table_is_not_read_as_lines(run, tmp_path, stdin):
+    table = tmp_path / "data.csv"
+    table.write_text("text,label\nthe keys,1\n")
+    ran = run("explain", "-f", table)
+    assert ran.code == 2
+    assert "is a table" in ran.err
+    stdin(table.read_bytes())
+    assert len(run("explain", "-f", "-", "--json").out.splitlines()) == 2
+
+
+def test_errors_say_which_text_of_a_list_they_are_about(run):
+    with pytest.raises(InputError, match=r"input 2 of 3, .*: the text has 81 tokens"):
+        attnflow.explain(["the keys", LONG, "the cabinet"])
+    with pytest.raises(InputError, match=r"one of the inputs 1, 2: query='keys' is not"):
+        attnflow.explain(["the keys", "the cabinet"], query="keys")
+    with pytest.raises(InputError, match=r"^the text has 81 tokens"):
+        attnflow.explain(LONG)
+    assert "text 2 of 2 is empty" in run("explain", "the keys", " ").err
+
+
+def test_scores_that_are_ratios_say_so():
+    from rich.console import Console
+
+    from attnflow.records import Attribution
+    from attnflow.views.findings import find
+    from attnflow.views.terminal.tables import top_tables
+
+    given = Attribution(
+        ("a", "b"), [[[5.721, 1.0]]], (1,), (0,), 1, 0, "rollout", {"correction": "uniform"}
+    )
+    console = Console(width=40, record=True)
+    console.print(top_tables([given], [find(given)], console, 3))
+    shown = console.export_text()
+    assert "5.72×" in shown
+    assert "× chance" in shown

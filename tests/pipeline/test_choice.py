@@ -1,0 +1,192 @@
+"""What is used where no edges and no method are named."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers as tf
+
+import attnflow
+import tiny
+from attnflow.aggregation import AGGREGATORS, Aggregator
+from attnflow.edges import EDGE_RULES
+from attnflow.errors import InputError, ModelError
+from attnflow.models.loading import load_model
+from attnflow.pipeline import choice
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
+
+TEXT = "the keys to the cabinet are here"
+
+
+def classifier(kind=tf.BertForSequenceClassification, config=tf.BertConfig, **more):
+    torch.manual_seed(0)
+    network = kind(config(**tiny.USUAL, initializer_range=0.5, num_labels=3, **more)).eval()
+    return load_model((network, tiny.word_piece()))
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return classifier()
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    torch.manual_seed(0)
+    network = tf.LlamaForCausalLM(tf.LlamaConfig(**tiny.DECODER, initializer_range=0.5)).eval()
+    return load_model((network, tiny.plain()))
+
+
+def used(found):
+    return found.options["edges"], found.method
+
+
+def test_encoders_and_decoders_have_what_was_measured(encoder, decoder):
+    assert used(attnflow.explain(TEXT, encoder)) == choice.ENCODER
+    assert used(attnflow.explain(TEXT, decoder)) == choice.DECODER
+    gpt = classifier(
+        tf.GPT2ForSequenceClassification, tf.GPT2Config, n_embd=32, n_layer=3, n_head=4
+    )
+    assert used(attnflow.explain(TEXT, gpt)) == choice.DECODER  # by what it does, not its name
+    assert not attnflow.explain(TEXT, encoder).warnings
+
+
+def test_named_pairs_are_as_they_are_named(encoder):
+    assert used(attnflow.explain(TEXT, encoder, edges="norms", method="flow")) == ("norms", "flow")
+    default = attnflow.explain(TEXT, encoder)
+    named = attnflow.explain(TEXT, encoder, edges="alti", method="rollout")
+    np.testing.assert_array_equal(default.values, named.values)
+
+
+@pytest.mark.parametrize("method", AGGREGATORS)
+def test_a_method_named_alone_has_its_own_edges(encoder, method):
+    found = attnflow.explain(TEXT, encoder, method=method)
+    member = AGGREGATORS[method]
+    if isinstance(member, Aggregator):
+        assert used(found) == (member.edges, method)
+        assert (member.edges == "attention") == (method not in ("additive", "direct", "direct-all"))
+    else:
+        assert "edges" not in found.options
+
+
+@pytest.mark.parametrize("edges", EDGE_RULES)
+def test_edges_named_alone_have_the_method_that_reads_them_best(encoder, edges):
+    found = attnflow.explain(TEXT, encoder, edges=edges)
+    assert used(found) == (edges, EDGE_RULES[edges].method)
+
+
+def test_a_target_needs_edges_that_see_it(encoder):
+    found = attnflow.explain(TEXT, encoder, target=2, contrast=0)
+    assert used(found) == choice.ENCODER_WITH_TARGET
+    assert found.options["target"] == "LABEL_2"
+    with pytest.raises(InputError, match="target=2 has no effect on edges='attention'"):
+        attnflow.explain(TEXT, encoder, method="flow", target=2)
+
+
+@pytest.mark.parametrize("options", [{"heads": "each"}, {"heads": [1]}, {"residual": 0.3}])
+def test_options_that_the_default_has_not_choose_the_papers(encoder, options):
+    found = attnflow.explain(TEXT, encoder, **options)
+    assert used(found) == choice.PAPER
+    (name,) = options
+    assert f"{name}=" in found.warnings[-1]
+    expected = attnflow.explain(TEXT, encoder, edges="attention", method="flow", **options)
+    np.testing.assert_array_equal(found.values, expected.values)
+
+
+def test_models_that_refuse_have_attention_and_say_why():
+    torch.manual_seed(0)
+    plain = load_model((tf.LlamaModel(tf.LlamaConfig(**tiny.DECODER)).eval(), tiny.plain()))
+    found = attnflow.explain(TEXT, plain)
+    assert used(found) == choice.PAPER
+    assert "no head that predicts" in found.warnings[-1]
+    with pytest.raises(ModelError, match="no head that predicts"):
+        attnflow.explain(TEXT, plain, edges="gradient", method="direct")
+    strict = attnflow.explain(TEXT, plain, strict=True)  # it is no warning about the model
+    assert used(strict) == choice.PAPER
+
+
+def test_one_text_alone_falls_back(encoder, monkeypatch):
+    """An edge rule may refuse single texts: the others keep it."""
+    from attnflow.edges.alti import maps
+
+    def picky(activations):
+        if activations.attention[0].shape[-1] == 4:
+            msg = "not this one. Use edges='attention'"
+            raise ModelError(msg)
+        return maps(activations)
+
+    monkeypatch.setattr(EDGE_RULES["alti"].__class__, "apply", _applied(picky))
+    found = attnflow.explain([TEXT, "a cat"], encoder)
+    assert [used(one) for one in found] == [choice.ENCODER, choice.PAPER]
+    assert found[1].warnings[-1].endswith("as in the paper: not this one")
+    alone = attnflow.explain("a cat", encoder, method="flow")
+    np.testing.assert_allclose(found[1].values, alone.values, atol=1e-6)
+
+
+def _applied(picky):
+    from attnflow.edges.rule import EdgeRule, Maps
+
+    plain = EdgeRule.apply
+
+    def apply(self, activations):
+        if self.name != "alti":
+            return plain(self, activations)
+        return Maps([each[None] for each in picky(activations)])
+
+    return apply
+
+
+def test_encoder_decoders_have_the_papers():
+    torch.manual_seed(0)
+    model = tiny.build("t5"), tiny.word_piece()
+    found = attnflow.explain(TEXT, model, answer="a cat")
+    assert used(found) == choice.PAPER
+    assert "encoder–decoders" in found.warnings[-1]
+
+
+def test_routes_are_of_flow_through_the_measured_edges(encoder, decoder):
+    for model, edges in ((encoder, "alti"), (decoder, "gradient")):
+        traced = attnflow.routes(TEXT, model, to="keys")
+        assert (traced.options["edges"], traced.method) == (edges, "flow")
+        named = attnflow.routes(TEXT, model, to="keys", edges=edges, method="flow")
+        assert traced.value == named.value
+        assert traced.cut
+
+
+def test_the_document_names_both(encoder):
+    view = open_session(TEXT, encoder, ExplainConfig(), all_heads=True)
+    assert used(view.attribution()) == choice.ENCODER
+    document = attnflow.explore(TEXT, encoder).document
+    assert document["method"] == "rollout"
+    assert document["views"][0]["rule"] == {"name": "alti", "title": "ALTI"}
+    json.dumps(document)
+
+
+def test_auto_is_no_name_of_a_member():
+    with pytest.raises(InputError, match="stands for the default"):
+        AGGREGATORS.register(Aggregator("auto", "Auto", lambda *_: None))
+
+
+@pytest.mark.parametrize("kind", ["classifier", "encoder"])
+def test_a_list_has_what_each_has_alone(encoder, kind):
+    """Whatever comes first: a text of one token, or one with a target of its own."""
+    model = encoder
+    if kind == "classifier":
+        network = tiny.build("gpt2", head=tf.GPT2ForSequenceClassification)
+        network.config.pad_token_id = 0
+        model = load_model((network, tiny.plain()))
+    texts, targets = ["keys", TEXT, "a cat"], [1, None, None]
+    for given in (None, targets, [None] * 3):
+        together = attnflow.explain(texts, model, target=given)
+        for text, target, found in zip(texts, given or [None] * 3, together, strict=True):
+            alone = attnflow.explain(text, model, target=target)
+            assert used(found) == used(alone)
+            np.testing.assert_allclose(found.values, alone.values, atol=1e-6)
+
+
+def test_a_list_of_no_targets_is_no_target(encoder):
+    found = attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, None])
+    assert used(found[0]) == choice.PAPER
+    with pytest.raises(InputError, match="target=2 has no effect"):
+        attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, 2])
