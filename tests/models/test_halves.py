@@ -57,7 +57,9 @@ def test_a_decoder_alone_has_the_scores_of_eager_attention(name, method):
     expected = getattr(attnflow, method)(maps)[-1, -1]
     for attention in ("eager",) if name == "trocr" else ("eager", "sdpa"):  # what it has
         model = (half(name, attention), tokenizer)
-        found = attnflow.explain(tiny.TEXT, model, method=method, correction=None, strict=True)
+        found = attnflow.explain(
+            tiny.TEXT, model, method=method, edges="attention", correction=None
+        )
         np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-5)
         assert found.query == len(found.tokens) - 1
         said = output.logits[0, -1].double().softmax(-1)

@@ -72,7 +72,9 @@ def test_mixing_on_either_side_of_an_encoder_decoder_is_told(side, answer):
 
 
 def test_plain_encoder_decoders_are_not_warned_of():
-    found = attnflow.explain(tiny.TEXT, encoder_decoder(None), answer="a cat", strict=True)
+    found = attnflow.explain(
+        tiny.TEXT, encoder_decoder(None), answer="a cat", method="raw", strict=True
+    )
     assert found.warnings == ()
 
 

@@ -196,7 +196,7 @@ METHODS = ("rollout", "flow")
 
 
 def _explained(item, adapter, answer):
-    options = {"correction": None, "threads": 1, **answer}
+    options = {"edges": "attention", "correction": None, "threads": 1, **answer}
     return [attnflow.explain(item, adapter, method=method, **options) for method in METHODS]
 
 
