@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from attnflow.aggregation import AGGREGATORS, Aggregator, find_aggregator
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import shown
-from attnflow.pipeline.config import AUTO, ExplainConfig
+from attnflow.pipeline.config import AUTO, LOGIT, ExplainConfig
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
@@ -60,6 +60,8 @@ class Chosen:
 
 def choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chosen:
     """The configuration with all that was left open decided, for a model."""
+    if config.source == LOGIT and config.edges == AUTO:
+        config = replace(config, edges=ENCODER.edges)  # which takes blocks apart
     named = [AGGREGATORS[name] for name in config.asked if name != AUTO]
     readers = [member for member in named if isinstance(member, Aggregator)]
     if config.edges != AUTO:

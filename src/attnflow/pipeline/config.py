@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Query = int | str | None
 TargetSpec = str | int | None
 AUTO = "auto"
+POSITION, LOGIT = "position", "logit"  # where scores start
 Layers = int | Iterable[int] | Literal["all"] | None
 
 
@@ -69,6 +70,7 @@ class ExplainConfig:
     words: bool = False
     target: TargetSpec | Sequence[TargetSpec] = None
     contrast: TargetSpec = None
+    source: str = POSITION
     steps: int | None = None
     batch_size: int = 16
     methods: tuple[str, ...] = ()
@@ -103,7 +105,9 @@ class ExplainConfig:
         EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
         check_steps(self.steps)
         check_batch_size(self.batch_size)
-        self._check_methods([AGGREGATORS[name] for name in self.asked if name != AUTO])
+        members = [AGGREGATORS[name] for name in self.asked if name != AUTO]
+        self._check_methods(members)
+        check_source(self, members)
 
     def _plain(self) -> dict[str, Any]:
         """The options as plain values, whichever library their numbers and lists are of."""
@@ -179,7 +183,8 @@ class ExplainConfig:
     def uses_target(self) -> bool:
         """Whether anything that is asked for depends on the target."""
         named = [AGGREGATORS[name] for name in self.asked if name != AUTO]
-        return self.rule.needs.gradients or any(isinstance(each, Measure) for each in named)
+        towards = self.rule.needs.gradients or self.source == LOGIT
+        return towards or any(isinstance(each, Measure) for each in named)
 
     def residual_of(self, method: str) -> float:
         """The share of the residual connection that a method gets."""
@@ -235,6 +240,7 @@ class ExplainConfig:
         return CaptureSpec(
             fuse=None if each else self.fuse,
             blocks=needs.blocks,
+            readout=self.source == LOGIT,
             gradients=needs.gradients,
             zeroing=needs.zeroing,
         )
@@ -258,9 +264,53 @@ class ExplainConfig:
             "correction": correction,
             "normalize": self.normalize,
             **({"bos": True} if self.bos else {}),
+            **({"source": LOGIT} if self.source == LOGIT else {}),
         }
 
     def _described_heads(self) -> str | list[float]:
         if isinstance(self.heads, LearnedHeads):
             return self.heads.label
         return self.heads if isinstance(self.heads, str) else list(self.heads)
+
+
+def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure]) -> None:
+    """Refuse what has no meaning where scores start at the target's logit."""
+    if config.source not in (POSITION, LOGIT):
+        msg = f"source={shown(config.source)} is unknown; allowed: {POSITION!r}, {LOGIT!r}"
+        raise InputError(msg)
+    if config.source == POSITION:
+        return
+    for member in members:
+        if isinstance(member, Measure) or member.from_logit is None:
+            able = [each.name for each in AGGREGATORS.members() if _starts_at_logit(each)]
+            msg = (
+                f"source='logit' is not for method={member.name!r}, which has no meaning for edges "
+                f"that lead to all layers at once; it is for {', '.join(able)}"
+            )
+            raise InputError(msg)
+    if config.edges != AUTO and not config.rule.needs.blocks:
+        able = [each.name for each in EDGE_RULES.members() if each.needs.blocks]
+        msg = (
+            f"source='logit' is not for edges={config.edges!r}, which do not take attention blocks "
+            f"apart; it is for {', '.join(able)}"
+        )
+        raise InputError(msg)
+    given = {
+        "layer": config.layer is not None,
+        "layers": config.layers is not None,
+        "query": config.query == "all",
+        "heads": config.heads != "mean",
+        "correction": config.correction not in (None, AUTO),
+        "routes": config.routes,
+    }
+    for option, asked in given.items():
+        if asked:
+            msg = (
+                f"{option}={shown(getattr(config, option))} is not for source='logit', whose "
+                "scores come from one logit and all layers at once; leave it out"
+            )
+            raise InputError(msg)
+
+
+def _starts_at_logit(member: Aggregator | Measure) -> bool:
+    return isinstance(member, Aggregator) and member.from_logit is not None

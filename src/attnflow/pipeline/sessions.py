@@ -13,7 +13,7 @@ from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.config import LOGIT, ExplainConfig
 from attnflow.pipeline.session import Session
 from attnflow.records.learned import LearnedHeads
 
@@ -170,6 +170,9 @@ def open_batch(
 def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
     config.resolve_layers(adapter.depth)
+    if config.source == LOGIT and adapter.kind != "text":
+        msg = f"source='logit' is for decoders of texts, and {adapter.name} is none; leave it out"
+        raise InputError(msg)
     if isinstance(config.heads, LearnedHeads):
         config.heads.check_model(adapter.name, adapter.depth)
 
@@ -185,7 +188,7 @@ def check_objectives(
         msg = (
             f"{name}={shown(getattr(config, name))} has no effect on edges={config.edges!r}, which "
             "are the same for every target; use edges='gradient', or a method that reads no edges, "
-            "such as method='gradient-norm', or leave it out"
+            "such as method='gradient-norm', or source='logit', or leave it out"
         )
         raise InputError(msg)
     check_known(objectives, adapter)
