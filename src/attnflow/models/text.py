@@ -167,12 +167,10 @@ class TextModel:
         objective: Objective,
     ) -> tuple[Activations, Objective | None]:
         """With how the target's logit is read, where one position decides."""
-        if position is None:
+        logits = None if position is None else self._logits(output, item, position)
+        if position is None or logits is None or logits.numel() == 1:
             return activations, None
         _, named = self._objective(output, item, position, objective)
-        logits = self._logits(output, item, position)
-        if logits is None:
-            return activations, named
         target = (
             logits.argmax() if objective.target is None else self.output_index(objective.target)
         )

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from attnflow.aggregation import AGGREGATORS, Aggregator, find_aggregator
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import shown
-from attnflow.pipeline.config import AUTO, LOGIT, ExplainConfig
+from attnflow.pipeline.config import AUTO, ExplainConfig
+from attnflow.pipeline.source import LOGIT
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens

@@ -22,6 +22,7 @@ from attnflow.pipeline.arguments import (
     plain_query,
     plain_share,
 )
+from attnflow.pipeline.source import LOGIT, POSITION, check_source
 from attnflow.records.checks import check_flag
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, resolve, resolve_all
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 Query = int | str | None
 TargetSpec = str | int | None
 AUTO = "auto"
-POSITION, LOGIT = "position", "logit"  # where scores start
 Layers = int | Iterable[int] | Literal["all"] | None
 
 
@@ -271,46 +271,3 @@ class ExplainConfig:
         if isinstance(self.heads, LearnedHeads):
             return self.heads.label
         return self.heads if isinstance(self.heads, str) else list(self.heads)
-
-
-def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure]) -> None:
-    """Refuse what has no meaning where scores start at the target's logit."""
-    if config.source not in (POSITION, LOGIT):
-        msg = f"source={shown(config.source)} is unknown; allowed: {POSITION!r}, {LOGIT!r}"
-        raise InputError(msg)
-    if config.source == POSITION:
-        return
-    for member in members:
-        if isinstance(member, Measure) or member.from_logit is None:
-            able = [each.name for each in AGGREGATORS.members() if _starts_at_logit(each)]
-            msg = (
-                f"source='logit' is not for method={member.name!r}, which has no meaning for edges "
-                f"that lead to all layers at once; it is for {', '.join(able)}"
-            )
-            raise InputError(msg)
-    if config.edges != AUTO and not config.rule.needs.blocks:
-        able = [each.name for each in EDGE_RULES.members() if each.needs.blocks]
-        msg = (
-            f"source='logit' is not for edges={config.edges!r}, which do not take attention blocks "
-            f"apart; it is for {', '.join(able)}"
-        )
-        raise InputError(msg)
-    given = {
-        "layer": config.layer is not None,
-        "layers": config.layers is not None,
-        "query": config.query == "all",
-        "heads": config.heads != "mean",
-        "correction": config.correction not in (None, AUTO),
-        "routes": config.routes,
-    }
-    for option, asked in given.items():
-        if asked:
-            msg = (
-                f"{option}={shown(getattr(config, option))} is not for source='logit', whose "
-                "scores come from one logit and all layers at once; leave it out"
-            )
-            raise InputError(msg)
-
-
-def _starts_at_logit(member: Aggregator | Measure) -> bool:
-    return isinstance(member, Aggregator) and member.from_logit is not None

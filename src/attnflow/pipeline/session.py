@@ -17,7 +17,7 @@ from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
-from attnflow.pipeline.config import LOGIT, ExplainConfig, check_single_heads
+from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.pipeline.measured import (
     Advance,
     describe_measured,
@@ -26,6 +26,7 @@ from attnflow.pipeline.measured import (
     measured,
     target_position,
 )
+from attnflow.pipeline.source import LOGIT
 from attnflow.records import (
     Activations,
     Array,

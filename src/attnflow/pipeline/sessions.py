@@ -13,8 +13,9 @@ from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
-from attnflow.pipeline.config import LOGIT, ExplainConfig
+from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
+from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
