@@ -94,6 +94,11 @@ def test_the_program_and_its_workers_killed(tmp_path, model, undisturbed):
     assert sorted(found) == sorted(undisturbed)
 
 
+def _heed_control_c():
+    """What a shell starts in the background ignores it, and so does what that starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _wait_for(condition, process):
     for _ in range(1200):
         if condition() or process.poll() is not None:
@@ -160,7 +165,11 @@ def test_control_c_keeps_what_is_finished(tmp_path, model, undisturbed):
     command = [sys.executable, "-m", "attnflow", "run", source, "-o", place, "-m", model]
     command += ["--layers", "all", "--shard-size", 5, "--batch-size", 4]
     process = subprocess.Popen(
-        list(map(str, command)), env=environment(), stderr=subprocess.PIPE, text=True
+        list(map(str, command)),
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_heed_control_c,
     )
     _wait_for(lambda: len(list(place.glob("part-*.parquet"))) > 2, process)
     process.send_signal(signal.SIGINT)

@@ -62,6 +62,8 @@ class Aggregator(Method):
         from_logit: What the edges of a logit are for it, where it can start there: ``"ratios"``
             that are multiplied along paths, or ``"capacities"``.
         edges: The edge rule that it was published with, which it has where none is named.
+        correction: How causal decoders are corrected for their receptive field where nothing is
+            named, whatever the edges; empty leaves it to the edges.
         full: The highest score there can be, which many tokens may share.
         tie_breaker: The method whose scores order tokens that share a score.
         alternative: The method that tells such tokens apart.
@@ -76,6 +78,7 @@ class Aggregator(Method):
     uses_maps: bool = False
     from_logit: Literal["ratios", "capacities"] | None = None
     edges: str = "attention"
+    correction: str = ""
     full: float | None = None
     tie_breaker: str = ""
     alternative: str = ""

@@ -3,6 +3,8 @@
 ``direct`` sums what the explained position itself reads, layer by layer; ``direct-all`` what all
 positions read. On deep decoders, where every composition of layers leaks to the first token, the
 former finds words that are copied; with edges seen by the target the latter is good on encoders.
+Where a decoder puts attention that has nowhere to go, on its first token, sums over thirty layers
+would find that token alone: their usual correction is ``"sink"``, which leaves it out.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ MEMBER = Aggregator(
     trace=trace,
     uses_maps=True,
     edges="gradient",
+    correction="sink",
     shown_by_default=False,
 )
 EVERYWHERE = Aggregator(
@@ -69,5 +72,6 @@ EVERYWHERE = Aggregator(
     trace=trace_everywhere,
     uses_maps=True,
     edges="gradient",
+    correction="sink",
     shown_by_default=False,
 )

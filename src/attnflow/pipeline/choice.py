@@ -4,7 +4,7 @@ By model, as measured where the answer is known (docs/methods.md):
 
     encoders                   ALTI, handed down by rollout
     encoders, with a target    attention × gradient, direct contributions of all positions
-    decoders                   attention × gradient, direct contributions
+    decoders                   attention × gradient, direct contributions (correction sink)
     all others                 attention and flow, as in the paper
 
 A method named alone has the edges it was published with, and edges named alone the method that
@@ -23,7 +23,7 @@ from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter, Tokens
+    from attnflow.models.adapter import ModelAdapter, Objective, Tokens
 
 
 class Choice(NamedTuple):
@@ -59,8 +59,10 @@ class Chosen:
     fallback: ExplainConfig | None = None
 
 
-def choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chosen:
-    """The configuration with all that was left open decided, for a model."""
+def choose(
+    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
+) -> Chosen:
+    """The configuration with all that was left open decided, for a model and one of its inputs."""
     if config.source == LOGIT and config.edges == AUTO:
         config = replace(config, edges=ENCODER.edges)  # which takes blocks apart
     named = [AGGREGATORS[name] for name in config.asked if name != AUTO]
@@ -73,7 +75,8 @@ def choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chos
         return Chosen(_with_method(replace(config, edges=readers[0].edges), readers[0].name))
     if named:
         return Chosen(config)  # measures, which read no edges
-    choice, note = _for_model(config, adapter, tokens)
+    towards = objective.target is not None or objective.contrast is not None
+    choice, note = _for_model(adapter, tokens, towards=towards)
     if config.routes:
         choice = Choice(choice.edges, WITH_ROUTES)
     refused = _refused(config, choice)
@@ -82,7 +85,6 @@ def choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chos
         choice = Choice(PAPER.edges, PAPER.method)
     notes = (note,) if note else ()
     found = replace(config, edges=choice.edges, method=choice.method)
-    towards = config.target is not None or config.contrast is not None
     if choice == PAPER or towards:
         return Chosen(found, notes)
     other = replace(config, edges=PAPER.edges, method=PAPER.method)
@@ -106,12 +108,11 @@ def fallback_note(error: Exception) -> str:
     return f"attention edges and flow are used, as in the paper: {reason}"
 
 
-def _for_model(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> tuple[Choice, str]:
+def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple[Choice, str]:
     if adapter.kind == "pair":
         return PAPER, UNTRIED
     if adapter.is_decoder(tokens):
         return DECODER, ""
-    towards = config.target is not None or config.contrast is not None
     return (ENCODER_WITH_TARGET if towards else ENCODER), ""
 
 

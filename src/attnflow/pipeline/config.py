@@ -199,11 +199,14 @@ class ExplainConfig:
             self.residual_of(method), self.heads, self.discard, self.rule.name, map_correction
         )
 
-    def correction_for(self, *, causal: bool, size: int) -> str | None:
-        """The correction that an input gets; ``None`` is the plain method."""
+    def correction_for(self, method: str, *, causal: bool, size: int) -> str | None:
+        """The correction that a method gets on an input; ``None`` is the plain method."""
         if self.correction == "auto":
+            if not causal:
+                return None
             # Even attention is no measure of edges that are made of something else.
-            return CAUSAL_DEFAULT if causal and self.rule.fuses_heads else None
+            usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
+            return find_aggregator(method).correction or usual
         if self.correction and not causal and size > 1:
             msg = (
                 f"correction={self.correction!r} is for causal decoders, and this model is not one"

@@ -107,10 +107,9 @@ class Session:
         """Whether the model is a causal decoder."""
         return self.activations.causal
 
-    @cached_property
-    def correction(self) -> str | None:
-        """How scores are corrected for the receptive field of a causal decoder."""
-        return self.config.correction_for(causal=self.causal, size=self.size)
+    def correction(self, method: str) -> str | None:
+        """How a method's scores are corrected for the receptive field of a causal decoder."""
+        return self.config.correction_for(method, causal=self.causal, size=self.size)
 
     @cached_property
     def fused(self) -> Activations:
@@ -146,7 +145,7 @@ class Session:
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
-        options = self.config.edge_options(method, self.correction)
+        options = self.config.edge_options(method, self.correction(method))
         activations = self.activations
         if each_head:
             if not self.heads:
@@ -158,7 +157,7 @@ class Session:
         elif options.heads == "each":
             options = replace(options, heads="mean")
         keep_maps = find_aggregator(method).uses_maps
-        key = (options.residual, each_head, chance, keep_maps)
+        key = (options.residual, options.correction, each_head, chance, keep_maps)
         if key not in self._graphs:
             build = chance_graph if chance else build_graph
             self._graphs[key] = build(activations, options, keep_maps=keep_maps)
@@ -252,7 +251,7 @@ class Session:
         graph = self.graph(method, each_head=each_head)
         scores = find_aggregator(method).apply(graph, selection, execution)
         values = to_numpy(scores.values)
-        if self.correction == "uniform":
+        if self.correction(method) == "uniform":
             chance = self.graph(method, each_head=each_head, chance=True)
             even = find_aggregator(method).apply(chance, selection, execution)
             values = _ratio(values, to_numpy(even.values))
@@ -369,7 +368,7 @@ class Session:
 
     def _describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
-        options = self.config.describe(method, self.correction)
+        options = self.config.describe(method, self.correction(method))
         if self.forward.objective is not None:
             options |= self.named_objective
         return options

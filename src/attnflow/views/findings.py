@@ -225,6 +225,11 @@ class _Words:
             notes.append(f"equal scores are in the order of {self.ties}")
         if is_ratio(self.attribution):
             notes.append("scores are × chance: 1 is what even attention would give")
+        if self.attribution.options.get("correction") == "sink":
+            notes.append(
+                f"“{self._label(0)}”, the first token, is left out (correction sink): decoders put "
+                "attention there that has nowhere else to go"
+            )
         return notes
 
 

@@ -254,16 +254,18 @@ def test_methods_are_described(models, classifier):
 )
 def test_causality_is_said_and_not_guessed(models, name, causal):
     view = make_view(opened(tiny.TEXT, models[name], correction=None), SERVED)
-    assert (view["causal"], view["ratio"]) == (causal, False)
-    assert make_view(opened(tiny.TEXT, models[name]), SERVED)["ratio"] is causal
+    assert view["causal"] is causal
+    assert not any(each["ratio"] for each in view["methods"])
+    usual = make_view(opened(tiny.TEXT, models[name], edges="attention"), SERVED)
+    ratios = {each["name"]: each["ratio"] for each in usual["methods"]}
+    assert ratios["flow"] is ratios["rollout"] is causal
+    assert not ratios["direct"]  # corrected by leaving out the first token
     alone = attribution_view(
         attnflow.explain(tiny.TEXT, models[name], correction=None, method="flow")
     )
-    assert (alone["causal"], alone["ratio"]) == (causal, False)
-    assert (
-        attribution_view(attnflow.explain(tiny.TEXT, models[name], method="flow"))["ratio"]
-        is causal
-    )
+    assert (alone["causal"], alone["methods"][0]["ratio"]) == (causal, False)
+    usual = attribution_view(attnflow.explain(tiny.TEXT, models[name], method="flow"))
+    assert usual["methods"][0]["ratio"] is causal
 
 
 def test_what_can_be_blanked_and_what_sets_the_scale_is_said(models):
@@ -300,7 +302,7 @@ def test_an_attribution_alone_has_words(models, name, heads):
     )
     view = attribution_view(of)
     groups = view["words"]["groups"]
-    gather = np.mean if view["ratio"] else np.sum
+    gather = np.mean if view["methods"][0]["ratio"] else np.sum
     expected = np.stack([gather(of.scores[..., group], -1) for group in groups], -1)
     fused = expected.mean(1) if heads == "each" else expected
     np.testing.assert_allclose(unpacked(view["scores"][0]["words"]), fused, rtol=1e-5)

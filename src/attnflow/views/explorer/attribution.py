@@ -47,7 +47,6 @@ def attribution_view(of: Attribution) -> View:
         "methods": [_method(of)],
         "rule": describe_rule(str(of.options.get("edges", "attention"))),
         "causal": bool(model.get("causal", False)),
-        "ratio": of.options.get("correction") == "uniform",
         "ordinary": input_positions(of, len(of.tokens)),
         "blankable": [],
         **label_tokens(of.tokens, of),
@@ -77,7 +76,11 @@ def attribution_view(of: Attribution) -> View:
 
 def _method(of: Attribution) -> MethodDescription:
     """Its method by what its own scores say, whether or not the method is registered here."""
-    return {**describe_method(of.method), "signed": is_signed(of), "layered": has_layers(of)}
+    return {
+        **describe_method(of.method, ratio=_is_ratio(of)),
+        "signed": is_signed(of),
+        "layered": has_layers(of),
+    }
 
 
 def _scores(of: Attribution, fused: FloatArray) -> Scores:
@@ -109,5 +112,8 @@ def _word_scores(of: Attribution, values: FloatArray) -> FloatArray:
     """Values ``[…, key]`` with words for keys: sums over tokens, means where they are ratios."""
     groups = word_groups(of.word_ids or ())
     sums: FloatArray = np.add.reduceat(values, [group[0] for group in groups], axis=-1)
-    ratio = of.options.get("correction") == "uniform"
-    return sums / [len(group) for group in groups] if ratio else sums
+    return sums / [len(group) for group in groups] if _is_ratio(of) else sums
+
+
+def _is_ratio(of: Attribution) -> bool:
+    return of.options.get("correction") == "uniform"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
+from attnflow.aggregation.aggregator import Method
 from attnflow.errors import ModelError
 from attnflow.pipeline.session import Check, Session
 from attnflow.records import FloatArray
@@ -30,6 +31,7 @@ from attnflow.views.explorer.schema import (
     Blanked,
     Document,
     HeadScores,
+    MethodDescription,
     Scores,
     View,
     pack,
@@ -124,10 +126,9 @@ def make_view(
         "answer": tokens.answer,
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
-        "methods": [describe_method(member.name) for member in offered],
+        "methods": [_describe(session, member) for member in offered],
         "rule": describe_rule(session.config.rule.name),
         "causal": session.causal,
-        "ratio": session.correction == "uniform",
         "ordinary": input_positions(tokens, session.size),
         "blankable": [] if session.filler is None else list(session.blankable),
         **label_tokens(tokens.names, tokens),
@@ -139,7 +140,7 @@ def make_view(
         "options": {
             "residual": _residual(session),
             "discard": session.config.discard,
-            "correction": session.correction,
+            "correction": _correction(session, session.config.method),
             **session.named_objective,
         },
         "layer": session.config.resolve_layers(session.depth)[1],
@@ -194,6 +195,16 @@ def _is_shown(member: Aggregator | Measure, session: Session) -> bool:
 
 def _is_asked(member: Aggregator | Measure, session: Session) -> bool:
     return member.name in (session.config.method, *session.config.methods)
+
+
+def _describe(session: Session, member: Method) -> MethodDescription:
+    return describe_method(member.name, ratio=_correction(session, member.name) == "uniform")
+
+
+def _correction(session: Session, method: str) -> str | None:
+    """How a method is corrected for a decoder's receptive field, if it reads edges."""
+    reads_edges = isinstance(AGGREGATORS[method], Aggregator)
+    return session.correction(method) if reads_edges else None
 
 
 def _residual(session: Session) -> float | None:

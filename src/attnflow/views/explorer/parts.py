@@ -32,8 +32,8 @@ def model_name(name: str) -> str:
     return "/".join(path.parts[-2:]) if path.is_absolute() else name
 
 
-def describe_method(name: str) -> MethodDescription:
-    """What the page needs to know about a method."""
+def describe_method(name: str, *, ratio: bool) -> MethodDescription:
+    """What the page needs to know about a method; a ratio is one to what chance would give."""
     info = method_info(name)
     return {
         "name": name,
@@ -45,6 +45,7 @@ def describe_method(name: str) -> MethodDescription:
         "tie_breaker": info.tie_breaker,
         "layered": info.layered,
         "signed": info.signed,
+        "ratio": ratio,
     }
 
 

@@ -125,7 +125,8 @@ class MethodDescription(TypedDict):
     ``traced`` says whether the graph can show how its scores came about. ``layered`` is false for
     methods that have scores of the output alone, at the view's own ``query`` and last layer, and
     neither heads nor edges. ``signed`` says whether scores below 0 speak against what is explained.
-    ``tie_breaker`` is the method that orders tokens which share a score, if there is one.
+    ``tie_breaker`` is the method that orders tokens which share a score, if there is one. ``ratio``
+    says whether scores are ratios to chance.
     """
 
     name: str
@@ -136,6 +137,7 @@ class MethodDescription(TypedDict):
     traced: bool
     layered: bool
     signed: bool
+    ratio: bool
     tie_breaker: str
 
 
@@ -184,10 +186,10 @@ class View(LabelledTokens):
     ``key`` is the token that is traced at first. ``methods`` are those that can be shown, in order;
     a long input may leave out scores of some. ``blankable`` are the positions that can be blanked.
     ``ordinary`` are the positions of tokens that are not special: of these, all but the
-    explained one set the top of the colour scale. ``ratio`` says whether scores are ratios to
-    chance. ``head_methods`` are those whose scores of single heads can be had. ``said`` is the
-    prediction, made at position ``said_at``. ``findings`` say what each method found, ``agreement``
-    which of them agree. ``notes`` are what a reader must know about the model.
+    explained one set the top of the colour scale. ``head_methods`` are those whose scores of single
+    heads can be had. ``said`` is the prediction, made at position ``said_at``. ``findings`` say
+    what each method found, ``agreement`` which of them agree. ``notes`` are what a reader must know
+    about the model.
     """
 
     text: str
@@ -197,7 +199,6 @@ class View(LabelledTokens):
     methods: list[MethodDescription]
     rule: Rule
     causal: bool
-    ratio: bool
     ordinary: list[int]
     blankable: list[int]
     grid: Grid | None

@@ -120,7 +120,8 @@ class SessionCache:
             raise ApiError(413, "too-large", msg)
         objective = Objective(request.target, request.contrast)
         check_known([objective], adapter)
-        return Prepared(adapter, tokens, _choose(config, adapter, tokens), objective, url)
+        chosen = _choose(config, adapter, tokens, objective)
+        return Prepared(adapter, tokens, chosen, objective, url)
 
     def _run(self, prepared: Prepared) -> Opened:
         (session,) = run_sessions(
@@ -175,11 +176,12 @@ def _of(opened: Opened) -> Prepared:
     return Prepared(session.adapter, session.tokens, chosen, session.objective, image)
 
 
-def _choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chosen:
+def _choose(
+    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
+) -> Chosen:
     """The edges of a request; the page shows all methods, and some have a target anyway."""
-    chosen = choose(config, adapter, tokens)
-    towards = config.target is not None or config.contrast is not None
-    if not towards or chosen.config.uses_target:
+    chosen = choose(config, adapter, tokens, objective)
+    if objective == Objective() or chosen.config.uses_target:
         return chosen
     note = (
         f"the target changes methods that read no edges; edges {chosen.config.edges!r} are the "

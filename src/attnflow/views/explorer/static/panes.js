@@ -24,7 +24,7 @@ function makePane(state, view, at, method = view.method(state.method)) {
     at,
     view,
     method,
-    ratio: view.data.ratio && method.layered,
+    ratio: method.ratio,
     layer: method.layered ? Math.min(Math.max(1, state.layer), view.depth) : view.depth,
     words,
     units: view.units(words),
