@@ -116,6 +116,20 @@ def test_other_inputs_are_refused(item, match):
         attnflow.explain(item, llava())
 
 
+def test_what_runs_the_model_again_is_refused_with_an_image(picture):
+    item, model = {"image": picture, "text": PROMPT}, llava()
+    for again in (
+        lambda: attnflow.blank_out(item, model),
+        lambda: attnflow.gradients(item, model),
+        lambda: attnflow.explain(item, model, method="blank-out"),
+        lambda: attnflow.explain(item, model, method="gradient-norm"),
+        lambda: attnflow.explain(item, model, edges="norms"),
+    ):
+        with pytest.raises(InputError, match="attention alone is read"):
+            again()
+    assert attnflow.blank_out("the keys to", model).values.shape == (3,)
+
+
 def test_a_page_shows_the_image(picture):
     page = attnflow.explore({"image": picture, "text": PROMPT}, llava())
     assert "data:image/jpeg;base64" in page.html

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,6 +27,9 @@ from attnflow.models.text import TextModel
 from attnflow.models.tokens import name_token
 from attnflow.models.vision import open_image, seen_box
 from attnflow.records import PatchGrid
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import Edit
 
 BEFORE = (
     "the patches are what the vision tower of {} made of the image, in which they attend to each "
@@ -146,6 +149,18 @@ class ImageTextModel(TextModel):
         warnings = (BEFORE.format(type(self.network).__name__),)
         (said,) = self._predictions(output, batch, [at])
         return [ForwardPass(tokens, activations, at, said, warnings=warnings)]
+
+    def logits(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """Those of texts; what blanks tokens or takes gradients is refused with an image."""
+        if any(tokens.grid is not None for tokens in batch):
+            msg = (
+                f"of images with text, attention alone is read: {self.name} can't be asked again "
+                "without parts of an image; give the text alone, or another method"
+            )
+            raise InputError(msg)
+        return super().logits(batch, positions, edit)
 
     def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
         if batch[0].grid is None:
