@@ -47,6 +47,11 @@ def check_single_heads(method: str) -> None:
         raise InputError(msg)
 
 
+def is_auto(name: object) -> bool:
+    """Whether the choice is left to the model; anything may have been given."""
+    return isinstance(name, str) and name == AUTO
+
+
 @dataclass(frozen=True)
 class ExplainConfig:
     """A method with all its options. See `attnflow.explain` for what they mean.
@@ -103,7 +108,7 @@ class ExplainConfig:
         EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
         check_steps(self.steps)
         check_batch_size(self.batch_size)
-        self._check_methods([AGGREGATORS[name] for name in self.asked if name != AUTO])
+        self._check_methods([AGGREGATORS[name] for name in self.asked if not is_auto(name)])
 
     def _plain(self) -> dict[str, Any]:
         """The options as plain values, whichever library their numbers and lists are of."""
@@ -173,12 +178,12 @@ class ExplainConfig:
     @property
     def rule(self) -> EdgeRule:
         """The edge rule."""
-        return EDGE_RULES["attention" if self.edges == AUTO else self.edges]
+        return EDGE_RULES["attention" if is_auto(self.edges) else self.edges]
 
     @property
     def uses_target(self) -> bool:
         """Whether anything that is asked for depends on the target."""
-        named = [AGGREGATORS[name] for name in self.asked if name != AUTO]
+        named = [AGGREGATORS[name] for name in self.asked if not is_auto(name)]
         return self.rule.needs.gradients or any(isinstance(each, Measure) for each in named)
 
     def residual_of(self, method: str) -> float:
