@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import attnflow
 import tiny
+from attnflow.cli.app import app
 from attnflow.errors import InputError
 from test_real_models import folder_of
 
@@ -65,6 +67,71 @@ def test_what_has_no_bos_is_refused_with_the_reason():
         attnflow.explain(TEXT, (tiny.build("gpt2"), tokenizer(bos_token="[CLS]")), bos="yes")
     with pytest.raises(InputError, match="no room for BOS"):
         attnflow.explain("mat " * 64, (tiny.build("gpt2"), tokenizer(bos_token="[CLS]")), bos=True)
+
+
+def saved_decoder(folder):
+    tiny.build("gpt2").save_pretrained(folder)
+    tokenizer(bos_token="[CLS]").save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["explain", TEXT],
+        ["compare", TEXT],
+        ["routes", TEXT, "--to", "keys"],
+        ["figure", "heatmap", TEXT, "-o", "drawn.svg"],
+    ],
+)
+def test_every_command_reads_bos_and_tells_both_predictions(tmp_path, monkeypatch, command):
+    model = saved_decoder(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, [*command, "-m", model, "--bos"])
+    assert done.exit_code == 0, done.output
+    said = attnflow.explain(TEXT, model, bos=True).warnings[-1]
+    assert " ".join(said.split()) in " ".join(done.output.split())
+
+
+def test_routes_start_behind_bos():
+    model = tiny.build("gpt2"), tokenizer(bos_token="[CLS]")
+    found = attnflow.routes(TEXT, model, to="keys", edges="attention", bos=True)
+    assert found.tokens == ("[CLS]", *TEXT.split())
+    whole = attnflow.explain(
+        TEXT, model, edges="attention", method="flow", correction=None, bos=True
+    )
+    assert found.value == pytest.approx(whole.values[2], abs=1e-9)
+    assert found.warnings == whole.warnings
+
+
+def test_a_page_has_bos_and_both_predictions():
+    view = attnflow.explore(TEXT, (tiny.build("gpt2"), tokenizer(bos_token="[CLS]")), bos=True)
+    assert "BOS was put in front" in view.html
+
+
+def test_a_run_with_bos_is_another_run(tmp_path):
+    model = saved_decoder(tmp_path / "model")
+    made = attnflow.run([TEXT, "mat"], tmp_path / "run", model, methods="rollout", bos=True)
+    alone = attnflow.explain(TEXT, model, edges="attention", method="rollout", bos=True)
+    first = next(iter(made))
+    assert first.tokens == alone.tokens
+    assert first.warnings == alone.warnings
+    np.testing.assert_allclose(first.values, alone.values, rtol=0, atol=1e-6)
+    with pytest.raises(InputError, match="bos"):
+        attnflow.run([TEXT, "mat"], tmp_path / "run", model, methods="rollout")
+
+
+def test_an_evaluation_never_removes_bos(tmp_path):
+    model = saved_decoder(tmp_path / "model")
+    options = {"methods": "rollout", "metrics": "deletion", "fillers": "unk"}
+    found = attnflow.evaluate([TEXT], model, bos=True, **options)
+    plain = attnflow.evaluate([TEXT], model, **options)
+    assert found.about["bos"] is True
+    assert "bos" not in plain.about
+    assert not np.array_equal(found.values, plain.values)
+    refused = attnflow.load_model((tiny.build("gpt2"), tiny.plain()))
+    with pytest.raises(InputError, match="has no BOS token"):
+        attnflow.evaluate([TEXT], refused, bos=True)
 
 
 def test_with_bos_a_real_decoders_sink_is_no_word():

@@ -166,3 +166,27 @@ def test_the_document_names_both(encoder):
 def test_auto_is_no_name_of_a_member():
     with pytest.raises(InputError, match="stands for the default"):
         AGGREGATORS.register(Aggregator("auto", "Auto", lambda *_: None))
+
+
+@pytest.mark.parametrize("kind", ["classifier", "encoder"])
+def test_a_list_has_what_each_has_alone(encoder, kind):
+    """Whatever comes first: a text of one token, or one with a target of its own."""
+    model = encoder
+    if kind == "classifier":
+        network = tiny.build("gpt2", head=tf.GPT2ForSequenceClassification)
+        network.config.pad_token_id = 0
+        model = load_model((network, tiny.plain()))
+    texts, targets = ["keys", TEXT, "a cat"], [1, None, None]
+    for given in (None, targets, [None] * 3):
+        together = attnflow.explain(texts, model, target=given)
+        for text, target, found in zip(texts, given or [None] * 3, together, strict=True):
+            alone = attnflow.explain(text, model, target=target)
+            assert used(found) == used(alone)
+            np.testing.assert_allclose(found.values, alone.values, atol=1e-6)
+
+
+def test_a_list_of_no_targets_is_no_target(encoder):
+    found = attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, None])
+    assert used(found[0]) == choice.PAPER
+    with pytest.raises(InputError, match="target=2 has no effect"):
+        attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, 2])

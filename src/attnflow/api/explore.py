@@ -30,6 +30,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     contrast: TargetSpec = None,
     answer: str | None = None,
     truncate: bool = False,
+    bos: bool = False,
     sampling_rate: int | None = None,
 ) -> Exploration:
     """The explorer's view of a text: all methods, layers, heads, routes and blanked-out tokens.
@@ -53,6 +54,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         contrast: The label or token that the target is compared with.
         answer: For encoder–decoder models the answer.
         truncate: Cut a text that is too long.
+        bos: Put BOS in front, as for `explain`; both predictions are shown.
         sampling_rate: Of a sound given as an array, the samples per second.
 
     Examples:
@@ -72,6 +74,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         target=target,
         contrast=contrast,
         truncate=truncate,
+        bos=bos,
     )
     from attnflow.models.loading import load_model
     from attnflow.models.sounds import with_rates

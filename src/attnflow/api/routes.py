@@ -33,6 +33,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     contrast: TargetSpec = None,
     answer: str | None = None,
     truncate: bool = False,
+    bos: bool = False,
 ) -> FlowTrace:
     """Through which tokens of which layers a score came to an input token.
 
@@ -57,6 +58,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         contrast: The label or token that the target is compared with.
         answer: For encoder–decoder models the answer; ``None`` is the model's own.
         truncate: Cut a text that is too long.
+        bos: Put BOS in front, as for `explain`; the trace's ``warnings`` have both predictions.
     """
     config = ExplainConfig(
         method=method,
@@ -70,6 +72,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         target=target,
         contrast=contrast,
         truncate=truncate,
+        bos=bos,
         routes=True,
     )
     check_routes(method)  # before any work

@@ -47,6 +47,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     contrast: TargetSpec = None,
     steps: int | None = None,
     truncate: bool = False,
+    bos: bool = False,
     strict: bool = False,
     batch_size: int = 16,
     shard_size: int = 1000,
@@ -83,6 +84,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         contrast: Explain why the target rather than this label or token.
         steps: For methods that take steps, how many.
         truncate: Cut texts that are too long instead of recording an error.
+        bos: Put BOS in front of every text, as for `explain`.
         strict: Stop at the first row that can't be explained, and refuse models that mix tokens
             outside attention too. Otherwise a bad row is recorded with its reason.
         batch_size: How many texts run through the model together.
@@ -119,6 +121,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
             steps=steps,
             batch_size=batch_size,
             truncate=truncate,
+            bos=bos,
             strict=strict,
             execution=Execution(threads),
         )

@@ -26,6 +26,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     method: options.Methods = None,
     edges: options.Edges = "auto",
     steps: options.Steps = None,
@@ -58,6 +59,7 @@ def compare(  # noqa: PLR0913 - one argument per option
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
+        bos=bos,
     )
     session = running.one_session(source, model, config, answer=answer)
     results = running.attributions(session, methods or shown_methods(session.config.method))

@@ -106,6 +106,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     rationale_column: RationaleColumn = None,
     limit: Limit = None,
     model: options.Model = None,
+    bos: options.Bos = False,
     method: options.Methods = None,
     edges: ManyEdges = None,
     layers: options.Layers = None,
@@ -148,6 +149,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         rationale_column=rationale_column,
         format=file_format,
         limit=limit,
+        bos=bos,
         progress=sys.stderr.isatty(),
     )
     if result is not None:

@@ -125,6 +125,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     method: options.Methods = None,
     edges: options.Edges = "auto",
     steps: options.Steps = None,
@@ -198,6 +199,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         methods=tuple(methods),
         routes=to is not None,
         truncate=truncate,
+        bos=bos,
         **{"query": position, **chosen.selection},
     )
     session = running.one_session(source, model, config, answer=answer)
@@ -211,6 +213,8 @@ def figure(  # noqa: PLR0913 - one argument per option
         look["probabilities"] = _probabilities(session, pronoun)
     drawing = compose(kind, *results, theme=str(theme), width=width, **look)
     save(drawing, output, overwrite=force, dpi=dpi)
+    for warning in session.warnings:  # for which a figure has no place
+        typer.echo(printable(f"! {warning}"), err=True)
     typer.echo(printable(f"saved {output}"), err=True)
 
 

@@ -41,6 +41,7 @@ def routes(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     answer: options.Answer = None,
     truncate: options.Truncate = False,
+    bos: options.Bos = False,
     method: options.Method = "auto",
     edges: options.Edges = "auto",
     layer: options.Layer = None,
@@ -71,6 +72,7 @@ def routes(  # noqa: PLR0913 - one argument per option
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
         truncate=truncate,
+        bos=bos,
         routes=True,
     )
     check_routes(method)  # before any work
@@ -100,6 +102,7 @@ def as_data(trace: FlowTrace) -> dict[str, Any]:
         "query": trace.query,
         "to": trace.key,
         "method": trace.method,
+        "warnings": list(trace.warnings),
         "value": trace.value,
         "gap": trace.gap,
         "routes": [asdict(route) for route in trace.routes],

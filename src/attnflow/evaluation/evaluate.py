@@ -28,6 +28,7 @@ from attnflow.evaluation.result import Column, Evaluation, Explainer
 from attnflow.io.inputs import several
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
+from attnflow.models.bos import put_bos
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import Layers
 from attnflow.records import FloatArray
@@ -56,6 +57,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     rationale_column: str | None = None,
     format: str | None = None,
     limit: int | None = None,
+    bos: bool = False,
     seed: int = 0,
     progress: bool = False,
 ) -> Evaluation:
@@ -78,6 +80,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
             blanks; words of at least 0.5, for or against, are marked.
         format: The format of a file, where its name does not tell.
         limit: Evaluate so many rows at most.
+        bos: Put BOS in front of every text, as for `attnflow.explain`; it is never removed.
         seed: Of all that is drawn by lot.
         progress: Show a progress bar.
 
@@ -92,6 +95,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         2
     """
     check_flag("progress", progress)
+    check_flag("bos", bos)
     check_number("seed", seed, 0)
     if limit is not None:
         check_number("limit", limit, 1)
@@ -107,8 +111,8 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     adapter = load_model(model)
     fillers = several("fillers", fillers)
     check_fillers(adapter, fillers)
-    texts, skipped = _usable(adapter, rows)
-    configs = make_configs(names, several("edges", edges), layers)
+    texts, skipped = _usable(adapter, rows, bos=bos)
+    configs = make_configs(names, several("edges", edges), layers, bos=bos)
     found = [Text(row) for row in texts]
     score_texts(adapter, [rows[row] for row in texts], found, configs, fillers, names)
     for text in list(found):
@@ -149,6 +153,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
             "model": {"name": adapter.name, **adapter.description},
             "rows": [text.row for text in found],
             "seed": seed,
+            **({"bos": True} if bos else {}),
             "version": VERSION,
         },
     )
@@ -174,7 +179,9 @@ def _columns(metrics: Sequence[str], fillers: Sequence[str]) -> tuple[Column, ..
     )
 
 
-def _usable(adapter: ModelAdapter, rows: Sequence[Row]) -> tuple[list[int], list[tuple[int, str]]]:
+def _usable(
+    adapter: ModelAdapter, rows: Sequence[Row], *, bos: bool
+) -> tuple[list[int], list[tuple[int, str]]]:
     """The rows that the model can read, and why it can't read the others."""
     usable, skipped = [], []
     for number, row in enumerate(rows):
@@ -182,6 +189,7 @@ def _usable(adapter: ModelAdapter, rows: Sequence[Row]) -> tuple[list[int], list
         if error is None:
             try:
                 tokens = adapter.tokenize(row.text)
+                tokens = put_bos(adapter, tokens) if bos else tokens
                 adapter.decision(tokens)
                 mark_tokens(row.rationale, tokens, ())
                 if row.target is not None:

@@ -41,7 +41,7 @@ class Text:
 
 
 def make_configs(
-    names: tuple[str, ...], edges: Sequence[str], layers: Layers
+    names: tuple[str, ...], edges: Sequence[str], layers: Layers, *, bos: bool = False
 ) -> list[tuple[ExplainConfig, tuple[str, ...]]]:
     """For each rule its configuration and methods; what reads no edges comes with the first."""
     on_edges = [name for name in names if not isinstance(AGGREGATORS[name], Measure)]
@@ -51,6 +51,7 @@ def make_configs(
         method=LAST_LAYER,
         methods=tuple(dict.fromkeys((LAST_LAYER, *on_edges, *alone))),
         layers=layers,
+        bos=bos,
     )
     found = []
     for rule in dict.fromkeys(("attention", *edges)):
@@ -58,7 +59,7 @@ def make_configs(
         if rule == "attention":
             found.append((attention, (*asked, *alone)))
         elif asked:
-            config = ExplainConfig(method=asked[0], methods=asked, edges=rule, layers=layers)
+            config = replace(attention, method=asked[0], methods=asked, edges=rule)
             found.append((config, asked))
     return found
 

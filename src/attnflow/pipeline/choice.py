@@ -22,7 +22,7 @@ from attnflow.errors import shown
 from attnflow.pipeline.config import AUTO, ExplainConfig
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter, Tokens
+    from attnflow.models.adapter import ModelAdapter, Objective, Tokens
 
 
 class Choice(NamedTuple):
@@ -58,8 +58,10 @@ class Chosen:
     fallback: ExplainConfig | None = None
 
 
-def choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chosen:
-    """The configuration with all that was left open decided, for a model."""
+def choose(
+    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
+) -> Chosen:
+    """The configuration with all that was left open decided, for a model and one of its inputs."""
     named = [AGGREGATORS[name] for name in config.asked if name != AUTO]
     readers = [member for member in named if isinstance(member, Aggregator)]
     if config.edges != AUTO:
@@ -70,7 +72,8 @@ def choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chos
         return Chosen(_with_method(replace(config, edges=readers[0].edges), readers[0].name))
     if named:
         return Chosen(config)  # measures, which read no edges
-    choice, note = _for_model(config, adapter, tokens)
+    towards = objective.target is not None or objective.contrast is not None
+    choice, note = _for_model(adapter, tokens, towards=towards)
     if config.routes:
         choice = Choice(choice.edges, WITH_ROUTES)
     refused = _refused(config, choice)
@@ -79,7 +82,6 @@ def choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chos
         choice = Choice(PAPER.edges, PAPER.method)
     notes = (note,) if note else ()
     found = replace(config, edges=choice.edges, method=choice.method)
-    towards = config.target is not None or config.contrast is not None
     if choice == PAPER or towards:
         return Chosen(found, notes)
     other = replace(config, edges=PAPER.edges, method=PAPER.method)
@@ -103,12 +105,11 @@ def fallback_note(error: Exception) -> str:
     return f"attention edges and flow are used, as in the paper: {reason}"
 
 
-def _for_model(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> tuple[Choice, str]:
+def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple[Choice, str]:
     if adapter.kind == "pair":
         return PAPER, UNTRIED
     if adapter.is_decoder(tokens):
         return DECODER, ""
-    towards = config.target is not None or config.contrast is not None
     return (ENCODER_WITH_TARGET if towards else ENCODER), ""
 
 

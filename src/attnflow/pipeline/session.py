@@ -414,6 +414,7 @@ class Session:
             prediction=self.prediction,
             causal=self.causal,
             options=self._describe(method),
+            warnings=self.warnings,
         )
 
     @cached_property

@@ -60,22 +60,39 @@ def open_sessions(
             tokens.append(put_bos(adapter, read) if config.bos else read)
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
-    if not tokens:
-        return
-    chosen = choose(config, adapter, tokens[0])
-    check_objectives(objectives, adapter, chosen.config)
-    spec = chosen.config.capture(all_heads=all_heads)
-    for places in batches_by_length(tokens, adapter, spec, config.batch_size):
-        with _naming(places, items):
-            opened = run_sessions(
-                adapter,
-                [tokens[place] for place in places],
-                [objectives[place] for place in places],
-                chosen,
-                all_heads=all_heads,
-                progress=progress,
-            )
-        yield from zip(places, opened, strict=True)
+    groups = by_choice(config, adapter, tokens, objectives)
+    for chosen, members in groups:
+        check_objectives([objectives[place] for place in members], adapter, chosen.config)
+    for chosen, members in groups:
+        spec = chosen.config.capture(all_heads=all_heads)
+        inputs = [tokens[place] for place in members]
+        for batch in batches_by_length(inputs, adapter, spec, config.batch_size):
+            places = [members[at] for at in batch]
+            with _naming(places, items):
+                opened = run_sessions(
+                    adapter,
+                    [tokens[place] for place in places],
+                    [objectives[place] for place in places],
+                    chosen,
+                    all_heads=all_heads,
+                    progress=progress,
+                )
+            yield from zip(places, opened, strict=True)
+
+
+def by_choice(
+    config: ExplainConfig,
+    adapter: ModelAdapter,
+    tokens: Sequence[Tokens],
+    objectives: Sequence[Objective],
+) -> list[tuple[Chosen, list[int]]]:
+    """The places of inputs by what is chosen for each, which is what it would have alone."""
+    groups: dict[Any, tuple[Chosen, list[int]]] = {}
+    for place, (one, objective) in enumerate(zip(tokens, objectives, strict=True)):
+        chosen = choose(config, adapter, one, objective)
+        key = chosen.config.edges, chosen.config.method, chosen.notes
+        groups.setdefault(key, (chosen, []))[1].append(place)
+    return list(groups.values())
 
 
 @contextmanager
@@ -178,12 +195,13 @@ def check_objectives(
     objectives: Sequence[Objective], adapter: ModelAdapter, config: ExplainConfig
 ) -> None:
     """Refuse a target where nothing depends on it, or which the model does not know."""
-    if config.target is None and config.contrast is None:
+    given = next((each for each in objectives if each != Objective()), None)
+    if given is None:
         return
     if not config.uses_target:
-        name = "target" if config.target is not None else "contrast"
+        name = "contrast" if given.target is None else "target"
         msg = (
-            f"{name}={shown(getattr(config, name))} has no effect on edges={config.edges!r}, which "
+            f"{name}={shown(getattr(given, name))} has no effect on edges={config.edges!r}, which "
             "are the same for every target; use edges='gradient', or a method that reads no edges, "
             "such as method='gradient-norm', or leave it out"
         )

@@ -52,6 +52,7 @@ class FlowTrace:
         prediction: The model's prediction.
         causal: Whether the model is a causal decoder, whose scores favour the first tokens.
         options: How the edges were built: rule, heads, residual, discard, correction.
+        warnings: What a reader must know of the model and the input.
     """
 
     layer: int
@@ -70,6 +71,7 @@ class FlowTrace:
     prediction: Prediction | None = None
     causal: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         query, key = (

@@ -110,6 +110,7 @@ OPTIONS = (
     "contrast",
     "steps",
     "truncate",
+    "bos",
     "batch_size",
 )
 

@@ -33,3 +33,12 @@ def shorten(tokens: Tokens, size: int) -> Tokens:
         if tokens.segments is None
         else tuple(tokens.segments[at] for at in (*kept, *after)),
     )
+
+
+def lengthen(tokens: Tokens) -> Tokens:
+    """One token, which tells nothing of what attends to what, twice; other inputs as they are."""
+    if len(tokens) > 1:
+        return tokens
+    names = per_token(tokens)
+    inputs = {name: each * 2 if name in names else each for name, each in tokens.inputs.items()}
+    return replace(tokens, names=tokens.names * 2, inputs=inputs, word_ids=None, segments=None)

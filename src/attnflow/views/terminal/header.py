@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Group
@@ -30,9 +31,14 @@ def header(
     if other is not None:
         sources.append(_source_line(other, all_layers=all_layers))
     found = [] if finding is None else [sentence(finding)]
-    warnings = [Text(f"! {each}", style="yellow") for each in attribution.warnings]
+    warnings = warning_lines(attribution.warnings)
     predicted = prediction_lines(attribution.prediction)
     return Group(title(attribution.text), *found, *predicted, *sources, *warnings)
+
+
+def warning_lines(warnings: Sequence[str]) -> list[Text]:
+    """What a reader must know."""
+    return [Text(f"! {each}", style="yellow") for each in warnings]
 
 
 def sentence(finding: Finding) -> Text:

@@ -17,7 +17,7 @@ from attnflow.views.methods import describe_edges
 from attnflow.views.numbers import number
 from attnflow.views.runs import runs
 from attnflow.views.terminal import paint
-from attnflow.views.terminal.header import model_name, prediction_lines, title
+from attnflow.views.terminal.header import model_name, prediction_lines, title, warning_lines
 from attnflow.views.terminal.wrapping import wrap_parts
 
 WIDTH = 16
@@ -30,7 +30,8 @@ ROUNDING = 1e-12  # a smaller gap is a rounding error
 def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     """What flows, the largest routes, and the cut."""
     tokens = distinct_labels(trace.tokens, WIDTH)
-    console.print(Group(title(trace.text), *prediction_lines(trace.prediction)))
+    warnings = warning_lines(trace.warnings)
+    console.print(Group(title(trace.text), *prediction_lines(trace.prediction), *warnings))
     ink = paint.ink(trace.method)
     line = Text(f"{trace.method} ")
     line.append(number(trace.value), ink)

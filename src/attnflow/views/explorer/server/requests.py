@@ -70,6 +70,9 @@ class InputRequest(BaseModel):
     image: Unicode | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
     answer: Unicode | None = Field(None, description="Encoder–decoders: the answer to explain.")
 
+    bos: bool = Field(
+        False, description="Put BOS in front, for causal models whose tokenizer adds none."
+    )
     edges: Edges = Field(
         "auto", description="What the edges are made of; auto is what answers best for the model."
     )

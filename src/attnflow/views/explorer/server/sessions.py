@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from attnflow.models.adapter import Objective
+from attnflow.models.bos import put_bos
 from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
@@ -74,7 +75,7 @@ class SessionCache:
     def open(self, request: InputRequest, job: Job, cost: Cost) -> Iterator[Opened]:
         """The session of an input and, for images, its data URL; inside, memory is reserved."""
         name = self._check(request)
-        asked = (request.edges, request.target, request.contrast)
+        asked = (request.edges, request.target, request.contrast, request.bos)
         parts = (name, request.text, request.image, request.answer, *asked)
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
         with self._lock:
@@ -100,6 +101,7 @@ class SessionCache:
             edges=request.edges,
             target=request.target,
             contrast=request.contrast,
+            bos=request.bos,
             execution=self.execution,
         )
         url = None
@@ -110,13 +112,16 @@ class SessionCache:
             with self.memory.reserve(PIXEL_BYTES * pixels, job):
                 image = decode_image(request.image, self.limits.pixels)
                 tokens, url = adapter.tokenize(image), to_data_url(image)
+        if request.bos:
+            tokens = put_bos(adapter, tokens)
         if len(tokens) > self.limits.tokens:
             most = self.limits.tokens
             msg = f"the input has {len(tokens)} tokens; at most {most} are explained here"
             raise ApiError(413, "too-large", msg)
         objective = Objective(request.target, request.contrast)
         check_known([objective], adapter)
-        return Prepared(adapter, tokens, _choose(config, adapter, tokens), objective, url)
+        chosen = _choose(config, adapter, tokens, objective)
+        return Prepared(adapter, tokens, chosen, objective, url)
 
     def _run(self, prepared: Prepared) -> Opened:
         (session,) = run_sessions(
@@ -171,11 +176,12 @@ def _of(opened: Opened) -> Prepared:
     return Prepared(session.adapter, session.tokens, chosen, session.objective, image)
 
 
-def _choose(config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens) -> Chosen:
+def _choose(
+    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
+) -> Chosen:
     """The edges of a request; the page shows all methods, and some have a target anyway."""
-    chosen = choose(config, adapter, tokens)
-    towards = config.target is not None or config.contrast is not None
-    if not towards or chosen.config.uses_target:
+    chosen = choose(config, adapter, tokens, objective)
+    if objective == Objective() or chosen.config.uses_target:
         return chosen
     note = (
         f"the target changes methods that read no edges; edges {chosen.config.edges!r} are the "
