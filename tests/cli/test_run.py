@@ -14,7 +14,7 @@ def test_a_file_is_explained(run, folder, tmp_path):
     done = run(*arguments)
     assert done.code == 0, done.err
     assert done.out == f"3 rows, 2 attributions in {place}\n"
-    assert "1 rows could not be explained; row 2: sentence is empty" in done.err
+    assert "1 row could not be explained; row 2: sentence is empty" in done.err
     made = attnflow.read_run(place)
     assert [one.text for one in made] == ["the keys", "a cat"]
     alone = attnflow.explain("the keys", folder, layers="all", method="flow")
@@ -30,7 +30,7 @@ def test_what_cannot_be_run_is_told_in_one_line(run, folder, tmp_path):
     source.write_text('{"text": ""}\n')
     done = run("run", source, "-o", tmp_path / "a", "-m", folder)
     assert done.code == 1
-    assert "1 rows could not be explained; row 0: text is empty" in done.err
+    assert "1 row could not be explained; row 0: text is empty" in done.err
     done = run("run", source, "-o", tmp_path / "b", "--text-column", "body")
     assert done.code == 2
     assert "has no column 'body'; its columns: 'text'" in done.err

@@ -82,7 +82,10 @@ def test_ties_stay_in_the_order_of_the_text_without_a_second_method():
         ({"depth": 9}, "“[CLS]” at layer 6 of 9 comes mostly from “keys”."),
         ({"method": "raw"}, "“[CLS]” at layer 6 of 6 attends most to “keys”."),
         ({"options": {"query": 0}}, "“[CLS]” at layer 6 of 6 comes mostly from “keys”."),
-        ({"options": {"target": "singular"}}, "singular, because of “keys”."),
+        (
+            {"options": {"target": "singular"}},
+            "plural; what speaks for “singular” comes mostly from “keys”.",
+        ),
         ({"options": {"words": True}}, "plural, because of “keys”."),
     ],
 )

@@ -183,7 +183,8 @@ def _show(found: Evaluation) -> None:
     console.print(NOTE.format(texts=found.texts), markup=False)
     if found.skipped:
         row, why = found.skipped[0]
-        typer.echo(f"{len(found.skipped)} rows were skipped; row {row}: {why}", err=True)
+        many = "1 row was" if len(found.skipped) == 1 else f"{len(found.skipped)} rows were"
+        typer.echo(f"{many} skipped; row {row}: {why}", err=True)
 
 
 def _plain(text: str) -> str:

@@ -200,7 +200,7 @@ def _correction(default: str) -> Any:
     )
 
 
-Correction = Annotated[str, _correction("uniform where it is needed")]
+Correction = Annotated[str, _correction("the usual one of the method")]
 RouteCorrection = Annotated[str, _correction("none")]
 Target = Annotated[
     str | None,

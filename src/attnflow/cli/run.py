@@ -186,7 +186,8 @@ def run(  # noqa: PLR0913 - one argument per option
     typer.echo(f"{made.rows} rows, {len(made)} attributions in {made.folder}")
     if count:
         first = made.errors[0]
-        told = f"{count} rows could not be explained; row {first.row}: {first.error}"
+        rows = "1 row" if count == 1 else f"{count} rows"
+        told = f"{rows} could not be explained; row {first.row}: {first.error}"
         typer.echo(printable(told), err=True)
     if count == made.rows:
         raise typer.Exit(1)

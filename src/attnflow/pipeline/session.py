@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from attnflow.aggregation import Measure, Scores, find_aggregator, find_trace
 from attnflow.aggregation.aggregator import merge_statistics
@@ -473,9 +474,25 @@ class Session:
             self._without.update(probabilities_without_each(self))
         return self._without
 
+    @cached_property
+    def _predicted(self) -> int:
+        """The number of the label or token that is predicted: several may have the same name."""
+        if self._without:
+            return int(self._without[None].argmax())
+        with torch.no_grad():
+            (row,) = self.adapter.probabilities([self.tokens], [self.query])
+        return int(row.argmax())
+
     def _said(self, probabilities: Tensor) -> Prediction:
-        position = None if self.prediction is None else self.prediction.position
-        return rank_outputs(probabilities, self.adapter.output_name, position)
+        """A prediction without some tokens; what was predicted with them is always among it."""
+        before = self.prediction
+        found = rank_outputs(
+            probabilities, self.adapter.output_name, None if before is None else before.position
+        )
+        if before is None or before.label in dict(found.alternatives):
+            return found
+        kept = float(probabilities[self._predicted])
+        return replace(found, alternatives=(*found.alternatives, (before.label, kept)))
 
     def blank(
         self, sets: Sequence[Sequence[int]], check: Check | None = None
@@ -499,7 +516,12 @@ class Session:
             if check is not None:
                 check()
             part = blanked[start : start + size]
-            yield from self.adapter.predict(part, [self.query] * len(part))
+            positions = [self.query] * len(part)
+            if self.measurable:
+                with torch.no_grad():
+                    yield from map(self._said, self.adapter.probabilities(part, positions))
+            else:
+                yield from self.adapter.predict(part, positions)
 
 
 def _graph_bytes(graph: LayeredGraph) -> int:

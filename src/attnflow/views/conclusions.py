@@ -42,7 +42,8 @@ def agreement_sentence(
     ):
         named = [(other, rho) for other, rho in found if low <= rho < high]
         if named:
-            verb = words if parts or words.startswith("agrees") else f"agrees {words}"
+            alone = {"in part with": "agrees in part with", "not with": "does not agree with"}
+            verb = words if parts else alone.get(words, words)
             each = [f"{other} (ρ {correlation(rho)})" for other, rho in named]
             parts.append(f"{verb} {join_names(each)}")
     return f"{name or reference.method} {', '.join(parts)}."

@@ -171,8 +171,12 @@ class _Words:
             model = of.statistics.get("model")
             decides = model.get("decides", "") if isinstance(model, Mapping) else ""
             about = f"{decides[0].upper()}{decides[1:]}: " if decides else ""
-            said = Part(label(_target(of), LONGEST), "said")
-            return [Part(about), said] if about else [said], ", because of "
+            said = Part(label(of.prediction.label, LONGEST), "said")
+            start = [Part(about), said] if about else [said]
+            asked_for = _asked_for(of)
+            if asked_for:  # the model said one thing, and the scores are of another
+                return [*start, Part(f"; {asked_for}")], " comes mostly from "
+            return start, ", because of "
         token = None if of.pooled else of.query
         name = printable(of.explained) if of.pooled else self._label(of.query)
         where = f" at layer {of.layer} of {of.depth}" if info.layered else ""
@@ -238,11 +242,14 @@ def _is_label(of: Attribution) -> bool:
     return of.prediction is not None and of.prediction.position is None
 
 
-def _target(of: Attribution) -> str:
-    """What the scores are towards: the prediction, or another target that was asked for."""
+def _asked_for(of: Attribution) -> str:
+    """What the scores are towards, where that is not simply what the model said."""
     said = of.prediction.label if of.prediction else ""
-    target = of.options.get("target")
-    return said if target is None else str(target)
+    target, contrast = of.options.get("target"), of.options.get("contrast")
+    if contrast is not None:
+        named = label(str(said if target is None else target), LONGEST)
+        return f"“{named}” rather than “{label(str(contrast), LONGEST)}”"
+    return "" if target in (None, said) else f"what speaks for “{label(str(target), LONGEST)}”"
 
 
 def _listed(named: Sequence[Part]) -> list[Part]:
