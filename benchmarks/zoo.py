@@ -1,7 +1,7 @@
 """Build every model type of transformers small, and sort it: `python benchmarks/zoo.py`.
 
-Writes docs/zoo.md, and fails where a class is neither exact nor refused nor broken. Batches run in
-processes of their own: a class that crashes or hangs does not end the others.
+Writes docs/zoo.md, and fails where a class is neither exact nor refused nor broken, or was not
+built. Batches run in processes of their own: a class that crashes or hangs does not end the others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +76,11 @@ TITLES = {
     "exact": "Exact: captured attention, rollout and flow are those of eager attention to 1e-5",
     "refused": "Refused by name, with the reason",
     "broken": "Their own forward pass fails on a text, an image or a sound, or contradicts itself",
-    "unbuilt": "Not built small here (a package is missing, or the sizes do not fit)",
 }
 
 
-def page(found: list[dict[str, Any]]) -> str:
-    """The table as Markdown."""
+def page(found: list[dict[str, Any]], made: str) -> str:
+    """The table as Markdown; ``made`` says when."""
     import torch
     import transformers
 
@@ -90,7 +90,9 @@ def page(found: list[dict[str, Any]]) -> str:
         "",
         f"`python benchmarks/zoo.py` wrote this with transformers {transformers.__version__} and "
         f"torch {torch.__version__}: {len(found)} classes, built small from their configurations "
-        "with random weights.",
+        "with random weights. Every class is in one of three groups, and none is left out.",
+        "",
+        made,
         "",
         "For every exact one, an input in a list and in a thread gives what it gives alone, and an "
         "encoder–decoder's own answer is explained as it was generated. Of models of two towers "
@@ -99,7 +101,7 @@ def page(found: list[dict[str, Any]]) -> str:
         "tokens outside attention too, or could not be checked for that: its results carry a "
         "warning, and `strict=True` refuses it. "
         "Classes that are refused, or whose forward pass fails, end in an error of attnflow that "
-        "names them. A forward pass may fail for the small sizes chosen here, too.",
+        "names them.",
         "",
         "| | classes |",
         "|---|---|",
@@ -119,7 +121,7 @@ def page(found: list[dict[str, Any]]) -> str:
 def read(text: str) -> list[dict[str, Any]]:
     """The verdicts of a table, without the types."""
     found = []
-    for kind, part in zip(TITLES, text.split("\n## ")[1:], strict=True):
+    for kind, part in zip(TITLES, text.split("\n## ")[1:], strict=bool(text)):
         for row in re.findall(r"^\| (\w+) \| (\w+)( ~)? \| (.*) \|$", part, re.M):
             task, name, mark, why = row
             if name != "class":
@@ -128,6 +130,22 @@ def read(text: str) -> list[dict[str, Any]]:
                     {"task": task, "name": name, "found": kind, "why": why, "warnings": warned}
                 )
     return found
+
+
+LATER = re.compile(r"of them made anew later: (.*)\.$", re.M)
+
+
+def when(count: int, anew: list[str], before: str) -> str:
+    """The sentence that says which rows are of one run and which were made anew after it."""
+    if not before:
+        return f"All {count} rows were made in one run, on {date.today().isoformat()}."
+    first = re.search(r"^All .* on ([\d-]+)", before, re.M)
+    earlier = LATER.search(before)
+    names = sorted({*anew, *(earlier[1].split(", ") if earlier else ())})
+    return (
+        f"All {count} rows were made in one run, on {first[1] if first else 'an earlier day'}, "
+        f"and {len(names)} of them made anew later: {', '.join(names)}."
+    )
 
 
 def main() -> None:
@@ -159,10 +177,11 @@ def main() -> None:
         print(each, file=sys.stderr)
     if not wrong:
         table = ROOT / "docs" / "zoo.md"
-        rest = read(table.read_text(encoding="utf-8")) if options.only else []
+        before = table.read_text(encoding="utf-8") if options.only else ""
         anew = {each["name"] for each in found}
-        found += [each for each in rest if each["name"] not in anew]
-        table.write_text(page(found), encoding="utf-8")
+        found += [each for each in read(before) if each["name"] not in anew]
+        made = when(len(found), sorted(anew), before)
+        table.write_text(page(found, made), encoding="utf-8")
     sys.exit(bool(wrong))
 
 

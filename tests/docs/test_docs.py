@@ -12,7 +12,7 @@ import pytest
 import attnflow
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_readmes_python_runs(capsys):
@@ -54,7 +54,7 @@ def test_the_page_of_data_sets_runs(capsys):
     assert list(names["frame"]["row"]) == [0, 0, 0, 1, 1, 1, 2]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     text = page.read_text()
     targets = re.findall(r"\]\(([^)#\s]+)", text)

@@ -40,6 +40,44 @@ def test_mixing_outside_attention_is_a_warning_and_an_error_with_strict(build):
         attnflow.explain(tiny.TEXT, model, strict=True)
 
 
+class Neighbours(torch.nn.Module):
+    """A layer that adds a share of the position before."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, states):
+        return self.inner(states + 0.5 * states.roll(1, 1))
+
+
+def encoder_decoder(side):
+    model, tokenizer = tiny.build("bart"), tiny.word_piece()
+    tokenizer.eos_token = "[SEP]"
+    if side is not None:
+        layer = getattr(model.model, side).layers[0]
+        layer.fc1 = Neighbours(layer.fc1)
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+@pytest.mark.parametrize("answer", ["a cat is on the mat", "a"])
+def test_mixing_on_either_side_of_an_encoder_decoder_is_told(side, answer):
+    model = encoder_decoder(side)
+    found = attnflow.explain(tiny.TEXT, model, answer=answer, method="raw")
+    (warning,) = found.warnings
+    assert "mixes tokens outside attention" in warning
+    with pytest.raises(ModelError, match=r"mixes tokens.*strict=True"):
+        attnflow.explain(tiny.TEXT, model, answer=answer, strict=True)
+
+
+def test_plain_encoder_decoders_are_not_warned_of():
+    found = attnflow.explain(
+        tiny.TEXT, encoder_decoder(None), answer="a cat", method="raw", strict=True
+    )
+    assert found.warnings == ()
+
+
 @pytest.mark.parametrize("name", [*tiny.ENCODERS, *tiny.DECODERS])
 def test_plain_transformers_are_not_warned_of(name):
     tokenizer = tiny.word_piece() if name in tiny.ENCODERS else tiny.plain()

@@ -1,16 +1,18 @@
 """A sample of the zoo in every run, and all of it with ZOO=all in the environment.
 
-`python benchmarks/zoo.py` runs all of it and writes the table.
-
-The sample has every kind of finding: plain, sinks, mixing, pooling, detection tokens, language
-models of several parts, sounds, two towers, and refusals by what the model is.
+`python benchmarks/zoo.py` runs all of it and writes the table. The sample is what is named here,
+with every kind of finding (plain, sinks, mixing, pooling, detection tokens, language models of
+several parts, sounds, two towers, refusals by what the model is), and one class in twenty of the
+others, drawn by the seed in ZOO_SEED (0).
 """
 
 import os
+import random
 import re
 from collections import Counter
 
 import pytest
+import transformers
 
 from zoo.kinds import classes
 from zoo.sorting import sort
@@ -35,7 +37,10 @@ SAMPLE = (
 )  # fmt: skip
 
 
+COUNTS = {"exact": 503, "refused": 306, "broken": 52}  # of docs/zoo.md
 EVERY = [name for _, _, name in classes()]
+OTHERS = sorted(set(EVERY) - set(SAMPLE))
+DRAWN = random.Random(int(os.environ.get("ZOO_SEED", "0"))).sample(OTHERS, len(OTHERS) // 20)
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +60,20 @@ def table(pytestconfig):
 def test_the_table_counts_what_it_lists(table):
     counts, rows = table
     assert Counter(kind for kind, _ in rows.values()) == counts
-    assert list(counts) == ["exact", "refused", "broken", "unbuilt"]  # there is no fourth class
-    assert counts["exact"] >= 400
+    assert list(counts) == ["exact", "refused", "broken"]  # there is no fourth class
+
+
+def test_the_table_has_every_class(table, pytestconfig):
+    text = (pytestconfig.rootpath / "docs" / "zoo.md").read_text(encoding="utf-8")
+    if f"transformers {transformers.__version__} " not in text:
+        pytest.skip("the table was made with another version of transformers")
+    assert set(table[1]) == set(EVERY)
+    assert table[0] == COUNTS
+    assert f": {len(EVERY)} classes" in text
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", EVERY if os.environ.get("ZOO") == "all" else SAMPLE)
+@pytest.mark.parametrize("name", EVERY if os.environ.get("ZOO") == "all" else [*SAMPLE, *DRAWN])
 def test_a_sample_is_sorted_as_the_table_says(name, table):
     (entry,) = [each for each in classes() if each[2] == name]
     verdict = sort(*entry)

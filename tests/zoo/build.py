@@ -6,6 +6,8 @@ import torch
 import transformers as tf
 from transformers import CONFIG_MAPPING, PretrainedConfig
 
+from zoo.overrides import CLASSES, OVERRIDES
+
 MOST = 100_000_000  # parameters of a small model
 
 WIDTHS = ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "model_dim")
@@ -97,113 +99,32 @@ SMALL = {
     "out_hidden_size": 32,
     "forced_bos_token_id": None,
 }
-LATENT = (
-    *("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"),
-    *("glm_moe_dsa", "longcat_flash", "minicpm3", "youtu"),
-)
-SECTIONED = (
-    *("qwen2_vl_text", "qwen2_5_vl_text", "glm4v_text", "glm4v_moe_text", "glm_ocr_text"),
-    *("glm_image_text", "paddleocr_vl_text"),
-)
-ROTARY = {  # one of three positions for each pair of the four that heads of 8 numbers have
-    "rope_type": "default",
-    "rope_theta": 10_000.0,
-    "mrope_section": [1, 1, 2],
-    "partial_rotary_factor": 1.0,
-}
-WINDOWS = {
-    "embed_dim": 32,
-    "num_heads": [2, 4],
-    "depths": [1, 1],
-    "window_size": 2,
-    "patch_size": 4,
-}
-WAVES = {"conv_dim": [16] * 7, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 2}
-OVERRIDES = {
-    "whisper": {"max_source_positions": 50, "num_mel_bins": 16},
-    "speech_to_text": {"max_source_positions": 200, "conv_channels": 32},
-    "audio-spectrogram-transformer": {"patch_size": 16, "max_length": 100, "num_mel_bins": 32},
-    **dict.fromkeys(
-        ("wav2vec2", "hubert", "wavlm", "unispeech", "unispeech-sat", "wav2vec2-conformer"), WAVES
-    ),
-    "data2vec-audio": {
-        "conv_dim": [16] * 7,
-        "num_conv_pos_embeddings": 2,
-        "conv_pos_kernel_size": 3,
-    },
-    "yolos": {"image_size": [32, 32], "num_detection_tokens": 5},
-    **{name: {"head_dim": 8, "num_key_value_heads": 4} for name in LATENT},
-    "mistral4": {"head_dim": 16, "num_key_value_heads": 4},
-    "gptj": {"rotary_dim": 8},
-    "codegen": {"rotary_dim": 8},
-    "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
-    "gpt_neo": {"attention_types": [[["global"], 2]]},
-    "luke": {"entity_vocab_size": 20, "entity_emb_size": 16},
-    "squeezebert": {"embedding_size": 32},
-    "reformer": {
-        "axial_pos_embds": False,
-        "is_decoder": True,
-        "attention_head_size": 8,
-        "attn_layers": ["local", "local"],
-        "local_attn_chunk_length": 8,
-    },
-    "perceiver": {
-        "num_latents": 8,
-        "d_latents": 32,
-        "num_blocks": 1,
-        "num_self_attends_per_block": 2,
-        "num_self_attention_heads": 4,
-        "num_cross_attention_heads": 4,
-        "qk_channels": 32,
-        "v_channels": 32,
-    },
-    "lilt": {"hidden_size": 48, "max_2d_position_embeddings": 64, "channel_shrink_ratio": 2},
-    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4, "visual_embed": False},
-    "prophetnet": {"num_encoder_layers": 2, "num_decoder_layers": 2},
-    "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "num_decoder_layers": 1},
-    "dots1": {"n_shared_experts": 1},
-    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
-    "xlstm": {"num_blocks": 2, "embedding_dim": 32},
-    "zamba": {"layers_block_type": ["mamba", "hybrid"]},
-    "zamba2": {"layers_block_type": ["mamba", "hybrid"]},
-    "swin": {
-        "embed_dim": 32,
-        "num_heads": [2, 4],
-        "depths": [1, 1],
-        "window_size": 2,
-        "patch_size": 4,
-    },
-    "swinv2": {
-        "embed_dim": 32,
-        "num_heads": [2, 4],
-        "depths": [1, 1],
-        "window_size": 2,
-        "patch_size": 4,
-    },
-    "donut-swin": {"embed_dim": 32, "num_heads": [2, 4], "depths": [1, 1], "window_size": 2},
-    "convnext": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
-    "convnextv2": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
-    "bit": {"embedding_size": 32},
-    "esmc": {"num_key_value_heads": 4},
-    "zaya": {"num_experts_per_tok": 1},
-    **{kind: {"rope_parameters": ROTARY} for kind in SECTIONED},
-    "mamba2": {"num_heads": 8, "head_dim": 8, "expand": 2},
-    "gemma3n_text": {"layer_types": ["sliding_attention", "full_attention"]},
-}  # by type: what its configuration needs to be consistent
 
 
 @functools.cache
 def small_config(kind, name):
     """The configuration of a class with small sizes; some are parts of the type's."""
     config_class = getattr(tf, name).config_class or CONFIG_MAPPING[kind]
-    return _small(config_class, OVERRIDES.get(config_class.model_type, {}))
+    if kind.endswith("_text"):  # one class names the configuration of the whole model
+        config_class = CONFIG_MAPPING[kind]
+    config = _small(
+        config_class, OVERRIDES.get(config_class.model_type, {}) | CLASSES.get(name, {})
+    )
+    if name.endswith(("ForCausalLM", "LMHeadModel")) and hasattr(config, "is_decoder"):
+        config.is_decoder = True  # as checkpoints of such classes have it
+    return config
 
 
 def _small(config_class, overrides):
     try:
         default = config_class()
     except Exception:  # noqa: BLE001 - some need parts that are given below
-        return config_class(**overrides)
+        parts = {
+            name: _small(CONFIG_MAPPING[value["model_type"]], value)
+            for name, value in overrides.items()
+            if isinstance(value, dict) and "model_type" in value
+        }
+        return config_class(**(overrides | parts))
     options = {name: value for name, value in SMALL.items() if _is_size(default, name)}
     for name, value in vars(default).items():
         if isinstance(value, PretrainedConfig):

@@ -28,7 +28,7 @@ TOLERANCE = 1e-5
 
 @dataclass
 class Verdict:
-    """What became of a class; ``found`` is exact, refused, broken, unbuilt or wrong."""
+    """What became of a class: exact, refused or broken; ``wrong`` and ``unbuilt`` are failures."""
 
     task: str
     kind: str
@@ -40,6 +40,8 @@ class Verdict:
 
 def sort(task, kind, name):
     """Build a class small, run it, explain with it, and compare."""
+    if not hasattr(tf, name):
+        return Verdict(task, kind, name, "broken", "transformers lists it and has no such class")
     try:
         model = small_model(kind, name)
     except ImportError as error:  # what loading it from a folder ends in, too
@@ -194,7 +196,7 @@ METHODS = ("rollout", "flow")
 
 
 def _explained(item, adapter, answer):
-    options = {"correction": None, "threads": 1, **answer}
+    options = {"edges": "attention", "correction": None, "threads": 1, **answer}
     return [attnflow.explain(item, adapter, method=method, **options) for method in METHODS]
 
 

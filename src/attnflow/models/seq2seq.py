@@ -27,7 +27,7 @@ from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.checks.mixing import last_states, mixing_warnings
+from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import SEQ2SEQ, HeadKind
 from attnflow.models.notices import cut_notice
@@ -262,7 +262,8 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def _warnings(self, tokens: Tokens) -> tuple[str, ...]:
         """What a reader must know: whether tokens reach each other past attention."""
-        return mixing_warnings(self, tokens)
+        found = (*mixing_warnings(self, tokens), *answer_mixing_warnings(self, tokens))
+        return tuple(dict.fromkeys(found))
 
     def _batch(self, batch: Sequence[Tokens], names: dict[str, str]) -> dict[str, Tensor]:
         items = [{to: t.inputs[of] for of, to in names.items()} for t in batch]
@@ -289,12 +290,14 @@ class Seq2SeqModel(UnmeasuredModel):
             found.append([output.logits[item, :length], *maps])
         return found
 
-    def states(self, tokens: Tokens) -> Tensor | None:
-        """The last states of encoder and decoder where every position attends to itself alone."""
-        source, _ = self._sides([tokens])
-        encoder = network.in_eval_mode(self.network).get_encoder()
-        found = last_states(encoder, source)
-        return None if found is None else found[0]
+    def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
+        """The last states of a side in which every position attends to itself alone."""
+        source, target = self._sides([tokens])
+        if ids == "decoder_input_ids":
+            found = last_states(self.network, _inputs(source, target))
+        else:
+            found = last_states(network.in_eval_mode(self.network).get_encoder(), source)
+        return None if found is None or found.shape[1] != len(tokens.inputs[ids]) else found[0]
 
     def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
         """Of what follows a position of the answer; positions of the source predict nothing."""

@@ -15,7 +15,8 @@ UNLIMITED = 1_000_000  # tokenizers without a limit report 1e30
 def depth_of(net: Any, config: Any = None) -> int:
     """The number of layers that a model's configuration states, or that of its part."""
     config = net.config.get_text_config() if config is None else config
-    for name in ("num_hidden_layers", "num_layers", "n_layers"):
+    own = ("decoder_layers", "num_decoder_layers") if _is_half(config) else ()
+    for name in (*own, "num_hidden_layers", "num_layers", "n_layers"):
         depth = getattr(config, name, None)
         if isinstance(depth, int):
             return depth
@@ -23,9 +24,18 @@ def depth_of(net: Any, config: Any = None) -> int:
     raise ModelError(msg)
 
 
+def _is_half(config: Any) -> bool:
+    """Whether it is the decoder alone of an encoder–decoder, whose sizes are for both sides."""
+    alone = not getattr(config, "is_encoder_decoder", False)
+    return alone and bool(getattr(config, "is_decoder", False))
+
+
 def heads_in(net: Any) -> int:
     """The most heads that a layer of the model has, by its configurations; 1 if none states it."""
     whole = net.config
+    half = getattr(whole, "decoder_attention_heads", None)
+    if _is_half(whole) and isinstance(half, int):
+        return half
     parts = [getattr(whole, name, None) for name in ("encoder", "decoder", "vision_config")]
     found = [1]
     for config in (whole, whole.get_text_config(), *parts):

@@ -15,6 +15,7 @@ from attnflow.models.audio import check_extractor, features_of, hear, show_sound
 from attnflow.models.capture import run as network
 from attnflow.models.checks.layout import find_frame_layout
 from attnflow.models.checks.memory import once
+from attnflow.models.checks.mixing import answer_mixing_warnings
 from attnflow.models.frames import find_frames
 from attnflow.models.heads import HeadKind
 from attnflow.models.seq2seq import Seq2SeqModel, source_size
@@ -119,4 +120,6 @@ class SpeechModel(Seq2SeqModel):
             inputs, size = self._sources([tokens]), source_size(tokens)
             return find_frame_layout(encoder, inputs, self.reads, frames, size).warnings
 
-        return once(self.network, ("layout", tuple(tokens.inputs[self.reads].shape)), find_out)
+        key = ("layout", tuple(tokens.inputs[self.reads].shape))
+        found = (*once(self.network, key, find_out), *answer_mixing_warnings(self, tokens))
+        return tuple(dict.fromkeys(found))

@@ -23,7 +23,13 @@ from attnflow.models.adapter import (
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.checks.deciding import Rule, deciding_positions, find_rule
+from attnflow.models.checks.deciding import (
+    Rule,
+    check_sight,
+    deciding_positions,
+    find_rule,
+    refuse_seeing_ahead,
+)
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
@@ -126,6 +132,7 @@ class TextModel:
             replace(network.square_activations(capture, i, len(t)), model=self.name)
             for i, t in enumerate(batch)
         ]
+        refuse_seeing_ahead(self.network, [layer for each in passes for layer in each.attention])
         pools = self.head is BARE and getattr(output, "pooler_output", None) is not None
         positions = [
             self._positions(query, tokens, causal=each.causal, pools=pools)
@@ -173,7 +180,13 @@ class TextModel:
                 )
                 raise InputError(msg)
             return masks[0]
-        return len(tokens) - 1 if self.head is CAUSAL else self._deciding(tokens)[0]
+        if self.head is CAUSAL:
+            if len(tokens) > 1:
+                once(
+                    self.network, "sight", lambda: check_sight(self.network, self._inputs([tokens]))
+                )
+            return len(tokens) - 1
+        return self._deciding(tokens)[0]
 
     def predicts_at(self, tokens: Tokens, position: int) -> bool:
         """Whether it is the mask: where a masked language model predicts, nothing is blanked."""
@@ -311,7 +324,7 @@ class TextModel:
         rule = once(self.network, ("deciding", self._padding()), find_out)
         return rule(size) if rule else deciding_positions(self.network, self._inputs([tokens]))
 
-    def states(self, tokens: Tokens) -> Tensor | None:
+    def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
         """The last states of one input where every position attends to itself alone."""
         found = last_states(self.network, self._inputs([tokens]))
         return None if found is None or found.shape[1] != len(tokens) else found[0]

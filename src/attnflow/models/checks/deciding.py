@@ -7,15 +7,17 @@ has a gradient at its row of the last layer's attention, and one that is not has
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attnflow.errors import CaptureError, ModelError
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.run import called, drop_pooling, in_eval_mode
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.heads import CAUSAL, head_of
 
 Positions = tuple[int, ...]
 Rule = Callable[[int], Positions]  # from the number of tokens
@@ -50,6 +52,33 @@ def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
         )
         raise ModelError(msg)
     return positions
+
+
+def check_sight(network: Any, inputs: dict[str, Any]) -> None:
+    """Run one input, to refuse what `refuse_seeing_ahead` does where no maps were read."""
+    if head_of(type(network).__name__) is not CAUSAL:
+        return
+    size = inputs["input_ids"].shape[1]
+    with torch.no_grad(), Capture(CaptureSpec()) as capture:
+        called(in_eval_mode(network), inputs)
+    maps = (site.probabilities[0] for site in capture.sites)
+    refuse_seeing_ahead(network, [each for each in maps if each.shape[-2:] == (size, size)])
+
+
+def refuse_seeing_ahead(network: Any, maps: Sequence[Tensor]) -> None:
+    """Refuse a head for the token that follows on a network that sees the tokens that follow.
+
+    Models of several parts that see all of a prompt are trained so, and have other names.
+    """
+    name = type(network).__name__
+    if head_of(name) is CAUSAL and any(bool(each.triu(1).any()) for each in maps):
+        msg = (
+            f"{name} has the head of a causal language model and attends to later tokens, too: "
+            "what its head says at a position is not the token that follows. Set is_decoder=True "
+            "in its configuration where it was trained so, or explain it without its head "
+            "(transformers.AutoModel)"
+        )
+        raise ModelError(msg)
 
 
 def find_rule(positions: Positions, size: int) -> Rule | None:

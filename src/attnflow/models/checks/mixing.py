@@ -64,7 +64,8 @@ def last_states(network: Any, inputs: dict[str, Any]) -> Tensor | None:
     """The last states ``[batch, position, dimension]`` with every map the identity."""
     with torch.no_grad(), IdentityAttention():
         output = called(in_eval_mode(network), {**inputs, "output_hidden_states": True})
-    states = [*(getattr(output, "hidden_states", None) or ())[-1:], output[0]]
+    kept = (getattr(output, name, None) for name in ("hidden_states", "decoder_hidden_states"))
+    states = [*next((each for each in kept if each), ())[-1:], output[0]]
     usable = (each for each in states if isinstance(each, Tensor) and each.dim() == 3)
     return next(usable, None)
 
@@ -84,8 +85,11 @@ class TextAdapter(Protocol):
     def network(self) -> Any:
         """The network."""
 
-    def states(self, tokens: Tokens) -> Tensor | None:
-        """The last states of one input under `IdentityAttention`, ``[position, …]``."""
+    def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
+        """The last states of one input under `IdentityAttention`, ``[position, …]``.
+
+        ``ids`` names the input whose positions they are of.
+        """
 
 
 def mixing_warnings(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
@@ -93,25 +97,39 @@ def mixing_warnings(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
     sample = shorten(tokens, SAMPLE)
     if len(sample.inputs["input_ids"]) < 2:
         return ()
-    return once(adapter.network, "mixing", lambda: _find_mixing(adapter, sample))
+    return once(adapter.network, "mixing", lambda: _find_mixing(adapter, sample, "input_ids"))
 
 
-def _find_mixing(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
-    name = type(adapter.network).__name__
-    ids = list(tokens.inputs["input_ids"])
+def answer_mixing_warnings(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
+    """The same of the decoder of an encoder–decoder, for tokens of the answer."""
+    return once(adapter.network, "answer mixing", lambda: _find_answer_mixing(adapter, tokens))
+
+
+def _find_answer_mixing(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
+    if "input_ids" in tokens.inputs:
+        tokens = shorten(tokens, SAMPLE)
+    answer = tokens.inputs["decoder_input_ids"]
+    # Any tokens will do, and an answer may have one. Two more than the source has at most: between
+    # sides of one length, attention to the source would be replaced, too.
+    sample = [answer[at % len(answer)] for at in range(SAMPLE + 2)]
+    tokens = replace(tokens, inputs={**tokens.inputs, "decoder_input_ids": sample})
+    return _find_mixing(adapter, tokens, "decoder_input_ids")
+
+
+def _find_mixing(adapter: TextAdapter, tokens: Tokens, name: str) -> tuple[str, ...]:
+    who = type(adapter.network).__name__
+    ids = list(tokens.inputs[name])
     middle = len(ids) // 2
-    other = next((number for number in ids if number != ids[middle]), ids[middle] + 1)
-    if other == ids[middle] + 1 and other >= adapter.network.get_input_embeddings().num_embeddings:
-        other = ids[middle] - 1
-    ids[middle] = other
-    changed = replace(tokens, inputs={**tokens.inputs, "input_ids": ids})
+    least = ids[middle] - 1 if ids[middle] else 1
+    ids[middle] = next((number for number in ids if number != ids[middle]), least)
+    changed = replace(tokens, inputs={**tokens.inputs, name: ids})
     try:
-        before, after = adapter.states(tokens), adapter.states(changed)
+        before, after = adapter.states(tokens, name), adapter.states(changed, name)
     except AttnflowError:
         before = after = None
     if before is None or after is None:
-        return (NOT_CHECKED.format(name),)
+        return (NOT_CHECKED.format(who),)
     if set(changed_positions(before, after)) <= {middle}:
         return ()
-    log.warning(MIXES.format(name))
-    return (MIXES.format(name),)
+    log.warning(MIXES.format(who))
+    return (MIXES.format(who),)
