@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
-from transformers import CLIPImageProcessorPil
+from PIL import Image
+from transformers import CLIPImageProcessorPil, SiglipImageProcessorPil
 
 import attnflow
 import tiny
-from attnflow.errors import InputError
+from attnflow.errors import InputError, ModelError
 
 PROMPT = "the red <image> keys to the"
 VISION = {
@@ -116,6 +117,20 @@ def test_other_inputs_are_refused(item, match):
         attnflow.explain(item, llava())
 
 
+def test_what_runs_the_model_again_is_refused_with_an_image(picture):
+    item, model = {"image": picture, "text": PROMPT}, llava()
+    for again in (
+        lambda: attnflow.blank_out(item, model),
+        lambda: attnflow.gradients(item, model),
+        lambda: attnflow.explain(item, model, method="blank-out"),
+        lambda: attnflow.explain(item, model, method="gradient-norm"),
+        lambda: attnflow.explain(item, model, edges="norms"),
+    ):
+        with pytest.raises(InputError, match="attention alone is read"):
+            again()
+    assert attnflow.blank_out("the keys to", model).values.shape == (3,)
+
+
 def test_a_page_shows_the_image(picture):
     page = attnflow.explore({"image": picture, "text": PROMPT}, llava())
     assert "data:image/jpeg;base64" in page.html
@@ -130,3 +145,74 @@ def test_a_folder_is_loaded_with_its_processor(picture, tmp_path):
     np.testing.assert_allclose(
         found.values, attnflow.explain(item, (model, reader), method="raw").values, atol=1e-6
     )
+
+
+def paligemma(attention="sdpa"):
+    tokenizer = tiny.plain()
+    tokenizer.bos_token = "[CLS]"
+    size = {"height": 32, "width": 32}
+    images = SiglipImageProcessorPil(size=size)
+    images.image_seq_length = 16
+    reader = tf.PaliGemmaProcessor(image_processor=images, tokenizer=tokenizer)
+    text = {**tiny.DECODER, "vocab_size": len(tokenizer), "model_type": "gemma"}
+    config = tf.PaliGemmaConfig(
+        vision_config={**VISION, "model_type": "siglip_vision_model"},
+        text_config=text,
+        image_token_index=reader.image_token_id,
+        projection_dim=32,
+        hidden_size=32,
+    )
+    torch.manual_seed(0)
+    model_class = tf.PaliGemmaForConditionalGeneration
+    model = model_class._from_config(copy.deepcopy(config), attn_implementation=attention)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(4)
+    return model.eval(), reader
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+def test_a_prompt_that_sees_all_of_itself_has_the_scores_of_eager_attention(method, picture):
+    model, reader = paligemma("eager")
+    text = "<image>the keys to"
+    inputs = reader(images=Image.fromarray(picture), text=text, return_tensors="pt")
+    with torch.no_grad():
+        output = model(**inputs, output_attentions=True)
+    maps = torch.stack(output.attentions)[:, 0].double().numpy()
+    assert maps[:, :, 0, -1].min() > 0  # the first patch sees the last token
+    expected = getattr(attnflow, method)(maps)[-1, -1]
+    for attention in ("eager", "sdpa"):
+        item = {"image": picture, "text": text}
+        options = {"method": method, "edges": "attention", "correction": None}
+        found = attnflow.explain(item, paligemma(attention), **options)
+        np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-5)
+        assert found.tokens[:2] == ("0,0", "0,1")
+        assert found.patches().shape == (4, 4)
+
+
+class Flat:
+    """A processor whose images are cut into patches before, as Qwen2-VL's."""
+
+    def __init__(self, inner):
+        self.inner, self.tokenizer = inner, inner.tokenizer
+        self.image_processor = inner.image_processor
+
+    def __call__(self, **inputs):
+        made = self.inner(**inputs)
+        made["pixel_values"] = made["pixel_values"].flatten(2)
+        return made
+
+
+def test_patches_whose_order_cannot_be_tried_are_refused(picture, monkeypatch):
+    model, reader = llava()
+    tower = model.model.vision_tower.__class__.forward
+
+    def forward(self, pixel_values, **more):
+        return tower(self, pixel_values=pixel_values.unflatten(-1, (32, 32)), **more)
+
+    monkeypatch.setattr(model.model.vision_tower.__class__, "forward", forward)
+    item = {"image": picture, "text": PROMPT}
+    with pytest.raises(ModelError, match="can't be tried"):
+        attnflow.explain(item, (model, Flat(reader)), edges="attention")

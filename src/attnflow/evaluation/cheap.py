@@ -23,7 +23,8 @@ def check_by_blanking(session: Session) -> Attribution | None:
     work = int(adapter.description.get("parameters", MOST_WORK)) * session.size * session.size
     chosen = config.query not in (None, "all") or config.heads == "each"
     top = config.resolve_layers(session.depth)[1] == session.depth
-    comparable = adapter.kind == "text" and session.prediction is not None and top and not chosen
+    text = adapter.kind == "text" and session.tokens.grid is None
+    comparable = text and session.prediction is not None and top and not chosen
     if not comparable or work > MOST_WORK or len(session.blankable) < FEWEST:
         return None
     return session.attribution(MEMBER.name)

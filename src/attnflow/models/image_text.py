@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,6 +27,9 @@ from attnflow.models.text import TextModel
 from attnflow.models.tokens import name_token
 from attnflow.models.vision import open_image, seen_box
 from attnflow.records import PatchGrid
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import Edit
 
 BEFORE = (
     "the patches are what the vision tower of {} made of the image, in which they attend to each "
@@ -67,7 +70,8 @@ class ImageTextModel(TextModel):
             msg = f"the text is {type(item['text']).__name__}; {HOW}"
             raise InputError(msg)
         image = open_image(item["image"])
-        made = self.processor(images=image, text=item["text"], return_tensors="pt")
+        made = dict(self.processor(images=image, text=item["text"], return_tensors="pt"))
+        made.pop("labels", None)  # PaliGemma's processor makes some, for training
         ids = [int(number) for number in made["input_ids"][0]]
         places = [at for at, number in enumerate(ids) if number == self.image_token]
         if not places:
@@ -147,6 +151,18 @@ class ImageTextModel(TextModel):
         (said,) = self._predictions(output, batch, [at])
         return [ForwardPass(tokens, activations, at, said, warnings=warnings)]
 
+    def logits(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """Those of texts; what blanks tokens or takes gradients is refused with an image."""
+        if any(tokens.grid is not None for tokens in batch):
+            msg = (
+                f"of images with text, attention alone is read: {self.name} can't be asked again "
+                "without parts of an image; give the text alone, or another method"
+            )
+            raise InputError(msg)
+        return super().logits(batch, positions, edit)
+
     def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
         if batch[0].grid is None:
             return super()._inputs(batch)
@@ -162,11 +178,18 @@ class ImageTextModel(TextModel):
         """Refuse patches that do not stand in the order in which they lie on the image.
 
         With every map the identity, in the vision tower too, a changed piece of the image changes
-        its own position most. Where pixels come in another form than an image, it is not checked.
+        its own position most. Where that can't be tried, an image is refused: patches in another
+        order would have scores that look right.
         """
         pixels, grid = tokens.inputs.get("pixel_values"), tokens.grid
-        if grid is None or not isinstance(pixels, Tensor) or pixels.dim() != 4:
-            return
+        name = type(self.network).__name__
+        unknown = (
+            f"whether {name} keeps patches in the order in which they lie on the image can't be "
+            "tried: its processor gives no single image (Qwen2-VL's cuts it into patches before); "
+            "give the text alone"
+        )
+        if grid is None or not isinstance(pixels, Tensor) or pixels.dim() != 4 or len(pixels) > 1:
+            raise ModelError(unknown)
         places = [at for at, segment in enumerate(tokens.segments or ()) if segment == "patch"]
         before = last_states(self.network, self._inputs([tokens]))
         for piece in sorted({0, grid.columns - 1, len(places) - 1}):
@@ -174,11 +197,8 @@ class ImageTextModel(TextModel):
             other = replace(tokens, inputs={**tokens.inputs, "pixel_values": changed})
             after = last_states(self.network, self._inputs([other]))
             if before is None or after is None or after.shape[1] != len(tokens):
-                return
+                raise ModelError(unknown)
             apart = (after[0] - before[0]).abs().amax(-1)
-            if float(apart.max()) and int(apart.argmax()) != places[piece]:
-                msg = (
-                    f"{type(self.network).__name__} does not keep patches in the order in which "
-                    "they lie on the image"
-                )
+            if int(apart.argmax()) != places[piece] or not float(apart.max()):
+                msg = f"{name} does not keep patches in the order in which they lie on the image"
                 raise ModelError(msg)
