@@ -22,6 +22,7 @@ from attnflow.pipeline.arguments import (
     plain_query,
     plain_share,
 )
+from attnflow.pipeline.source import LOGIT, POSITION, check_source
 from attnflow.records.checks import check_flag
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, resolve, resolve_all
@@ -69,6 +70,7 @@ class ExplainConfig:
     words: bool = False
     target: TargetSpec | Sequence[TargetSpec] = None
     contrast: TargetSpec = None
+    source: str = POSITION
     steps: int | None = None
     batch_size: int = 16
     methods: tuple[str, ...] = ()
@@ -103,7 +105,9 @@ class ExplainConfig:
         EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
         check_steps(self.steps)
         check_batch_size(self.batch_size)
-        self._check_methods([AGGREGATORS[name] for name in self.asked if name != AUTO])
+        members = [AGGREGATORS[name] for name in self.asked if name != AUTO]
+        self._check_methods(members)
+        check_source(self, members)
 
     def _plain(self) -> dict[str, Any]:
         """The options as plain values, whichever library their numbers and lists are of."""
@@ -179,7 +183,8 @@ class ExplainConfig:
     def uses_target(self) -> bool:
         """Whether anything that is asked for depends on the target."""
         named = [AGGREGATORS[name] for name in self.asked if name != AUTO]
-        return self.rule.needs.gradients or any(isinstance(each, Measure) for each in named)
+        towards = self.rule.needs.gradients or self.source == LOGIT
+        return towards or any(isinstance(each, Measure) for each in named)
 
     def residual_of(self, method: str) -> float:
         """The share of the residual connection that a method gets."""
@@ -238,6 +243,7 @@ class ExplainConfig:
         return CaptureSpec(
             fuse=None if each else self.fuse,
             blocks=needs.blocks,
+            readout=self.source == LOGIT,
             gradients=needs.gradients,
             zeroing=needs.zeroing,
         )
@@ -261,6 +267,7 @@ class ExplainConfig:
             "correction": correction,
             "normalize": self.normalize,
             **({"bos": True} if self.bos else {}),
+            **({"source": LOGIT} if self.source == LOGIT else {}),
         }
 
     def _described_heads(self) -> str | list[float]:

@@ -13,6 +13,7 @@ from attnflow.aggregation import Measure, Scores, find_aggregator, find_trace
 from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_layers
+from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
@@ -25,6 +26,7 @@ from attnflow.pipeline.measured import (
     measured,
     target_position,
 )
+from attnflow.pipeline.source import LOGIT
 from attnflow.records import (
     Activations,
     Array,
@@ -281,8 +283,10 @@ class Session:
         measure = find_measure(method)
         if measure is not None:
             return self._measured_attribution(measure, advance)
-        layers, layer = config.resolve_layers(self.depth)
         groups = self.groups if config.words else None
+        if config.source == LOGIT:
+            return self._logit_attribution(method, groups)
+        layers, layer = config.resolve_layers(self.depth)
         at_once = find_aggregator(method).cost == "matrix" and not only_asked
         everywhere = config.query == "all" or at_once
         queries = tuple(range(self.size)) if everywhere else self._explained(groups)
@@ -296,6 +300,32 @@ class Session:
             layer=layer,
             query=self.query,
             pooled=self.forward.pooled,
+            method=method,
+            options=self._describe(method),
+        )
+
+    @cached_property
+    def logit_parts(self) -> LogitParts:
+        """What the target's logit is the sum of, for ``source="logit"``."""
+        return take_logit_apart(self.activations, self.config.rule.name)
+
+    def _logit_attribution(self, method: str, groups: Groups | None) -> Attribution:
+        """The scores from the target's logit, at the position where it is read."""
+        parts, member = self.logit_parts, find_aggregator(method)
+        graph = with_logit(
+            self.graph(method), parts.shares, capacities=member.from_logit == "capacities"
+        )
+        keys = range(self.size if groups is None else len(groups))
+        selection = Selection((graph.depth,), (self.size,), tuple(keys), groups=groups)
+        scores = member.apply(graph, selection, self.config.execution)
+        statistics = {**graph.statistics, **scores.statistics, **parts.statistics}
+        return self._attribution(
+            Scores(np.array(to_numpy(scores.values)), statistics),
+            groups,
+            layers=(self.depth,),
+            queries=(parts.position,),
+            layer=self.depth,
+            query=parts.position,
             method=method,
             options=self._describe(method),
         )
