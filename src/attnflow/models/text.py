@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -328,8 +329,12 @@ class TextModel:
         """The position to explain; several where the head, or a model's pooling, reads several."""
         if query is not None and query != "all":
             return (tokens.position(query),)
-        if self.head is CLASSIFIER or pools:
+        if self.head is CLASSIFIER:
             return self._deciding(tokens)
+        if pools:
+            # A pooler whose tanh is saturated depends on nothing: the start, as without a pooler.
+            with suppress(ModelError):
+                return self._deciding(tokens)
         masks = self._masks(tokens) if self.head is MASKED else []
         if len(masks) > 1:
             return (tokens.position(self.tokenizer.mask_token),)  # an error that lists them

@@ -48,6 +48,11 @@ def check_single_heads(method: str) -> None:
         raise InputError(msg)
 
 
+def is_auto(name: object) -> bool:
+    """Whether the choice is left to the model; anything may have been given."""
+    return isinstance(name, str) and name == AUTO
+
+
 @dataclass(frozen=True)
 class ExplainConfig:
     """A method with all its options. See `attnflow.explain` for what they mean.
@@ -105,7 +110,7 @@ class ExplainConfig:
         EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
         check_steps(self.steps)
         check_batch_size(self.batch_size)
-        members = [AGGREGATORS[name] for name in self.asked if name != AUTO]
+        members = [AGGREGATORS[name] for name in self.asked if not is_auto(name)]
         self._check_methods(members)
         check_source(self, members)
 
@@ -177,12 +182,12 @@ class ExplainConfig:
     @property
     def rule(self) -> EdgeRule:
         """The edge rule."""
-        return EDGE_RULES["attention" if self.edges == AUTO else self.edges]
+        return EDGE_RULES["attention" if is_auto(self.edges) else self.edges]
 
     @property
     def uses_target(self) -> bool:
         """Whether anything that is asked for depends on the target."""
-        named = [AGGREGATORS[name] for name in self.asked if name != AUTO]
+        named = [AGGREGATORS[name] for name in self.asked if not is_auto(name)]
         towards = self.rule.needs.gradients or self.source == LOGIT
         return towards or any(isinstance(each, Measure) for each in named)
 

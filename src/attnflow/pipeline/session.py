@@ -17,6 +17,7 @@ from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
+from attnflow.models.outputs import rank_outputs
 from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.pipeline.measured import (
     Advance,
@@ -24,6 +25,7 @@ from attnflow.pipeline.measured import (
     find_measure,
     find_target,
     measured,
+    probabilities_without_each,
     target_position,
 )
 from attnflow.pipeline.source import LOGIT
@@ -44,6 +46,8 @@ from attnflow.records.selection import Groups, resolve
 from attnflow.records.words import merge_words, word_groups
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 
 Check = Callable[[], None]  # called between pieces of work; raises to end it
@@ -65,6 +69,7 @@ class Session:
     notes: tuple[str, ...] = ()
     _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
+    _without: dict[int | None, Tensor] = field(default_factory=dict, init=False)
 
     @property
     def tokens(self) -> Tokens:
@@ -452,6 +457,19 @@ class Session:
         """What replaces a blanked token; ``None`` where there is no prediction to change."""
         return None if self.prediction is None else self.adapter.filler().label
 
+    def without_each(self) -> dict[int | None, Tensor]:
+        """The probabilities without each token; `blank` then need not run the model again.
+
+        Of the whole input at ``None``. What a masked language model predicts can't be removed.
+        """
+        if not self._without:
+            self._without.update(probabilities_without_each(self))
+        return self._without
+
+    def _said(self, probabilities: Tensor) -> Prediction:
+        position = None if self.prediction is None else self.prediction.position
+        return rank_outputs(probabilities, self.adapter.output_name, position)
+
     def blank(
         self, sets: Sequence[Sequence[int]], check: Check | None = None
     ) -> Iterator[Prediction | None]:
@@ -465,6 +483,9 @@ class Session:
             if refused:
                 msg = f"positions={refused} cannot be blanked; allowed: {list(self.blankable)}"
                 raise InputError(msg)
+        if self._without and all(len(positions) == 1 for positions in sets):
+            yield from (self._said(self._without[only]) for (only,) in sets)
+            return
         blanked = [self.adapter.blank(self.tokens, positions, filler) for positions in sets]
         size = BLANK_BATCH if self.adapter.batchable(blanked) else 1
         for start in range(0, len(sets), size):
