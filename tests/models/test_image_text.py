@@ -11,7 +11,8 @@ from transformers import CLIPImageProcessorPil, SiglipImageProcessorPil
 
 import attnflow
 import tiny
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import AttnflowError, InputError, ModelError
+from zoo.build import small_model
 
 PROMPT = "the red <image> keys to the"
 VISION = {
@@ -216,3 +217,16 @@ def test_patches_whose_order_cannot_be_tried_are_refused(picture, monkeypatch):
     item = {"image": picture, "text": PROMPT}
     with pytest.raises(ModelError, match="can't be tried"):
         attnflow.explain(item, (model, Flat(reader)), edges="attention")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "match"),
+    [
+        ("mllama", "MllamaForConditionalGeneration", "reads images by cross-attention"),
+        ("idefics", "IdeficsForVisionText2Text", "takes text; this is dict"),
+    ],
+)
+def test_images_that_stand_beside_the_text_are_refused_by_name(kind, name, match, picture):
+    item = {"image": picture, "text": PROMPT}
+    with pytest.raises(AttnflowError, match=f"{name}.*{match}"):
+        attnflow.explain(item, (small_model(kind, name), processor()))
