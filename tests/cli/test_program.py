@@ -55,7 +55,7 @@ print([name for name in {heavy} if name in sys.modules])
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-DIFFERENT = ("--top", "--to", "--heads", "--output", "--steps", "--workers")
+DIFFERENT = ("--top", "--to", "--heads", "--output", "--steps", "--workers", "--device")
 
 
 def test_same_option_has_the_same_help_everywhere():

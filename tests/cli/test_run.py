@@ -17,7 +17,7 @@ def test_a_file_is_explained(run, folder, tmp_path):
     assert "1 rows could not be explained; row 2: sentence is empty" in done.err
     made = attnflow.read_run(place)
     assert [one.text for one in made] == ["the keys", "a cat"]
-    alone = attnflow.explain("the keys", folder, layers="all")
+    alone = attnflow.explain("the keys", folder, layers="all", method="flow")
     assert abs(next(iter(made)).row() - alone.row()).max() < 1e-6
     assert json.loads((place / "manifest.json").read_text())["source"] == str(source)
     again = run(*arguments, "--strict")

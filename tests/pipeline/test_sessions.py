@@ -51,7 +51,12 @@ def test_explain_tokenizes_and_runs_once_for_all_methods(counts):
 
 def test_explain_with_a_page_runs_twice_once_for_blanking(counts, tmp_path):
     assert run(["explain", TEXT, "--html", str(tmp_path / "keys.html"), "--json"]) == 0
-    assert counts == {"tokenize": 1, "run": 1, "predict": 1, "forward": 2}
+    assert counts == {"tokenize": 1, "run": 1, "forward": 2}
+
+
+def test_explain_with_a_page_and_a_terminal_runs_twice(counts, tmp_path):
+    assert run(["explain", TEXT, "--html", str(tmp_path / "keys.html")]) == 0
+    assert counts == {"tokenize": 1, "run": 1, "forward": 2}
 
 
 def test_a_graph_with_routes_runs_once(counts, tmp_path):

@@ -129,6 +129,7 @@ MEMBER = Aggregator(
     score=score,
     trace=trace,
     single_heads=True,
+    from_logit="capacities",
     cost="pair",
     slot=2,
     full=1.0,

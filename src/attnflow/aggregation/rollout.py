@@ -63,5 +63,11 @@ def carried(weights: FloatArray, query: int, key: int) -> FloatArray:
 
 
 MEMBER = Aggregator(
-    name="rollout", title="Attention rollout", score=score, trace=trace, single_heads=True, slot=1
+    name="rollout",
+    title="Attention rollout",
+    score=score,
+    trace=trace,
+    single_heads=True,
+    from_logit="ratios",
+    slot=1,
 )

@@ -43,6 +43,7 @@ class Options(TypedDict, total=False):
     words: bool
     target: TargetSpec | Sequence[TargetSpec]
     contrast: TargetSpec
+    source: str
     steps: int | None
     answer: str | Sequence[str] | None
     truncate: bool
@@ -84,6 +85,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     words: bool = False,
     target: TargetSpec | Sequence[TargetSpec] = None,
     contrast: TargetSpec = None,
+    source: str = "position",
     steps: int | None = None,
     answer: str | Sequence[str] | None = None,
     truncate: bool = False,
@@ -126,6 +128,9 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         target: For edges and methods that are towards a target: a label or token, by name or
             number, or a list with one per text; ``None`` is the model's prediction.
         contrast: Explain why the target rather than this label or token.
+        source: Where scores start: at the ``"position"`` that is explained, in one layer, or at the
+            target's ``"logit"``, whose edges lead to every layer (docs/definitions.md). For rollout
+            and flow on decoders, with edges that take attention blocks apart.
         steps: For ``method="integrated"``: points on the line; ``None`` takes as many as it needs.
         answer: For encoder–decoder models the text that was made of the input, or a list with one
             per text; ``None`` is the model's own answer.
@@ -162,6 +167,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         words=words,
         target=target,
         contrast=contrast,
+        source=source,
         steps=steps,
         batch_size=batch_size,
         truncate=truncate,

@@ -58,6 +58,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     model: options.Model = None,
     target: options.Target = None,
     contrast: options.Contrast = None,
+    source: options.Source = "position",
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     bos: options.Bos = False,
@@ -90,7 +91,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     inputs = read_texts(texts, file)
     _check_targets(save, html, force=force)
     if html is not None:
-        _check_page(inputs, heads)
+        _check_page(inputs, heads, source)
     methods = options.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
@@ -104,6 +105,7 @@ def explain(  # noqa: PLR0913 - one argument per option
         words=words,
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        source=source,
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
@@ -202,9 +204,12 @@ def _check_targets(save: Path | None, html: Path | None, *, force: bool) -> None
         raise InputError(msg)
 
 
-def _check_page(texts: Sequence[str], heads: str) -> None:
+def _check_page(texts: Sequence[str], heads: str, source: str) -> None:
     if len(texts) > 2:
         msg = f"--html shows one text, or two side by side; these are {len(texts)}"
+        raise InputError(msg)
+    if source != "position":
+        msg = f"--html shows scores of positions, layer by layer; leave out --source {source}"
         raise InputError(msg)
     if heads not in ("mean", "each"):
         msg = f"--html shows the mean of heads and each of them; leave out --heads {heads}"

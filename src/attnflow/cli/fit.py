@@ -38,7 +38,7 @@ HeldOut = Annotated[
         "--held-out", metavar="SHARE", help="The share of texts that the figures are made of."
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Which texts are held out.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The random seed.")]
 
 
 def fit(  # noqa: PLR0913 - one argument per option

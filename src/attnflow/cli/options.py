@@ -222,6 +222,15 @@ Contrast = Annotated[
         show_default=False,
     ),
 ]
+Source = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="position|logit",
+        help="Where scores start: the position in one layer, or the target's logit, on decoders.",
+        rich_help_panel=_SELECTION,
+    ),
+]
 Steps = Annotated[
     int | None,
     typer.Option(

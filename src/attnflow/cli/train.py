@@ -26,8 +26,7 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="The folder with the agreement data (numpred.val, …); for sentiment, GLUE's SST-2 or "
-        "your own: train.tsv and dev.tsv, a header and lines of text, tab, 0 or 1.",
+        help="The folder with the agreement data (numpred.val, …); for sentiment, GLUE's SST-2.",
     ),
 ]
 Out = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write.")]
@@ -98,7 +97,8 @@ def train(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Train the shipped model again, or a classifier of texts: Table 3's, or your own.
 
-    Run the same command again to continue an interrupted run.
+    For a classifier of your own, --data is a folder with train.tsv and dev.tsv, each a header and
+    lines of text, tab, 0 or 1. Run the same command again to continue an interrupted run.
 
     Example: attnflow train verbs --data sva --corpora corpora -o my-verbs
     """

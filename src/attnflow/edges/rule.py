@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnflow.records.arrays import to_numpy
 from attnflow.registry import Registry, name_failure
 
 if TYPE_CHECKING:
@@ -89,6 +88,8 @@ def _carry(layer: Array, positions: list[int]) -> Array:
     """A map in which these positions stay what they are, as they do in attention."""
     if not positions:
         return layer
+    from attnflow.records.arrays import to_numpy
+
     layer = to_numpy(layer).copy()
     layer[..., positions, :] = 0.0
     layer[..., positions, positions] = 1.0

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from attnflow.evaluation.targets import make_attribution
 from attnflow.measures.blank_out import MEMBER
+from attnflow.measures.question import Target
+from attnflow.pipeline.measured import target_position
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
@@ -27,4 +32,18 @@ def check_by_blanking(session: Session) -> Attribution | None:
     comparable = text and session.prediction is not None and top and not chosen
     if not comparable or work > MOST_WORK or len(session.blankable) < FEWEST:
         return None
-    return session.attribution(MEMBER.name)
+    if not session.measurable:
+        return None
+    objective = session.objective
+    if config.words or objective.contrast is not None:
+        return session.attribution(MEMBER.name)
+    # One run for this and for all who ask later what is predicted without a token.
+    rows = session.without_each()
+    whole = rows[None]
+    index = int(whole.argmax())
+    if objective.target is not None:
+        index = adapter.output_index(objective.target)
+    change = [float(whole[index] - rows.get(at, whole)[index]) for at in range(session.size)]
+    name, position = adapter.output_name(index), target_position(session)
+    target = Target(index, name, position, session.prediction)
+    return make_attribution(adapter, session.tokens, target, np.abs(change), MEMBER.name, {}, {})

@@ -57,6 +57,16 @@ class ImageTextModel(TextModel):
         msg = f"the configuration of {type(self.network).__name__} names no token for patches"
         raise ModelError(msg)
 
+    def decision(self, tokens: Tokens) -> int:
+        """Where the model decides, for methods that change the input: text alone."""
+        if tokens.grid is not None:
+            msg = (
+                f"{self.name} reads patches that its vision tower made, which can't be blanked or "
+                "differentiated by their embeddings; use a method that reads edges"
+            )
+            raise ModelError(msg)
+        return super().decision(tokens)
+
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """A text as tokens; an image with a text as patches and tokens."""
         if isinstance(item, str):

@@ -52,7 +52,7 @@ def no_probability(name: str) -> ModelError:
 
 def predict(logits: Tensor, name: Callable[[int], str], position: int | None) -> Prediction:
     """The most likely entry of ``logits`` (one axis), and those after it."""
-    return _rank(logits.detach().float().softmax(-1), name, position)
+    return rank_outputs(logits.detach().float().softmax(-1), name, position)
 
 
 def predict_label(logits: Tensor, config: Any) -> Prediction | None:
@@ -61,10 +61,13 @@ def predict_label(logits: Tensor, config: Any) -> Prediction | None:
         return None
     values = logits.detach().float()
     probabilities = values.sigmoid() if is_multi_label(config) else values.softmax(-1)
-    return _rank(probabilities, lambda label: str(config.id2label[label]), None)
+    return rank_outputs(probabilities, lambda label: str(config.id2label[label]), None)
 
 
-def _rank(probabilities: Tensor, name: Callable[[int], str], position: int | None) -> Prediction:
+def rank_outputs(
+    probabilities: Tensor, name: Callable[[int], str], position: int | None
+) -> Prediction:
+    """The most likely entry of ``probabilities`` (one axis), and those after it."""
     best = torch.topk(probabilities, min(ALTERNATIVES, probabilities.numel()))
     ranked = tuple((name(int(i)), float(p)) for p, i in zip(best.values, best.indices, strict=True))
     return Prediction(*ranked[0], alternatives=ranked, position=position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from attnflow.models.adapter import (
 )
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
+from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.deciding import (
     Rule,
@@ -44,6 +46,7 @@ from attnflow.models.outputs import (
     predict_label,
     to_probabilities,
 )
+from attnflow.models.readouts import make_readout
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.models.zeroing import measure_zeroing
@@ -150,10 +153,38 @@ class TextModel:
                 passes, capture, torch.stack([value for value, _ in values]).sum()
             )
             wanted = [named for _, named in values]
+        if spec.readout:
+            asked = objectives or [Objective()] * len(batch)
+            for item, (at, each) in enumerate(zip(positions, asked, strict=True)):
+                alone = at[0] if len(at) == 1 else None
+                passes[item], wanted[item] = self._with_readout(
+                    passes[item], output, capture, item, alone, each
+                )
         pooled = [each if len(each) > 1 else () for each in positions]
         warnings = [mixing_warnings(self, batch[0])] * len(batch)
         parts = zip(batch, passes, queries, said, wanted, pooled, warnings, strict=True)
         return [ForwardPass(*each) for each in parts]
+
+    def _with_readout(
+        self,
+        activations: Activations,
+        output: Any,
+        capture: Capture,
+        item: int,
+        position: int | None,
+        objective: Objective,
+    ) -> tuple[Activations, Objective | None]:
+        """With how the target's logit is read, where one position decides."""
+        logits = None if position is None else self._logits(output, item, position)
+        if position is None or logits is None or logits.numel() == 1:
+            return activations, None
+        _, named = self._objective(output, item, position, objective)
+        target = (
+            logits.argmax() if objective.target is None else self.output_index(objective.target)
+        )
+        other = None if objective.contrast is None else self.output_index(objective.contrast)
+        found = make_readout(capture, item, position, logits, int(target), other)
+        return replace(activations, readout=found), named
 
     def _zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
         """With what becomes of every layer without single values."""
@@ -298,8 +329,12 @@ class TextModel:
         """The position to explain; several where the head, or a model's pooling, reads several."""
         if query is not None and query != "all":
             return (tokens.position(query),)
-        if self.head is CLASSIFIER or pools:
+        if self.head is CLASSIFIER:
             return self._deciding(tokens)
+        if pools:
+            # A pooler whose tanh is saturated depends on nothing: the start, as without a pooler.
+            with suppress(ModelError):
+                return self._deciding(tokens)
         masks = self._masks(tokens) if self.head is MASKED else []
         if len(masks) > 1:
             return (tokens.position(self.tokenizer.mask_token),)  # an error that lists them

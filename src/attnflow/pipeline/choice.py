@@ -20,6 +20,7 @@ from attnflow.aggregation import AGGREGATORS, Aggregator, find_aggregator
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import shown
 from attnflow.pipeline.config import AUTO, ExplainConfig
+from attnflow.pipeline.source import LOGIT
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Objective, Tokens
@@ -62,6 +63,8 @@ def choose(
     config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
 ) -> Chosen:
     """The configuration with all that was left open decided, for a model and one of its inputs."""
+    if config.source == LOGIT and config.edges == AUTO:
+        config = replace(config, edges=ENCODER.edges)  # which takes blocks apart
     named = [AGGREGATORS[name] for name in config.asked if name != AUTO]
     readers = [member for member in named if isinstance(member, Aggregator)]
     if config.edges != AUTO:

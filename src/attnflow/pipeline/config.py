@@ -22,6 +22,7 @@ from attnflow.pipeline.arguments import (
     plain_query,
     plain_share,
 )
+from attnflow.pipeline.source import LOGIT, POSITION, check_source
 from attnflow.records.checks import check_flag
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, resolve, resolve_all
@@ -47,6 +48,11 @@ def check_single_heads(method: str) -> None:
         raise InputError(msg)
 
 
+def is_auto(name: object) -> bool:
+    """Whether the choice is left to the model; anything may have been given."""
+    return isinstance(name, str) and name == AUTO
+
+
 @dataclass(frozen=True)
 class ExplainConfig:
     """A method with all its options. See `attnflow.explain` for what they mean.
@@ -69,6 +75,7 @@ class ExplainConfig:
     words: bool = False
     target: TargetSpec | Sequence[TargetSpec] = None
     contrast: TargetSpec = None
+    source: str = POSITION
     steps: int | None = None
     batch_size: int = 16
     methods: tuple[str, ...] = ()
@@ -103,7 +110,9 @@ class ExplainConfig:
         EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
         check_steps(self.steps)
         check_batch_size(self.batch_size)
-        self._check_methods([AGGREGATORS[name] for name in self.asked if name != AUTO])
+        members = [AGGREGATORS[name] for name in self.asked if not is_auto(name)]
+        self._check_methods(members)
+        check_source(self, members)
 
     def _plain(self) -> dict[str, Any]:
         """The options as plain values, whichever library their numbers and lists are of."""
@@ -173,13 +182,14 @@ class ExplainConfig:
     @property
     def rule(self) -> EdgeRule:
         """The edge rule."""
-        return EDGE_RULES["attention" if self.edges == AUTO else self.edges]
+        return EDGE_RULES["attention" if is_auto(self.edges) else self.edges]
 
     @property
     def uses_target(self) -> bool:
         """Whether anything that is asked for depends on the target."""
-        named = [AGGREGATORS[name] for name in self.asked if name != AUTO]
-        return self.rule.needs.gradients or any(isinstance(each, Measure) for each in named)
+        named = [AGGREGATORS[name] for name in self.asked if not is_auto(name)]
+        towards = self.rule.needs.gradients or self.source == LOGIT
+        return towards or any(isinstance(each, Measure) for each in named)
 
     def residual_of(self, method: str) -> float:
         """The share of the residual connection that a method gets."""
@@ -238,6 +248,7 @@ class ExplainConfig:
         return CaptureSpec(
             fuse=None if each else self.fuse,
             blocks=needs.blocks,
+            readout=self.source == LOGIT,
             gradients=needs.gradients,
             zeroing=needs.zeroing,
         )
@@ -261,6 +272,7 @@ class ExplainConfig:
             "correction": correction,
             "normalize": self.normalize,
             **({"bos": True} if self.bos else {}),
+            **({"source": LOGIT} if self.source == LOGIT else {}),
         }
 
     def _described_heads(self) -> str | list[float]:

@@ -6,15 +6,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
 from attnflow.aggregation import AGGREGATORS, Measure, Scores
 from attnflow.errors import InputError
-from attnflow.measures.question import Question, Target, no_progress, resolve_targets
+from attnflow.measures.question import (
+    Question,
+    Target,
+    batches_by_length,
+    no_progress,
+    resolve_targets,
+    rows_that_fit,
+)
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
 
+MOST_TOGETHER = 256  # inputs in a batch
 Advance = Callable[[float], None]  # called with the share of the work that is done; may raise
 
 
@@ -41,6 +52,20 @@ def target_position(session: Session) -> int:
         f"decided at position {decided} ({session.tokens.names[decided]!r}); leave query out"
     )
     raise InputError(msg)
+
+
+def probabilities_without_each(session: Session) -> dict[int | None, Tensor]:
+    """The probabilities of all labels or tokens, of the whole input (``None``) and without each."""
+    model, tokens = session.adapter, session.tokens
+    filler, position = model.filler(), target_position(session)
+    places = [None, *(at for at in range(session.size) if not model.predicts_at(tokens, at))]
+    inputs = [tokens if at is None else model.blank(tokens, [at], filler) for at in places]
+    found: dict[int | None, Tensor] = {}
+    for part in batches_by_length(inputs, rows_that_fit(model, inputs, MOST_TOGETHER)):
+        with torch.no_grad():
+            rows = model.probabilities([inputs[at] for at in part], [position] * len(part))
+        found |= {places[at]: row for at, row in zip(part, rows, strict=True)}
+    return found
 
 
 def measured(

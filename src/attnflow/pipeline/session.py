@@ -13,9 +13,11 @@ from attnflow.aggregation import Measure, Scores, find_aggregator, find_trace
 from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_layers
+from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
+from attnflow.models.outputs import rank_outputs
 from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.pipeline.measured import (
     Advance,
@@ -23,8 +25,10 @@ from attnflow.pipeline.measured import (
     find_measure,
     find_target,
     measured,
+    probabilities_without_each,
     target_position,
 )
+from attnflow.pipeline.source import LOGIT
 from attnflow.records import (
     Activations,
     Array,
@@ -42,6 +46,8 @@ from attnflow.records.selection import Groups, resolve
 from attnflow.records.words import merge_words, word_groups
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 
 Check = Callable[[], None]  # called between pieces of work; raises to end it
@@ -63,6 +69,7 @@ class Session:
     notes: tuple[str, ...] = ()
     _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
+    _without: dict[int | None, Tensor] = field(default_factory=dict, init=False)
 
     @property
     def tokens(self) -> Tokens:
@@ -281,8 +288,10 @@ class Session:
         measure = find_measure(method)
         if measure is not None:
             return self._measured_attribution(measure, advance)
-        layers, layer = config.resolve_layers(self.depth)
         groups = self.groups if config.words else None
+        if config.source == LOGIT:
+            return self._logit_attribution(method, groups)
+        layers, layer = config.resolve_layers(self.depth)
         at_once = find_aggregator(method).cost == "matrix" and not only_asked
         everywhere = config.query == "all" or at_once
         queries = tuple(range(self.size)) if everywhere else self._explained(groups)
@@ -296,6 +305,32 @@ class Session:
             layer=layer,
             query=self.query,
             pooled=self.forward.pooled,
+            method=method,
+            options=self._describe(method),
+        )
+
+    @cached_property
+    def logit_parts(self) -> LogitParts:
+        """What the target's logit is the sum of, for ``source="logit"``."""
+        return take_logit_apart(self.activations, self.config.rule.name)
+
+    def _logit_attribution(self, method: str, groups: Groups | None) -> Attribution:
+        """The scores from the target's logit, at the position where it is read."""
+        parts, member = self.logit_parts, find_aggregator(method)
+        graph = with_logit(
+            self.graph(method), parts.shares, capacities=member.from_logit == "capacities"
+        )
+        keys = range(self.size if groups is None else len(groups))
+        selection = Selection((graph.depth,), (self.size,), tuple(keys), groups=groups)
+        scores = member.apply(graph, selection, self.config.execution)
+        statistics = {**graph.statistics, **scores.statistics, **parts.statistics}
+        return self._attribution(
+            Scores(np.array(to_numpy(scores.values)), statistics),
+            groups,
+            layers=(self.depth,),
+            queries=(parts.position,),
+            layer=self.depth,
+            query=parts.position,
             method=method,
             options=self._describe(method),
         )
@@ -422,6 +457,19 @@ class Session:
         """What replaces a blanked token; ``None`` where there is no prediction to change."""
         return None if self.prediction is None else self.adapter.filler().label
 
+    def without_each(self) -> dict[int | None, Tensor]:
+        """The probabilities without each token; `blank` then need not run the model again.
+
+        Of the whole input at ``None``. What a masked language model predicts can't be removed.
+        """
+        if not self._without:
+            self._without.update(probabilities_without_each(self))
+        return self._without
+
+    def _said(self, probabilities: Tensor) -> Prediction:
+        position = None if self.prediction is None else self.prediction.position
+        return rank_outputs(probabilities, self.adapter.output_name, position)
+
     def blank(
         self, sets: Sequence[Sequence[int]], check: Check | None = None
     ) -> Iterator[Prediction | None]:
@@ -435,6 +483,9 @@ class Session:
             if refused:
                 msg = f"positions={refused} cannot be blanked; allowed: {list(self.blankable)}"
                 raise InputError(msg)
+        if self._without and all(len(positions) == 1 for positions in sets):
+            yield from (self._said(self._without[only]) for (only,) in sets)
+            return
         blanked = [self.adapter.blank(self.tokens, positions, filler) for positions in sets]
         size = BLANK_BATCH if self.adapter.batchable(blanked) else 1
         for start in range(0, len(sets), size):

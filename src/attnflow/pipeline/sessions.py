@@ -15,6 +15,7 @@ from attnflow.models.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
+from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
@@ -187,6 +188,9 @@ def open_batch(
 def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
     config.resolve_layers(adapter.depth)
+    if config.source == LOGIT and adapter.kind != "text":
+        msg = f"source='logit' is for decoders of texts, and {adapter.name} is none; leave it out"
+        raise InputError(msg)
     if isinstance(config.heads, LearnedHeads):
         config.heads.check_model(adapter.name, adapter.depth)
 
@@ -203,7 +207,7 @@ def check_objectives(
         msg = (
             f"{name}={shown(getattr(given, name))} has no effect on edges={config.edges!r}, which "
             "are the same for every target; use edges='gradient', or a method that reads no edges, "
-            "such as method='gradient-norm', or leave it out"
+            "such as method='gradient-norm', or source='logit', or leave it out"
         )
         raise InputError(msg)
     check_known(objectives, adapter)

@@ -10,7 +10,7 @@ Axes are always called ``layer head query key``. Layers are numbered as in the p
 input, layer l the output of the l-th attention layer; negative numbers count from the top.
 """
 
-from attnflow.records.activations import Activations, Block
+from attnflow.records.activations import Activations, Block, Readout
 from attnflow.records.attribution import Attribution, PatchGrid, Prediction
 from attnflow.records.graph import LayeredGraph
 from attnflow.records.kinds import Array, FloatArray
@@ -29,6 +29,7 @@ __all__ = [
     "Pair",
     "PatchGrid",
     "Prediction",
+    "Readout",
     "Route",
     "Selection",
 ]

@@ -41,6 +41,26 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
+class Readout:
+    """How a target's logit is read off the residual stream where a model decides; in float64.
+
+    Attributes:
+        position: Where it decides.
+        direction: ``[model dimension]``: a part of the stream contributes its product with this to
+            the logit less the mean of all logits, or less the contrast's; the norm's scale is held.
+        constant: What biases add to it.
+        value: The logit less the mean of all logits, or less the contrast's.
+        streams: ``[layer, model dimension]``: the stream behind each layer.
+    """
+
+    position: int
+    direction: Array
+    constant: float
+    value: float
+    streams: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Activations:
     """Attention probabilities of one input, and what else an edge rule needs.
 
@@ -58,6 +78,7 @@ class Activations:
         source: For encoder–decoders, how many positions are of the source; they come first.
         carried: The positions that each step carries along as they are; ``None`` where every step
             moves all.
+        readout: How the target's logit is read; ``None`` where that was not found or asked for.
         model: The model's name, for errors.
     """
 
@@ -69,6 +90,7 @@ class Activations:
     zeroed: tuple[Array, ...] | None = None
     source: int | None = None
     carried: tuple[tuple[int, ...], ...] | None = None
+    readout: Readout | None = None
     model: str = "this model"
 
     def __post_init__(self) -> None:

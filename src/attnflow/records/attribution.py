@@ -219,8 +219,10 @@ class Attribution:
 
     @property
     def explained(self) -> str:
-        """What was asked about, in words: a token, or the mean of several."""
+        """What was asked about, in words: a token, the mean of several, or a target's logit."""
         count = len(self.pooled)
+        if self.options.get("source") == "logit":
+            return f"the logit of {self.options['target']}"
         return f"the mean of {count} positions" if count else self.tokens[self.query]
 
     def at(self, layer: int | None = None, query: int | str | None = None) -> Attribution:

@@ -15,7 +15,7 @@ AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
 
 @pytest.fixture(scope="module")
 def file(classifier, tmp_path_factory):
-    view = attnflow.explore(TEXT, classifier, compare="the old key is here")
+    view = attnflow.explore(TEXT, classifier, compare="the old key is here", edges="attention")
     return view.save(tmp_path_factory.mktemp("page") / "view.html").as_uri()
 
 
@@ -91,7 +91,7 @@ def test_without_javascript_there_is_a_table(browser, file, classifier):
     page = context.new_page()
     page.goto(file)
     rows = page.locator("noscript table, table").first.locator("tbody tr")
-    of = attnflow.explain(TEXT, classifier)
+    of = attnflow.explain(TEXT, classifier, edges="attention")
     assert rows.count() == len(of.tokens)
     shown = rows.nth(3).inner_text().split()
     assert shown[0] == of.tokens[3]

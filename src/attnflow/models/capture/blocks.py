@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import Tensor
 
+from attnflow.models.capture.readout import ReadoutTracker
 from attnflow.models.capture.sites import Norm, Site
 
 UNCHANGED = {  # what may stand between two steps without changing any number
@@ -45,16 +46,19 @@ class BlockTracker:
         self._sums: dict[int, Tensor] = {}
         self._made: set[int] = set()  # ids of what was computed since, such as an MLP's output
         self._before: tuple[Site, dict[int, Tensor]] | None = None  # the last site and its sums
+        self.readout = ReadoutTracker()
 
     def start(self, site: Site, output: Tensor) -> None:
         """Follow another site."""
         before = None if self._site is None else (self._site, dict(self._sums))
         self.clear()
+        self.readout.forget()
         self._site, self._outputs, self._before = site, {id(output): output}, before
 
     def clear(self) -> None:
         """Forget what was followed."""
         self._site = self._before = None
+        self.readout.release()
         self._made.clear()
         for held in (self._outputs, self._blocks, self._sums):
             held.clear()
@@ -84,6 +88,9 @@ class BlockTracker:
             self._follow_block(func, args, result)
         elif self._sums:
             self._follow_sum(func, args, kwargs, result)
+        else:
+            unchanged, product = func in UNCHANGED, func in MULTIPLICATIONS
+            self.readout.follow(func, args, kwargs, result, unchanged=unchanged, product=product)
 
     def _follow_output(self, func: Any, args: Any, kwargs: Any, result: Tensor) -> None:
         if not any(id(each) in self._outputs for each in args):
@@ -139,6 +146,8 @@ class BlockTracker:
         elif func in ADDITIONS:
             _goes_on(site)
             self._sums.clear()
+            site.stream = result
+            self.readout.start(result)
         elif func in UNCHANGED:
             self._sums[id(result)] = result
 

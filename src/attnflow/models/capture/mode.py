@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from attnflow.errors import CaptureError
 from attnflow.models.capture.blocks import UNCHANGED, BlockTracker
 from attnflow.models.capture.probabilities import give_sink_to_self, probabilities_of
+from attnflow.models.capture.readout import SeenReadout
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
 
@@ -59,6 +60,11 @@ class Capture(TorchFunctionMode):
         self._softmaxes.clear()
         self._block.clear()
         super().__exit__(*exc)  # type: ignore[no-untyped-call]
+
+    @property
+    def readout(self) -> SeenReadout | None:
+        """How logits were read off the last block's stream, where blocks were captured."""
+        return self._block.readout.found
 
     def gradients(self, target: Tensor) -> tuple[Tensor, ...]:
         """The gradient of a scalar by the probabilities of each site, ``[batch, head, q, k]``."""

@@ -36,6 +36,7 @@ class Site:
         sum: The two added.
         norm: The layer norm that alone reads the sum (post-norm models).
         goes_on: Whether the sum is added to again (pre-norm models).
+        stream: The residual stream behind the layer, where more was added (pre-norm models).
         leaf: The tensor to differentiate by, where gradients were requested.
     """
 
@@ -54,4 +55,5 @@ class Site:
     sum: Tensor | None = None
     norm: Norm | None = None
     goes_on: bool = False
+    stream: Tensor | None = None
     leaf: Tensor | None = None

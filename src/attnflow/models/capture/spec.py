@@ -23,6 +23,7 @@ class CaptureSpec:
         blocks: Keep the parts of every attention block: values, output projection, residual stream
             and norm.
         gradients: Put the probabilities on the autograd tape; see `Capture.gradients`.
+        readout: Keep how the target's logit is read off the residual stream; needs ``blocks``.
         zeroing: Run every layer again without the value of each position; see `zeroing`.
         progress: Told the share of these runs that is done, of one input.
     """
@@ -32,5 +33,6 @@ class CaptureSpec:
     queries: Sequence[int] | None = None
     blocks: bool = False
     gradients: bool = False
+    readout: bool = False
     zeroing: bool = False
     progress: Callable[[float], None] | None = None

@@ -86,12 +86,15 @@ def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
     if not method_info(attribution.method).layered:
         about = describe_target(attribution.options) or "for the output"
         return _line(f"{attribution.method} {about} · {model_name(attribution.model)}", "dim")
-    source = label(attribution.explained, 32 if attribution.pooled else 24)
-    source = source if attribution.pooled else f"“{source}”"
+    logit = attribution.options.get("source") == "logit"
+    in_words = bool(attribution.pooled) or logit
+    source = label(attribution.explained, 32 if in_words else 24)
+    source = source if in_words else f"“{source}”"
     depth = attribution.depth
     layer = (
         f" at layers 1 to {depth}" if all_layers else f" at layer {attribution.layer} of {depth}"
     )
+    layer = " through all layers" if logit else layer
     heads = attribution.options.get("heads", "mean")
     note = "" if heads == "mean" else f", heads {heads}"
     note += describe_edges(attribution.options)

@@ -1,0 +1,58 @@
+"""Where scores start: at a position of one layer, or at the target's logit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
+from attnflow.edges import EDGE_RULES
+from attnflow.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from attnflow.pipeline.config import ExplainConfig
+
+POSITION, LOGIT = "position", "logit"
+
+
+def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure]) -> None:
+    """Refuse what has no meaning where scores start at the target's logit."""
+    if not (isinstance(config.source, str) and config.source in (POSITION, LOGIT)):
+        msg = f"source={shown(config.source)} is unknown; allowed: {POSITION!r}, {LOGIT!r}"
+        raise InputError(msg)
+    if config.source == POSITION:
+        return
+    for member in members:
+        if isinstance(member, Measure) or member.from_logit is None:
+            able = [each.name for each in AGGREGATORS.members() if _starts_at_logit(each)]
+            msg = (
+                f"source='logit' is not for method={member.name!r}, which has no meaning for edges "
+                f"that lead to all layers at once; it is for {', '.join(able)}"
+            )
+            raise InputError(msg)
+    if config.edges != type(config).edges and not config.rule.needs.blocks:
+        able = [each.name for each in EDGE_RULES.members() if each.needs.blocks]
+        msg = (
+            f"source='logit' is not for edges={config.edges!r}, which do not take attention blocks "
+            f"apart; it is for {', '.join(able)}"
+        )
+        raise InputError(msg)
+    given = {
+        "layer": config.layer is not None,
+        "layers": config.layers is not None,
+        "query": config.query == "all",
+        "heads": config.heads != "mean",
+        "correction": config.correction not in (None, type(config).correction),
+        "routes": config.routes,
+    }
+    for option, asked in given.items():
+        if asked:
+            msg = (
+                f"{option}={shown(getattr(config, option))} is not for source='logit', whose "
+                "scores come from one logit and all layers at once; leave it out"
+            )
+            raise InputError(msg)
+
+
+def _starts_at_logit(member: Aggregator | Measure) -> bool:
+    return isinstance(member, Aggregator) and member.from_logit is not None

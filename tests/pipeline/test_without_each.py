@@ -1,0 +1,44 @@
+"""One run without each token serves the agreement line and the page alike."""
+
+import numpy as np
+import pytest
+
+import attnflow
+import tiny
+from attnflow.evaluation.cheap import check_by_blanking
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
+
+
+def opened(model, **options):
+    config = ExplainConfig(edges="attention", method="rollout", **options)
+    return open_session(tiny.TEXT, attnflow.load_model(model), config)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "decoder"])
+def test_the_check_is_blank_out_itself(kind, request):
+    session = opened(request.getfixturevalue(kind))
+    found = check_by_blanking(session)
+    alone = attnflow.explain(tiny.TEXT, session.adapter, method="blank-out")
+    np.testing.assert_allclose(found.values, alone.values, atol=1e-7)
+    assert found.values.max() > 0
+
+
+@pytest.mark.parametrize("kind", ["classifier", "decoder"])
+def test_predictions_without_a_token_are_those_of_a_run_of_their_own(kind, request):
+    session, fresh = (opened(request.getfixturevalue(kind)) for _ in range(2))
+    session.without_each()
+    sets = [[at] for at in session.blankable]
+    for found, expected in zip(session.blank(sets), fresh.blank(sets), strict=True):
+        assert found.label == expected.label
+        assert found.position == expected.position
+        known = dict(expected.alternatives)
+        for label, probability in found.alternatives:
+            assert probability == pytest.approx(known[label], abs=1e-6)
+
+
+def test_a_pair_of_tokens_is_run_anew(classifier):
+    session, fresh = opened(classifier), opened(classifier)
+    session.without_each()
+    pair = [list(session.blankable[:2])]
+    assert list(session.blank(pair)) == list(fresh.blank(pair))
