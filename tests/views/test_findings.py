@@ -10,7 +10,7 @@ from attnflow.records import Attribution, Edge, FlowTrace, Prediction, Route
 from attnflow.views.conclusions import agreement_sentence, trace_sentence
 from attnflow.views.findings import find, rank
 from attnflow.views.numbers import correlation, number
-from attnflow.views.runs import place_of_cut, runs, write_route
+from attnflow.views.runs import carried, place_of_cut, runs, write_route
 
 TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
 
@@ -134,11 +134,19 @@ def test_a_trace_says_through_what_it_came_and_where_it_is_narrow():
     trace = traced((Edge(3, 0, 0, 0.6), Edge(3, 0, 5, 0.4)), ROUTES)
     assert trace_sentence(trace) == (
         "From “keys” to “[CLS]”, 60% goes directly and 40% through “cabinet”; the bottleneck is at "
-        "the source: “[CLS]” can take in no more, whatever comes."
+        "the source: all edges into “[CLS]” that “keys” can reach are full."
     )
     assert place_of_cut(traced((Edge(1, 0, 2, 1.0), Edge(1, 5, 2, 1.0)), ROUTES)) == "input"
     assert place_of_cut(traced((Edge(1, 0, 2, 1.0), Edge(3, 0, 2, 1.0)), ROUTES)) == "between"
     assert place_of_cut(traced((), ROUTES)) == ""
+
+
+def test_shares_of_routes_sum_to_one():
+    """A route through two tokens is counted for one of them."""
+    routes = (Route((0, 5, 3, 2), 0.5), Route((0, 3, 2, 2), 0.25), Route((0, 5, 4, 2), 0.25))
+    said = trace_sentence(traced((), routes))
+    assert said == "From “keys” to “[CLS]”, 75% through “to” and another 25% through “the:4”."
+    assert carried(traced((), routes), 9) == (0, [(3, 0.75), (4, 0.25)])
 
 
 def test_routes_are_written_as_runs():

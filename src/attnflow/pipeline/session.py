@@ -136,6 +136,13 @@ class Session:
         heads = "mean" if self.config.heads == "each" else self.config.heads
         return fuse_layers(maps, heads)
 
+    @property
+    def towards_query(self) -> bool:
+        """Whether edges are towards what the explained position predicts: others have others."""
+        said = self.prediction
+        at_query = said is not None and said.position is not None and self.config.query != "all"
+        return self.config.rule.needs.gradients and at_query
+
     @cached_property
     def groups(self) -> Groups:
         """The tokens of each word; a token that belongs to no word is alone."""
@@ -182,11 +189,11 @@ class Session:
 
         Long work is done in pieces, and ``check`` is called before each.
         """
+        if each_head:
+            check_single_heads(method)
         measure = find_measure(method)
         if measure is not None:
             return self._measured_scores(measure, layers, queries, words=words, check=check)
-        if each_head:
-            check_single_heads(method)
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
             resolve("query", query, 0, self.size - 1, self.size)
@@ -293,7 +300,7 @@ class Session:
             return self._logit_attribution(method, groups)
         layers, layer = config.resolve_layers(self.depth)
         at_once = find_aggregator(method).cost == "matrix" and not only_asked
-        everywhere = config.query == "all" or at_once
+        everywhere = config.query == "all" or (at_once and not self.towards_query)
         queries = tuple(range(self.size)) if everywhere else self._explained(groups)
         each = config.heads == "each"
         scores = self.scores(method, layers, queries, words=config.words, each_head=each)

@@ -14,6 +14,7 @@ from attnflow.views.runs import carried, place_of_cut
 AGREES, PARTLY = 0.5, 0.2
 LONGEST = 40  # cells of a label
 WORTH_NAMING = 0.05  # of a flow
+MOST_NAMED = 2  # tokens that it passes through
 
 
 def agreement_sentence(
@@ -55,15 +56,19 @@ def trace_sentence(trace: FlowTrace) -> str:
         return f"nothing passes from {key} to {query}."
     parts = []
     if trace.routes:
-        direct, through = carried(trace)
-        ways = [f"{share:.0%} through {names[at]}" for at, share in through[:2]]
-        ways = [w for w, (_, share) in zip(ways, through, strict=False) if share >= WORTH_NAMING]
+        direct, through = carried(trace, MOST_NAMED)
+        named = [(at, share) for at, share in through if share >= WORTH_NAMING]
+        ways = [f"{share:.0%} through {names[at]}" for at, share in named]
+        # What also passes the first token is counted there.
+        ways[1:] = [f"another {way}" for way in ways[1:]]
         if direct >= WORTH_NAMING or not ways:
             ways.insert(0, f"{direct:.0%} goes directly")
         parts.append(f"from {key} to {query}, {join_names(ways)}")
     where = {
-        "source": f"the bottleneck is at the source: {query} can take in no more, whatever comes",
-        "input": f"the bottleneck is at the input: no more leaves {key} in layer 1",
+        "source": f"the bottleneck is at the source: all edges into {query} that {key} "
+        "can reach are full",
+        "input": f"the bottleneck is at the input: all edges out of {key} that lead to {query} "
+        "are full",
         "between": "the bottleneck lies between them",
         "": "",
     }[place_of_cut(trace)]

@@ -58,18 +58,26 @@ def place_of_cut(trace: FlowTrace) -> str:
     return "between"
 
 
-def carried(trace: FlowTrace) -> tuple[float, list[tuple[int, float]]]:
-    """The share of a flow that goes directly, and the shares through each other token.
+def carried(trace: FlowTrace, most: int) -> tuple[float, list[tuple[int, float]]]:
+    """The share of a flow that goes directly, and the shares through up to ``most`` other tokens.
 
-    A route that passes several tokens counts for each of them.
+    Every route counts once, so that shares sum to 1 at most: the first token is the one that most
+    passes through, the next the one that most of the rest passes through.
     """
     if not trace.value:
         return 0.0, []
     ends = {trace.query, trace.key}
-    direct = sum(route.amount for route in trace.routes if set(route.positions) <= ends)
-    through: dict[int, float] = {}
-    for route in trace.routes:
-        for position in set(route.positions) - ends:
-            through[position] = through.get(position, 0.0) + route.amount
-    order = sorted(through, key=lambda at: (-through[at], at))
-    return direct / trace.value, [(at, through[at] / trace.value) for at in order]
+    passed = [(set(route.positions) - ends, route.amount) for route in trace.routes]
+    direct = sum(amount for tokens, amount in passed if not tokens)
+    found: list[tuple[int, float]] = []
+    for _ in range(most):
+        through: dict[int, float] = {}
+        for tokens, amount in passed:
+            for at in tokens:
+                through[at] = through.get(at, 0.0) + amount
+        if not through:
+            break
+        first = min(through, key=lambda at: (-through[at], at))
+        found.append((first, through[first] / trace.value))
+        passed = [(tokens, amount) for tokens, amount in passed if first not in tokens]
+    return direct / trace.value, found

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import os
 import signal
 import socket
@@ -84,6 +85,46 @@ def test_memory_is_refused_before_anything_is_allocated(monkeypatch, models):
         assert error(answer) == (413, "too-large")
         assert "GiB of memory" in answer.json()["error"]["message"]
         assert app.state.sessions.memory.taken == 0
+
+
+def test_no_answer_is_written_to_a_text_that_is_too_long(monkeypatch, models):
+    pair = models["tiny/t5"]
+    monkeypatch.setattr(type(pair), "generate", lambda *_: pytest.fail("the model ran"))
+    for limits, said in (
+        (Limits(tokens=50), "51 tokens; at most 50"),
+        (Limits(memory=2**13, request_memory=2**12), "GiB of memory"),
+    ):
+        with running(make_app({"tiny/t5": pair}, limits)) as url:
+            answer = httpx.post(f"{url}/api/explain", json={"text": "keys " * 48}, timeout=20)
+            assert error(answer) == (413, "too-large")
+            assert said in answer.json()["error"]["message"]
+
+
+def test_a_text_opens_no_file(monkeypatch, tmp_path, models):
+    """A model of two towers reads images, too: in a request, the name of one is a text."""
+    from PIL import Image
+
+    from attnflow.models.towers import TowersModel
+
+    reads, sees = models["tiny/verbs"], models["tiny/vit"]
+    path = tmp_path / "secret.png"
+    Image.new("RGB", (32, 32)).save(path)
+    monkeypatch.setattr(type(sees), "tokenize", lambda *_, **__: pytest.fail("a file was read"))
+    with running(make_app({"clip": TowersModel(reads, sees, "clip")})) as url:
+        answer = httpx.post(f"{url}/api/explain", json={"text": str(path)}, timeout=20)
+        assert answer.json()["views"][0]["text"] == str(path)
+
+
+def test_what_is_no_http_is_refused_in_the_same_shape(address):
+    host, port = address.removeprefix("http://").split(":")
+    for sent in (b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"):
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(sent)
+            head, _, body = b"".join(iter(lambda: connection.recv(4096), b"")).partition(
+                b"\r\n\r\n"
+            )
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(body)["error"]["code"] == "invalid"
 
 
 def test_estimates_are_not_exceeded(models):
@@ -360,7 +401,8 @@ def test_sigterm_is_answered_in_the_documented_shape():
                 target=lambda: found.append(httpx.post(f"{url}/api/explain", json=body, timeout=30))
             )
             asking.start()
-            while not httpx.get(f"{url}/health").json()["pending"]:
+            # It may be answered before anybody sees that it is pending.
+            while asking.is_alive() and not httpx.get(f"{url}/health").json()["pending"]:
                 time.sleep(0.001)
             server.send_signal(signal.SIGTERM)
             asking.join(20)

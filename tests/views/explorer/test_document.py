@@ -309,3 +309,29 @@ def test_an_attribution_alone_has_words(models, name, heads):
     for at, part in enumerate(view["head_scores"]):
         np.testing.assert_allclose(unpacked(part["words"]), expected[:, :, at], rtol=1e-5)
     assert len(view["head_scores"]) == (len(of.queries) if heads == "each" else 0)
+
+
+def test_what_a_reader_must_know_of_the_text_is_said(classifier):
+    view = attnflow.explore("the zebra " * 40, classifier, truncate=True).document["views"][0]
+    notes = " ".join(view["notes"])
+    assert "only the first 64 of its 82 tokens were read" in notes
+    assert "does not know 31 of 62 tokens and reads [UNK]: “zebra”" in notes
+
+
+def test_what_a_method_without_layers_found_is_of_the_output(classifier):
+    session = opened(TEXT, classifier, methods=("flow", "blank-out"), layer=1)
+    view = make_view(session, STANDALONE)
+    assert {each["method"]: each["layer"] for each in view["findings"]} == {
+        "raw": 1,
+        "rollout": 1,
+        "flow": 1,
+        "blank-out": 3,
+    }
+
+
+def test_an_attribution_keeps_the_positions_that_its_target_is_of(models):
+    gradient = {"method": "rollout", "edges": "gradient"}
+    of = attnflow.explain(tiny.TEXT, models["tiny/gpt2"], query=2, **gradient)
+    assert of.queries == (2,)
+    whole = attnflow.explain(tiny.TEXT, models["tiny/verbs"], query=2, **gradient)
+    assert len(whole.queries) == len(whole.tokens)  # a label is the same at every position

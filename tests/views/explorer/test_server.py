@@ -60,6 +60,22 @@ def test_scores_heads_and_blanks_are_the_librarys(ask, classifier):
     )
 
 
+def test_edges_towards_a_target_are_those_of_the_explained_position(ask, models):
+    model, edges = "tiny/gpt2", "gradient"
+    (part, *_) = ask("explain", text=TEXT, model=model, edges=edges).json()["views"][0]["scores"]
+    assert part["queries"] == [4]  # of another position, another prediction is differentiated
+    for query in (2, 4):
+        options = {"method": "flow", "edges": edges, "query": query}
+        of = attnflow.explain(TEXT, models[model], **options)
+        asked = {"text": TEXT, "model": model, "edges": edges, "method": "flow", "query": query}
+        answer = ask("scores", layers=[3], **asked).json()
+        values = np.frombuffer(base64.b64decode(answer["values"]["data"]), "<f4")
+        np.testing.assert_allclose(values, of.values, atol=1e-6)
+        trace = ask("trace", layer=3, key=1, **asked).json()
+        plain = attnflow.explain(TEXT, models[model], **options, correction=None)
+        assert trace["value"] == pytest.approx(plain.values[1], rel=1e-5)
+
+
 def test_every_kind_of_model_answers(ask):
     from PIL import Image
 
@@ -102,6 +118,24 @@ def test_every_kind_of_model_answers(ask):
         ),
         ("scores", {"text": "x", "method": "flow", "layers": [1], "query": -1}, (422, "invalid")),
         ("scores", {"text": "x", "method": "magic", "layers": [1], "query": 0}, (422, "invalid")),
+        # Methods without layers have no heads, and need a probability.
+        (
+            "heads",
+            {"text": "x", "method": "blank-out", "layers": [3], "query": 0},
+            (422, "invalid"),
+        ),
+        (
+            "scores",
+            {
+                "text": "x",
+                "answer": "y",
+                "model": "tiny/t5",
+                "method": "integrated",
+                "layers": [5],
+                "query": 4,
+            },
+            (422, "invalid"),
+        ),
         ("blank", {"text": "x", "sets": [[0]]}, (422, "invalid")),
         ("blank", {"text": "x", "sets": [[at] for at in range(65)]}, (413, "too-large")),
         ("blank", {"text": "x", "sets": [[1]], "model": "tiny/long"}, (422, "invalid")),

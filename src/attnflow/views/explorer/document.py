@@ -10,7 +10,7 @@ from typing import Any
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.aggregation.aggregator import Method
-from attnflow.errors import ModelError
+from attnflow.errors import AttnflowError
 from attnflow.pipeline.session import Check, Session
 from attnflow.records import FloatArray
 from attnflow.version import VERSION
@@ -24,7 +24,6 @@ from attnflow.views.explorer.parts import (
     model_name,
     predictions,
     to_grid,
-    unknown_note,
 )
 from attnflow.views.explorer.schema import (
     FORMAT,
@@ -91,7 +90,7 @@ def to_json(content: Any) -> str:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError as error:
         msg = f"the model's numbers can't be shown: {error}; NaN often comes of half precision"
-        raise ModelError(msg) from error
+        raise AttnflowError(msg) from error
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates are not UTF-8
@@ -103,7 +102,8 @@ def make_view(
     """One input with what the page needs at first."""
     tokens, query = session.tokens, session.query
     layers = list(range(1, session.depth + 1))
-    queries = list(range(session.size)) if session.size <= extent.all_queries else [query]
+    few = session.size <= extent.all_queries and not session.towards_query
+    queries = list(range(session.size)) if few else [query]
     offered = [
         member
         for member in AGGREGATORS.members()
@@ -166,10 +166,7 @@ def make_view(
         "blanked": [],
         "findings": found.findings,
         "agreement": found.agreement,
-        "notes": [
-            *make_notes(session.warnings, len(session.forward.pooled), tokens.names[query]),
-            *unknown_note(tokens.names, input_positions(tokens, session.size), _unknown(session)),
-        ],
+        "notes": make_notes(session.warnings, len(session.forward.pooled), tokens.names[query]),
     }
     traced = [name for name in methods if _has_routes(name)]
     for layer, token in traced_pairs(top, session.depth, extent.pairs, found.key):
@@ -179,14 +176,6 @@ def make_view(
     if session.filler is not None and session.size <= extent.blanks:
         view["blanked"] = predict_blanked(session, [[at] for at in session.blankable], check)
     return view
-
-
-def _unknown(session: Session) -> str | None:
-    """What stands for words that the model does not know, if its tokenizer has such a token."""
-    tokenizer = getattr(session.adapter, "tokenizer", None)
-    unknown = getattr(tokenizer, "unk_token", None)
-    # Where it is also the end of a text (GPT-2), nothing is unknown.
-    return None if unknown == getattr(tokenizer, "eos_token", None) else unknown
 
 
 def _is_shown(member: Aggregator | Measure, session: Session) -> bool:

@@ -24,12 +24,14 @@ def find_all(session: Session, methods: Sequence[str], *, blank: bool) -> Found:
     """What these methods found where the configuration asks; ``blank`` compares with blanking."""
     attributions = [session.attribution(method) for method in methods]
     summary = summarize(session, attributions, blank=blank)
-    layer = session.config.resolve_layers(session.depth)[1]
     order = summary.main.order
     if session.config.words:
         order = tuple(session.groups[at][0] for at in order)
     return Found(
-        [describe_finding(each, layer, session.query) for each in summary.each],
+        [
+            describe_finding(found, of.layer, session.query)
+            for found, of in zip(summary.each, attributions, strict=True)
+        ],
         summary.agreement,
         first_key(order, session.tokens.names, session.tokens),
     )

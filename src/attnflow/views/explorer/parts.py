@@ -77,17 +77,6 @@ def first_key(order: Sequence[int], tokens: Sequence[str], of: Tokens | Attribut
     return next(iter([*words, *source, *order]), 0)
 
 
-def unknown_note(names: Sequence[str], places: Sequence[int], unknown: str | None) -> list[str]:
-    """That the model does not know most of a text, where that is so."""
-    count = sum(names[at] == unknown for at in places)
-    if unknown is None or 2 * count <= len(places):
-        return []
-    return [
-        f"This model does not know most of this text: {count} of {len(places)} tokens are "
-        f"{printable(unknown)} to it, so that scores say little."
-    ]
-
-
 def make_notes(warnings: Sequence[str], pooled: int, first: str) -> list[str]:
     """What a reader must know: about the model, and about where it decides."""
     if not pooled:

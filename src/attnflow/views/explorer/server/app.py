@@ -111,7 +111,8 @@ def _add_error_handlers(app: FastAPI) -> None:
         return error_response(error.status, error.code, str(error))
 
     @app.exception_handler(InputError)
-    async def on_input_error(_: Request, error: InputError) -> JSONResponse:
+    @app.exception_handler(ModelError)
+    async def on_input_error(_: Request, error: InputError | ModelError) -> JSONResponse:
         return error_response(422, "invalid", _for_pages(str(error)))
 
     @app.exception_handler(Cancelled)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 HEAD_BYTES = 32 * 1024  # of a request's first line and headers
-_FULL = {"error": {"code": "busy", "message": "too many connections; try again in a second"}}
 
 
 class BoundedProtocol(H11Protocol):
@@ -30,13 +29,8 @@ class BoundedProtocol(H11Protocol):
         self._waiting: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         if len(self.connections) > self.limits.connections:
-            body = json.dumps(_FULL).encode()
-            head = (
-                "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-                f"Retry-After: 1\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-            )
-            transport.write(head.encode() + body)
-            transport.close()
+            message = "too many connections; try again in a second"
+            self._refuse("503 Service Unavailable\r\nRetry-After: 1", "busy", message)
             return
         self._expect_head()
 
@@ -44,6 +38,19 @@ class BoundedProtocol(H11Protocol):
         """A part of a request: the clock runs until its head is complete."""
         super().data_received(data)
         self._expect_head()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is refused in the same shape as everything else."""
+        self._refuse("400 Bad Request", "invalid", msg)
+
+    def _refuse(self, start: str, code: str, message: str) -> None:
+        body = json.dumps({"error": {"code": code, "message": message}}).encode()
+        head = (
+            f"HTTP/1.1 {start}\r\nContent-Type: application/json\r\n"
+            f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         """The next request may come; while nothing arrives, uvicorn's own clock runs."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from attnflow.aggregation import AGGREGATORS
+from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError
 from attnflow.pipeline.config import AUTO
@@ -83,6 +83,11 @@ class InputRequest(BaseModel):
         None, description="Explain why the target rather than this label or token."
     )
 
+    @property
+    def explained(self) -> int | None:
+        """The position whose edges are asked for; ``None`` for where the model decides."""
+        return None
+
     def check_against(self, depth: int, size: int | None) -> None:
         """Refuse layers and positions that the input does not have, before the model runs.
 
@@ -101,14 +106,24 @@ def _last(size: int | None) -> int | None:
     return None if size is None else size - 1
 
 
-class ScoresRequest(InputRequest):
-    """Scores of layers that the document left out, or of another position."""
+class PositionRequest(InputRequest):
+    """Something of one position, by one method."""
 
     method: Method
+    query: Position
+
+    @property
+    def explained(self) -> int | None:
+        """The position, where the method reads edges."""
+        return self.query if isinstance(AGGREGATORS[self.method], Aggregator) else None
+
+
+class ScoresRequest(PositionRequest):
+    """Scores of layers that the document left out, or of another position."""
+
     layers: Annotated[list[Layer], Distinct] = Field(
         min_length=1, max_length=1000, json_schema_extra={"uniqueItems": True}
     )
-    query: Position
 
     def check_against(self, depth: int, size: int | None) -> None:
         """Refuse layers and a query that the input does not have."""
@@ -116,12 +131,10 @@ class ScoresRequest(InputRequest):
         _check_within("query", [self.query], 0, _last(size))
 
 
-class TraceRequest(InputRequest):
+class TraceRequest(PositionRequest):
     """How the score of ``key`` came about."""
 
-    method: Method
     layer: Layer
-    query: Position
     key: Position
 
     def check_against(self, depth: int, size: int | None) -> None:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from attnflow.aggregation import AGGREGATORS, Measure
+from attnflow.pipeline.config import check_single_heads
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
     SERVED,
@@ -99,6 +100,7 @@ async def heads(body: requests.ScoresRequest, request: Request) -> Response:
 
 
 def _heads(session: Session, body: requests.ScoresRequest, job: Job) -> HeadScores:
+    check_single_heads(body.method)
     slow = AGGREGATORS[body.method].cost != "matrix"
     if slow and not can_show_heads(session, body.method) and session.config.rule.single_heads:
         msg = (

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from attnflow.edges import EDGE_RULES
 from attnflow.models.adapter import Objective
 from attnflow.models.bos import put_bos
 from attnflow.pipeline.choice import Chosen, choose
@@ -52,7 +53,7 @@ class SessionCache:
     """Sessions of inputs, opened by the first request and cached for the next."""
 
     def __init__(self, models: Mapping[str, ModelAdapter], limits: Limits, threads: int) -> None:
-        self.models = dict(models)
+        self.models = {name: _reader(adapter) for name, adapter in models.items()}
         self.limits = limits
         self.memory = Memory(limits)
         self.execution = Execution(threads)
@@ -78,12 +79,32 @@ class SessionCache:
         asked = (request.edges, request.target, request.contrast, request.bos)
         parts = (name, request.text, request.image, request.answer, *asked)
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
+        with self._open(key, lambda: self._prepare(name, request, job), request, job, cost) as here:
+            session, at = here[0], request.explained
+            if at is None or at == session.query or not session.towards_query:
+                yield here
+                return
+        # Edges are towards what a position predicts, and another one is asked about.
+        there = replace(_of(here), chosen=Chosen(replace(session.config, query=at)))
+        with self._open(f"{key}/{at}", lambda: there, request, job, cost) as opened:
+            yield opened
+
+    @contextmanager
+    def _open(
+        self,
+        key: str,
+        prepare: Callable[[], Prepared],
+        request: InputRequest,
+        job: Job,
+        cost: Cost,
+    ) -> Iterator[Opened]:
+        """The session of that key: a cached one, or that of what is prepared for it."""
         with self._lock:
             opened = self._cached.get(key)
             if opened is not None:
                 self._cached.move_to_end(key)
         job.check()
-        prepared = self._prepare(name, request, job) if opened is None else _of(opened)
+        prepared = prepare() if opened is None else _of(opened)
         request.check_against(prepared.adapter.depth, _size(prepared))
         needed = cost(prepared.shape) + (prepared.shape.forward if opened is None else 0)
         with self.memory.reserve(needed, job):
@@ -106,7 +127,7 @@ class SessionCache:
         )
         url = None
         if request.image is None:
-            tokens = adapter.tokenize(request.text, answer=request.answer)
+            tokens = self._tokenize(adapter, request, job)
         else:
             pixels = pixels_of(request.image, self.limits.pixels)
             with self.memory.reserve(PIXEL_BYTES * pixels, job):
@@ -114,14 +135,27 @@ class SessionCache:
                 tokens, url = adapter.tokenize(image), to_data_url(image)
         if request.bos:
             tokens = put_bos(adapter, tokens)
-        if len(tokens) > self.limits.tokens:
-            most = self.limits.tokens
-            msg = f"the input has {len(tokens)} tokens; at most {most} are explained here"
-            raise ApiError(413, "too-large", msg)
+        self._check_size(tokens)
         objective = Objective(request.target, request.contrast)
         check_known([objective], adapter)
         chosen = _choose(config, adapter, tokens, objective)
         return Prepared(adapter, tokens, chosen, objective, url)
+
+    def _tokenize(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
+        if adapter.kind != "pair" or request.answer is not None:
+            return adapter.tokenize(request.text, answer=request.answer)
+        # The model's own answer takes runs of the model: the text alone must be within the limits.
+        alone = adapter.tokenize(request.text, answer="")
+        self._check_size(alone)
+        shape = Shape(adapter, EDGE_RULES["attention"], len(alone), threads=1)
+        with self.memory.reserve(shape.forward, job):
+            return adapter.tokenize(request.text)
+
+    def _check_size(self, tokens: Tokens) -> None:
+        if len(tokens) > self.limits.tokens:
+            most = self.limits.tokens
+            msg = f"the input has {len(tokens)} tokens; at most {most} are explained here"
+            raise ApiError(413, "too-large", msg)
 
     def _run(self, prepared: Prepared) -> Opened:
         (session,) = run_sessions(
@@ -139,9 +173,10 @@ class SessionCache:
             msg = f"model={name!r} is not served here; allowed: {', '.join(self.models)}"
             raise ApiError(404, "unknown-model", msg)
         kind = self.models[name].kind
-        if (request.image is None) == (kind == "image"):
-            expected = "image" if kind == "image" else "text"
-            msg = f"{name} takes {'an image' if kind == 'image' else 'text'}; send {expected!r}"
+        wanted, other = ("image", "text") if kind == "image" else ("text", "image")
+        if getattr(request, wanted) is None or getattr(request, other) is not None:
+            takes = "an image" if kind == "image" else "text"
+            msg = f"{name} takes {takes}; send {wanted!r} alone"
             raise ApiError(422, "invalid", msg)
         if request.answer is not None and kind != "pair":
             msg = f"{name} writes no answer; send none"
@@ -168,6 +203,13 @@ class SessionCache:
             ):
                 key, _ = self._cached.popitem(last=False)
                 del sizes[key]
+
+
+def _reader(adapter: ModelAdapter) -> ModelAdapter:
+    """Of two towers the one that reads text: for both, a text that names an image file is read."""
+    from attnflow.models.towers import TowersModel
+
+    return adapter.tower("text") if isinstance(adapter, TowersModel) else adapter
 
 
 def _of(opened: Opened) -> Prepared:
