@@ -79,6 +79,7 @@ def main() -> None:
         print(f"bare forward passes  {speed:8.1f} rows/s")
     with tempfile.TemporaryDirectory() as folder:
         options = {"layers": "all", "workers": given.workers, "shard_size": given.shard_size}
+        options |= {"edges": "attention"}  # with raw, rollout and flow
         # One row for each worker: what starting costs, models loaded and kernels compiled.
         started = time.perf_counter()
         attnflow.run(texts[:2], Path(folder) / "warm", given.model, **options)

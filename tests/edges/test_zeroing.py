@@ -180,3 +180,16 @@ def test_layers_that_are_no_modules_are_refused(name):
     model = {"xlm": tf.XLMModel, "flaubert": tf.FlaubertModel}[name](config).eval()
     with pytest.raises(ModelError, match=r"no modules of .* are its layers"):
         edges(TEXT, (model, tiny.plain()))
+
+
+def test_a_layer_that_moves_nothing_hands_on_what_there_is():
+    """With a last layer whose block gives nothing, the scores are those of the layers below."""
+    model = tiny.build("gpt2")
+    with torch.no_grad():
+        for parameter in model.transformer.h[-1].attn.c_proj.parameters():
+            parameter.zero_()
+    for method in ("rollout", "flow", "widest"):
+        options = {"edges": "value-zeroing", "method": method, "layers": "all"}
+        found = attnflow.explain(TEXT, (model, tiny.plain()), **options)
+        np.testing.assert_allclose(found.row(3), found.row(2), rtol=0, atol=1e-12)
+        assert found.row(3).sum() > 0.99

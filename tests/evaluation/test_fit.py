@@ -1,5 +1,6 @@
 """Learned heads: the regression, what it is fed with, the file, and what explain makes of it."""
 
+import copy
 import itertools
 import json
 import math
@@ -140,6 +141,11 @@ def test_an_interrupted_run_continues(model, tmp_path, monkeypatch):
     assert not file.exists()
     with pytest.raises(InputError, match=r"made with other options: replacement was \"unk\""):
         attnflow.fit(TEXTS[:9], model, save=file, replacement="mask")
+    other = copy.deepcopy(model[0])
+    with torch.no_grad():
+        next(other.parameters()).add_(0.1)  # trained on, and called the same
+    with pytest.raises(InputError, match="made with other options: weights was"):
+        attnflow.fit(TEXTS[:9], (other, model[1]), save=file)
     continued = []
     monkeypatch.setattr(fitting, "_piece", lambda *of: continued.append(of[0]) or piece(*of))
     learned = attnflow.fit(TEXTS[:9], model, save=file)

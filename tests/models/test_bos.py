@@ -40,6 +40,19 @@ def test_bos_is_read_first_and_is_no_word():
     assert note.endswith(f"({float(plain):.3f})")
 
 
+def test_after_bos_itself_nothing_is_compared():
+    model = tiny.build("gpt2"), tokenizer(bos_token="[CLS]")
+    found = attnflow.explain(TEXT, model, bos=True, query=0, method="rollout")
+    assert found.warnings[-1].endswith("without BOS it predicts nothing")
+
+
+def test_methods_without_edges_say_that_there_is_bos():
+    model = tiny.build("gpt2"), tokenizer(bos_token="[CLS]")
+    found = attnflow.explain(TEXT, model, bos=True, method="gradient-norm")
+    assert found.options["bos"] is True
+    assert len(found.values) == len(TEXT.split()) + 1
+
+
 def test_a_list_is_as_each_alone():
     model = tiny.build("llama"), tokenizer(bos_token="[CLS]")
     texts = [TEXT, "mat", "the keys are here"]

@@ -11,7 +11,8 @@ from transformers import CLIPImageProcessorPil, SiglipImageProcessorPil
 
 import attnflow
 import tiny
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import AttnflowError, InputError, ModelError
+from zoo.build import small_model
 
 PROMPT = "the red <image> keys to the"
 VISION = {
@@ -126,7 +127,7 @@ def test_what_runs_the_model_again_is_refused_with_an_image(picture):
         lambda: attnflow.explain(item, model, method="gradient-norm"),
         lambda: attnflow.explain(item, model, edges="norms"),
     ):
-        with pytest.raises(InputError, match="attention alone is read"):
+        with pytest.raises(AttnflowError, match=r"attention alone is read|reads patches that"):
             again()
     assert attnflow.blank_out("the keys to", model).values.shape == (3,)
 
@@ -216,3 +217,16 @@ def test_patches_whose_order_cannot_be_tried_are_refused(picture, monkeypatch):
     item = {"image": picture, "text": PROMPT}
     with pytest.raises(ModelError, match="can't be tried"):
         attnflow.explain(item, (model, Flat(reader)), edges="attention")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "match"),
+    [
+        ("mllama", "MllamaForConditionalGeneration", "reads images by cross-attention"),
+        ("idefics", "IdeficsForVisionText2Text", "takes text; this is dict"),
+    ],
+)
+def test_images_that_stand_beside_the_text_are_refused_by_name(kind, name, match, picture):
+    item = {"image": picture, "text": PROMPT}
+    with pytest.raises(AttnflowError, match=f"{name}.*{match}"):
+        attnflow.explain(item, (small_model(kind, name), processor()))

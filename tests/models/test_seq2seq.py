@@ -278,3 +278,12 @@ def test_an_answer_may_be_as_long_as_the_model_takes(tokenizer):
     assert found.segments.count("target") == 64
     with pytest.raises(InputError, match="at most 64"):
         attnflow.explain("the cat", model, answer=longest + " cat")
+
+
+def test_a_head_that_a_side_lacks_is_named_as_such(tokenizer):
+    model_class, config = tiny.FAMILIES["bart"]()
+    config.decoder_attention_heads = 2
+    torch.manual_seed(0)
+    with pytest.raises(InputError, match="head") as raised:
+        attnflow.explain(tiny.TEXT, (model_class(config).eval(), tokenizer), answer="a", heads=[3])
+    assert "its own forward" not in str(raised.value)

@@ -38,6 +38,8 @@ def files(folder):
     "options",
     [
         {"layers": "all"},
+        {"target_column": "target"},
+        {"methods": "direct"},
         {"query": "all", "methods": "rollout"},
         {"heads": "each", "methods": ["raw", "flow"], "layers": [1, -1], "layer": 1},
         {"words": True, "edges": ["attention", "alti"]},
@@ -45,16 +47,16 @@ def files(folder):
         {"normalize": True, "discard": 0.3, "query": -1},
         {"methods": ["gradient-norm", "integrated", "raw"], "steps": 5, "target_column": "target"},
     ],
-    ids=["layers", "all", "each", "words", "gradient", "others", "measures"],
+    ids=["layers", "target", "direct", "all", "each", "words", "gradient", "others", "measures"],
 )
 def test_what_is_read_back_is_what_explain_gives(tmp_path, folder, options):
     targets = ["LABEL_0"] * len(TEXTS) if "target_column" in options else None
     rows = [{"text": text, "target": "LABEL_0"} for text in TEXTS]
     made = attnflow.run(rows, tmp_path / "run", folder, shard_size=2, **options)
     plain = {name: value for name, value in options.items() if name != "target_column"}
-    methods = plain.pop("methods", ["raw", "rollout", "flow"])
+    methods = plain.pop("methods", ["raw", "rollout", "flow"] if "edges" in plain else "auto")
     methods = [methods] if isinstance(methods, str) else methods
-    edges = plain.pop("edges", "attention")
+    edges = plain.pop("edges", "auto")
     edges = [edges] if isinstance(edges, str) else edges
     cases = [(text, rule, method) for text in TEXTS for rule in edges for method in methods]
     found = list(made)
@@ -72,7 +74,7 @@ def test_what_is_read_back_is_what_explain_gives(tmp_path, folder, options):
             **{name: value for name, value in plain.items() if name != "steps"},
             **own,
         )
-        assert (one.text, one.method, one.tokens) == (text, method, alone.tokens)
+        assert (one.text, one.method, one.tokens) == (text, alone.method, alone.tokens)
         assert one.options == alone.options
         assert one.word_ids == alone.word_ids
         assert one.layers == alone.layers
@@ -151,8 +153,9 @@ def test_what_can_never_work_is_refused_before_any_work(tmp_path, folder):
             attnflow.run(options.pop("rows", TEXTS), place, options.pop("model", folder), **options)
 
     refused("layer=9 does not exist", layer=9)
-    refused("contrast='LABEL_1' has no effect", contrast="LABEL_1")
-    refused("a target column has no effect", target_column="y", rows=[{"text": "a", "y": 1}])
+    refused("contrast='LABEL_1' has no effect", contrast="LABEL_1", methods="flow")
+    rows = [{"text": "a", "y": 1}]
+    refused("a target column has no effect", target_column="y", rows=rows, methods="flow")
     refused("method='fl' is unknown", methods="fl")
     refused("edges='x' is unknown", edges="x")
     refused(r"methods=\[\] must name at least one", methods=[])
@@ -163,7 +166,7 @@ def test_what_can_never_work_is_refused_before_any_work(tmp_path, folder):
     pair = (tiny.build("bert"), tiny.word_piece())
     refused("can't be given to other processes", model=pair, workers=2)
     assert not place.exists()
-    assert len(attnflow.run(TEXTS[:1], place, pair)) == 3
+    assert len(attnflow.run(TEXTS[:1], place, pair)) == 1
 
 
 def test_the_same_call_again_changes_nothing(tmp_path, folder):
@@ -182,7 +185,7 @@ def test_the_same_call_again_changes_nothing(tmp_path, folder):
     ("changes", "match"),
     [
         ({"layers": "all"}, 'options.layers was null, now "all"'),
-        ({"methods": "raw"}, r'methods was \["raw", "rollout", "flow"\], now \["raw"\]'),
+        ({"methods": "raw"}, r'methods was \["auto"\], now \["raw"\]'),
         ({"shard_size": 3}, "shard_size was 2, now 3"),
         ({"source": TEXTS[:4]}, "input.rows was 5, now 4; input.sha256 was"),
         ({"source": [*TEXTS[:4], "a key"]}, "other options: input.sha256 was"),
@@ -286,7 +289,7 @@ def test_workers_make_the_same_bytes_and_tell_their_errors(tmp_path, folder):
     attnflow.run(iter(rows), tmp_path / "once", folder, **options)
     made = attnflow.run(rows, tmp_path / "three", folder, workers=3, **options)
     assert files(tmp_path / "three") == files(tmp_path / "one")
-    assert [one.text for one in made] == [text for text in TEXTS * 3 for _ in range(3)]
+    assert [one.text for one in made] == TEXTS * 3
     with pytest.raises(ModelError, match="does not exist; give a folder"):
         attnflow.run(rows, tmp_path / "four", "/nowhere/at/all", workers=2)
     with pytest.raises(InputError, match=r"row 5: text is empty \(refused"):
@@ -305,3 +308,10 @@ def test_a_probability_that_is_no_number_is_kept(tmp_path, folder):
     path.write_bytes(encode_shard([Row("a cat")], [[given]], 0, about()))
     (record,) = read_records(path)
     assert math.isnan(to_attribution(record).prediction.probability)
+
+
+def test_a_model_that_refuses_the_default_has_attention_and_says_why(tmp_path):
+    pair = (tiny.build("llama", head=transformers.LlamaModel), tiny.plain())
+    made = list(attnflow.run(TEXTS[:2], tmp_path / "run", pair))
+    assert [(one.options["edges"], one.method) for one in made] == [("attention", "flow")] * 2
+    assert "no head that predicts" in made[0].warnings[-1]

@@ -13,7 +13,8 @@ from attnflow.errors import InputError
 from attnflow.io.files import as_path
 from attnflow.io.inputs import several
 from attnflow.io.rows import Columns, open_rows
-from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
+from attnflow.pipeline.choice import usual_methods
+from attnflow.pipeline.config import AUTO, ExplainConfig, Layers, Query, TargetSpec
 from attnflow.records.checks import check_flag, check_number
 from attnflow.solvers.execution import Execution
 
@@ -34,7 +35,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     id_column: str | None = None,
     format: str | None = None,
     methods: str | Sequence[str] | None = None,
-    edges: str | Sequence[str] = "attention",
+    edges: str | Sequence[str] = "auto",
     layer: int | None = None,
     layers: Layers = None,
     query: Query = None,
@@ -69,8 +70,10 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         id_column: A column that names each row, kept with the results.
         format: ``"jsonl"``, ``"csv"``, ``"tsv"``, ``"parquet"``, ``"text"`` or ``"dataset"``; by
             default what the file's name tells.
-        methods: One or several; by default those that are shown by default.
-        edges: One or several edge rules; each is one more pass through the model.
+        methods: One or several; ``None`` is what `attnflow.explain` uses, and where edges are named
+            the methods that are shown by default.
+        edges: One or several edge rules; each is one more pass through the model. ``"auto"`` as for
+            `attnflow.explain`: what answers best for the kind of model, or of the first method.
         layer: As for `attnflow.explain`, and so are the options up to ``truncate``. Scores are kept
             for the position that is explained only; ``query="all"`` keeps all.
         layers: Which layers to compute and keep.
@@ -102,7 +105,8 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     sizes = {"shard_size": shard_size, "workers": workers, "threads": threads}
     for name, size in sizes.items():
         check_number(name, size, 1)
-    names = _methods(methods)
+    rules = several("edges", edges)
+    names = _methods(methods, rules)
     configs = tuple(
         ExplainConfig(
             method=own[0],
@@ -125,7 +129,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
             strict=strict,
             execution=Execution(threads),
         )
-        for rule, own in _split(several("edges", edges), names)
+        for rule, own in _split(rules, names)
     )
     if workers > 1 and not (model is None or isinstance(model, str | Path)):
         msg = (
@@ -162,12 +166,14 @@ def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, 
     Those that read no edges are computed once; where there are no others, all are named again, and
     refused.
     """
-    on_edges = tuple(name for name in names if not isinstance(AGGREGATORS[name], Measure))
+    on_edges = tuple(
+        name for name in names if name == AUTO or not isinstance(AGGREGATORS[name], Measure)
+    )
     for number, rule in enumerate(rules):
         yield rule, (on_edges or names) if number else names
 
 
-def _methods(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    if given is None:
-        return tuple(each.name for each in AGGREGATORS.members() if each.shown_by_default)
+def _methods(given: str | Sequence[str] | None, rules: Sequence[str]) -> tuple[str, ...]:
+    if given is None or given == AUTO:
+        return (AUTO,) if given or list(rules) == [AUTO] else tuple(usual_methods())
     return tuple(AGGREGATORS[name].name for name in several("methods", given))

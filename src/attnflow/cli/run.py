@@ -67,7 +67,7 @@ ManyEdges = Annotated[
         metavar="RULE",
         help="What the edges are made of: {edges}.",
         rich_help_panel="Selection",
-        show_default="attention; repeat for several",
+        show_default="auto, in evaluate attention; repeat for several",
     ),
 ]
 BatchSize = Annotated[
@@ -159,7 +159,7 @@ def run(  # noqa: PLR0913 - one argument per option
             id_column=id_column,
             format=file_format,
             methods=options.parse_methods(method) or None,
-            edges=edges or "attention",
+            edges=edges or "auto",
             layer=layer,
             layers=options.parse_layers(layers),
             query=options.parse_query(query),

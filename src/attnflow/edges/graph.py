@@ -13,7 +13,15 @@ from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.edges.rule import EDGE_RULES, EdgeRule, Maps
 from attnflow.errors import InputError
 from attnflow.records import Activations, Array, FloatArray, LayeredGraph
-from attnflow.records.arrays import contiguous, double, empty, is_tensor, namespace, on_cpu
+from attnflow.records.arrays import (
+    contiguous,
+    double,
+    empty,
+    is_tensor,
+    namespace,
+    on_cpu,
+    to_numpy,
+)
 from attnflow.records.learned import LearnedHeads
 
 
@@ -50,7 +58,12 @@ def _built(
     if options.heads != "mean" and not rule.fuses_heads:
         _check_heads_known(made.layers, activations, options)
     graph = replace(
-        _graph(made.layers, options, sound=rule.fuses_heads),
+        _graph(
+            made.layers,
+            options,
+            sound=rule.fuses_heads,
+            keeps=rule.residual == "measured",
+        ),
         source=activations.source,
         statistics=made.statistics,
     )
@@ -63,10 +76,13 @@ def _built(
     return replace(graph, maps=maps)
 
 
-def _graph(maps: Sequence[Array], options: EdgeOptions, *, sound: bool) -> LayeredGraph:
+def _graph(
+    maps: Sequence[Array], options: EdgeOptions, *, sound: bool, keeps: bool = False
+) -> LayeredGraph:
     """The graph of maps, ``sound`` where they are probabilities.
 
     Rows of others are made to sum to 1 before the residual is added: its share is one of them.
+    ``keeps`` says that a position which takes nothing stays what it is, where no share says so.
     """
 
     def mixed(maps: Sequence[Array], heads: Heads | None) -> Sequence[Array]:
@@ -76,7 +92,8 @@ def _graph(maps: Sequence[Array], options: EdgeOptions, *, sound: bool) -> Layer
             return corrected
         # Learned heads say how much a layer carries at all, whatever the size of its maps.
         sums = strengths(options.heads, len(maps))
-        return [_to_one(each) * of for each, of in zip(corrected, sums, strict=True)]
+        whole = [_kept(each) if keeps else each for each in corrected]
+        return [_to_one(each) * of for each, of in zip(whole, sums, strict=True)]
 
     if options.heads == "each":
         _check_equal_heads(maps)
@@ -139,6 +156,16 @@ def _finish(fused: Sequence[Array], options: EdgeOptions) -> Array:
             diagonal = xp.einsum("...ii->...i", into)  # a view: the edges themselves change
             diagonal += options.residual / totals
     return edges
+
+
+def _kept(layer: Array) -> Array:
+    """Rows of zeros with the position itself: a layer that moves nothing hands on what there is."""
+    nothing = layer.sum(-1) == 0
+    if not nothing.any():
+        return layer
+    layer = to_numpy(layer)
+    kept: FloatArray = layer + to_numpy(nothing)[..., None] * np.eye(layer.shape[-1])
+    return kept
 
 
 def _to_one(layer: Array) -> Array:

@@ -69,7 +69,9 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         methods: By default those that are shown by default. In the table are always: tokens in
             random order, from the first, from the last; gradient × input; integrated gradients; the
             attention of the last layer.
-        edges: Edge rules for the methods that read edges.
+        edges: Edge rules for the methods that read edges; by default the paper's, so that methods
+            are compared on the same edges. What `attnflow.explain` uses by default is compared by
+            naming it: ``methods="rollout", edges=["attention", "alti"]``.
         layers: Which layers of them: numbers, ``"all"``, or the top one by default.
         metrics: Of ``attnflow.METRICS``; by default all that can be measured.
         fillers: What stands for removed tokens, of ``"unk"``, ``"mask"``, ``"delete"`` and

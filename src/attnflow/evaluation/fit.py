@@ -24,6 +24,7 @@ from attnflow.io.files import check_target
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
+from attnflow.models.weights import weights_digest
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import FloatArray
@@ -85,7 +86,9 @@ def fit(  # noqa: PLR0913 - one keyword per option
     options = {"replacement": replacement, "held_out": held_out, "ridge": ridge, "seed": seed}
     checkpoint = None
     if target is not None:
-        request = {"model": loaded.name, "edges": edges, "replacement": replacement}
+        # By its weights, too: a model that was trained on has the same name.
+        request = {"model": loaded.name, "weights": weights_digest(loaded)}
+        request |= {"edges": edges, "replacement": replacement}
         folder = target.with_name(f"{target.name}.parts")
         checkpoint = Checkpoint(folder, {**request, "texts": digest(given)})
     pieces = _measure(given, loaded, edges, replacement, checkpoint, progress=progress)

@@ -79,6 +79,12 @@ class ImageTextModel(TextModel):
         if not isinstance(item["text"], str):
             msg = f"the text is {type(item['text']).__name__}; {HOW}"
             raise InputError(msg)
+        if getattr(self.network.config.get_text_config(), "cross_attention_layers", None):
+            msg = (
+                f"{type(self.network).__name__} reads images by cross-attention, not among its "
+                "tokens: not supported; give the text alone"
+            )
+            raise ModelError(msg)
         image = open_image(item["image"])
         made = dict(self.processor(images=image, text=item["text"], return_tensors="pt"))
         made.pop("labels", None)  # PaliGemma's processor makes some, for training

@@ -94,7 +94,8 @@ def describe_measured(session: Session) -> dict[str, Any]:
     if target.contrast is not None:
         contrast["contrast"] = session.adapter.output_name(target.contrast)
     options = {"query": session.config.query, "normalize": session.config.normalize}
-    return {**options, "target": target.label, **contrast}
+    bos = {"bos": True} if session.config.bos else {}
+    return {**options, **bos, "target": target.label, **contrast}
 
 
 def find_measure(method: str) -> Measure | None:

@@ -179,7 +179,9 @@ def open_batch(
             msg = f"{forward.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
         if config.bos:
-            (said,) = adapter.predict([drop_bos(forward.tokens)], [max(0, forward.query - 1)])
+            said = None  # at BOS itself: there is nothing before the first token without it
+            if forward.query:
+                (said,) = adapter.predict([drop_bos(forward.tokens)], [forward.query - 1])
             note = both_predictions(forward.prediction, said)
             forward = replace(forward, warnings=(*forward.warnings, note))
         yield Session(adapter, forward, config, objective, notes)

@@ -11,12 +11,14 @@ from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
 from attnflow.models.adapter import Objective
 from attnflow.models.bos import put_bos
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.choice import Chosen, choose
+from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.sessions import (
     batches_by_length,
+    by_choice,
     check_model,
     check_objectives,
-    open_batch,
+    run_sessions,
 )
 from attnflow.registry import load_plugin
 from attnflow.runs.shards import encode_shard
@@ -72,7 +74,7 @@ class ShardWorker:
         self.work = work
         self.adapter: ModelAdapter = load_model(model)
         for config in work.configs:
-            _check_config(self.adapter, config, targets=work.targets)
+            self._check_config(config, sample)
         self.about: dict[str, Any] = {
             "name": self.adapter.name,
             **self.adapter.description,
@@ -104,82 +106,89 @@ class ShardWorker:
             for place, row in enumerate(rows):
                 if place not in errors:
                     try:
-                        read = self.adapter.tokenize(row.text, truncate=config.truncate)
-                        tokens[place] = put_bos(self.adapter, read) if config.bos else read
-                        self._check_target(row)
+                        tokens[place] = self._read(row, config)
                     except AttnflowError as error:
                         errors[place] = str(error)
-                        tokens.pop(place, None)
-            places = list(tokens)
-            inputs = list(tokens.values())
-            spec, size = config.capture(), config.batch_size
-            for batch in batches_by_length(inputs, self.adapter, spec, size):
-                members = [places[each] for each in batch]
-                for place, result in self._batch(members, tokens, rows, config):
+            for chosen, places in self._batches(tokens, rows, config):
+                for place, result in self._batch(places, tokens, rows, chosen):
                     if isinstance(result, str):
                         errors[place] = result
                     else:
                         found[place] += result
-                advance(len(members) / len(self.work.configs))
+                advance(len(places) / len(self.work.configs))
         return [errors.get(place, found[place]) for place in range(len(rows))]
 
-    def _check_target(self, row: Row) -> None:
+    def _read(self, row: Row, config: ExplainConfig) -> Tokens:
+        read = self.adapter.tokenize(row.text, truncate=config.truncate)
         if row.target is not None:
             self.adapter.output_index(row.target)
+        return put_bos(self.adapter, read) if config.bos else read
+
+    def _batches(
+        self, tokens: dict[int, Tokens], rows: Sequence[Row], config: ExplainConfig
+    ) -> Iterator[tuple[Chosen, list[int]]]:
+        """The places of rows that run together, with what was chosen for them."""
+        places, inputs = list(tokens), list(tokens.values())
+        objectives = [Objective(rows[place].target, config.contrast) for place in places]
+        for chosen, members in by_choice(config, self.adapter, inputs, objectives):
+            own = [inputs[at] for at in members]
+            spec = chosen.config.capture()
+            for batch in batches_by_length(own, self.adapter, spec, config.batch_size):
+                yield chosen, [places[members[at]] for at in batch]
 
     def _batch(
         self,
         places: Sequence[int],
         tokens: dict[int, Tokens],
         rows: Sequence[Row],
-        config: ExplainConfig,
+        chosen: Chosen,
     ) -> Iterator[tuple[int, list[Attribution] | str]]:
         """The results of rows that run together; where one of them can't, each runs alone."""
-        objectives = [Objective(rows[place].target, config.contrast) for place in places]
+        inputs = [tokens[place] for place in places]
+        objectives = [Objective(rows[place].target, chosen.config.contrast) for place in places]
         try:
-            sessions = list(
-                open_batch(
-                    [tokens[place] for place in places],
-                    objectives,
-                    self.adapter,
-                    config,
-                    config.capture(),
-                )
-            )
+            sessions = run_sessions(self.adapter, inputs, objectives, chosen)
         except AttnflowError as error:
             if len(places) == 1:
                 yield places[0], str(error)
                 return
             for place in places:
-                yield from self._batch([place], tokens, rows, config)
+                yield from self._batch([place], tokens, rows, chosen)
             return
         for place, session in zip(places, sessions, strict=True):
             yield place, self._attributions(session)
 
     def _attributions(self, session: Session) -> list[Attribution] | str:
+        own = session.config.method
+        methods = [own if method == AUTO else method for method in session.config.methods]
         try:
-            return [
-                session.attribution(method, only_asked=True) for method in session.config.methods
-            ]
+            return [session.attribution(method, only_asked=True) for method in methods]
         except AttnflowError as error:
             return str(error)
+
+    def _check_config(self, config: ExplainConfig, sample: Sequence[Row]) -> None:
+        """Refuse what no row could be explained with, before any is."""
+        check_model(self.adapter, config)
+        objective = Objective(0 if self.work.targets else None, config.contrast)
+        for row in sample:
+            try:
+                tokens = self._read(row, config)
+            except AttnflowError:
+                continue  # which is recorded when its turn comes
+            config = choose(config, self.adapter, tokens, objective).config
+            break
+        check_objectives([Objective(None, config.contrast)], self.adapter, config)
+        if self.work.targets and not config.uses_target:
+            msg = (
+                f"a target column has no effect on edges={config.edges!r}, which are the same for "
+                "every target; use edges='gradient', a method that reads no edges, or leave it out"
+            )
+            raise InputError(msg)
 
 
 def named(row: Row) -> str:
     """The row's own name, for messages."""
     return "" if row.id is None else f" ({row.id})"
-
-
-def _check_config(adapter: ModelAdapter, config: ExplainConfig, *, targets: bool) -> None:
-    """Refuse what no row could be explained with, before any is."""
-    check_model(adapter, config)
-    check_objectives([Objective(None, config.contrast)], adapter, config)
-    if targets and not config.uses_target:
-        msg = (
-            f"a target column has no effect on edges={config.edges!r}, which are the same for "
-            "every target; use edges='gradient', a method that reads no edges, or leave it out"
-        )
-        raise InputError(msg)
 
 
 @contextmanager

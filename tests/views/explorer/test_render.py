@@ -72,3 +72,10 @@ def test_nothing_is_overwritten_silently(classifier, tmp_path):
     with pytest.raises(InputError, match="exists; choose another name"):
         view.save(path)
     assert view.save(path, overwrite=True) == path
+
+
+def test_without_script_every_finding_names_its_method(classifier):
+    page = attnflow.explore("the keys to the cabinet", classifier).html
+    plain = page[page.index("<noscript>") : page.index("</noscript>")]
+    for title in ("Raw attention", "Attention rollout", "Attention flow"):
+        assert f"<li>{title}: " in plain

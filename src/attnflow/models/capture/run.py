@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import CaptureError, ModelError
+from attnflow.errors import AttnflowError, CaptureError, ModelError
 from attnflow.models.capture.copies import copied
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
@@ -42,7 +42,7 @@ def called(network: torch.nn.Module, inputs: dict[str, Any], method: str = "forw
     call = network if method == "forward" else getattr(network, method)
     try:
         return call(**inputs)
-    except torch.cuda.OutOfMemoryError:
+    except (torch.cuda.OutOfMemoryError, AttnflowError):  # the latter: of what watches the run
         raise
     except (
         *(RuntimeError, ValueError, TypeError, LookupError, AttributeError),

@@ -29,9 +29,12 @@ def _section(view: View) -> str:
     columns = [_row(part, view) for part in shown]
     lines = []
     for at, name in enumerate(names):
-        cells = "".join(f"<td>{number(row[at])}</td>" for row in columns)
+        cells = "".join(f'<td class="number">{number(row[at])}</td>' for row in columns)
         lines.append(f'<tr><th scope="row" dir="auto">{_text(name)}</th>{cells}</tr>')
-    found = "".join(f"<li>{_text(_sentence(each['parts']))}</li>" for each in view["findings"])
+    found = "".join(
+        f"<li>{_text(titles[each['method']])}: {_text(_sentence(each['parts']))}</li>"
+        for each in view["findings"]
+    )
     said = "".join(f"<li>{_text(e['label'])} {e['probability']:.1%}</li>" for e in view["said"])
     return (
         f"<h2>{_text(view['text'])}</h2><ul>{found}</ul><ul>{said}</ul>"
