@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 EXAMPLE = "the keys to the cabinet"
 Opened = tuple[Session, str | None]  # with the data URL of an image
 Cost = Callable[[Shape], int]  # bytes of the work on a session, beside its forward pass
+MOST_SPECIAL = 8  # tokens that a tokenizer adds to a text
 
 
 @dataclass(frozen=True)
@@ -145,9 +146,13 @@ class SessionCache:
         if adapter.kind != "pair" or request.answer is not None:
             return adapter.tokenize(request.text, answer=request.answer)
         # The model's own answer takes runs of the model: the text alone must be within the limits.
-        alone = adapter.tokenize(request.text, answer="")
-        self._check_size(alone)
-        shape = Shape(adapter, EDGE_RULES["attention"], len(alone), threads=1)
+        # A short one is, whatever its tokens: they are no more than its bytes and special tokens.
+        size = len(str(request.text).encode()) + MOST_SPECIAL
+        if size > self.limits.tokens:
+            alone = adapter.tokenize(request.text, answer="")
+            self._check_size(alone)
+            size = len(alone)
+        shape = Shape(adapter, EDGE_RULES["attention"], size, threads=1)
         with self.memory.reserve(shape.forward, job):
             return adapter.tokenize(request.text)
 
