@@ -149,6 +149,7 @@ def test_the_document_and_its_traces_know_both(family):
         "traced": True,
         "layered": True,
         "signed": False,
+        "ratio": False,
         "tie_breaker": "",
     }
     assert view["rule"] == {"name": "dummy-edges", "title": "Dummy edges"}

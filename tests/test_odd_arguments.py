@@ -387,8 +387,8 @@ def test_candidates_may_come_from_a_generator(found):
 def test_a_prediction_of_nan_is_named_where_it_cant_be_shown(found):
     from dataclasses import replace
 
-    from attnflow.errors import ModelError
+    from attnflow.errors import AttnflowError
 
     broken = replace(found, prediction=Prediction("x", float("nan"), (("x", float("nan")),)))
-    with pytest.raises(ModelError, match="NaN often comes of half precision"):
+    with pytest.raises(AttnflowError, match="NaN often comes of half precision"):
         broken._repr_html_()

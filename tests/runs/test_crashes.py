@@ -77,7 +77,7 @@ def test_the_program_and_its_workers_killed(tmp_path, model, undisturbed):
             list(map(str, command)), env=environment(), stderr=subprocess.DEVNULL
         )
         _wait_for(lambda before=seen: set(place.glob("part-*.parquet")) > before, process)
-        time.sleep(chance.random() / 10)
+        time.sleep(chance.random() / 50)  # sooner than the rest of the 16 shards takes
         process.send_signal(signal.SIGKILL)
         process.wait()
         seen = set(place.glob("part-*.parquet"))
@@ -86,7 +86,7 @@ def test_the_program_and_its_workers_killed(tmp_path, model, undisturbed):
         list(map(str, command)), env=environment(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("80 rows, 192 attributions")
+    assert done.stdout.startswith("80 rows, 64 attributions")
     found = files(place)
     for name in undisturbed:
         if name != "manifest.json":  # which names the source
