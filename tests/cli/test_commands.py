@@ -166,7 +166,10 @@ def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     found, blanked = attnflow.explain(TEXT), attnflow.blank_out(TEXT)
     rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
     assert (found.method, found.options["edges"]) == ("rollout", "alti")
-    assert shown[-1] == f"blanking agrees in part with rollout (ρ {rho})."
+    expected = f"blanking agrees in part with rollout (ρ {rho})."
+    first = blanked.top(1)[0][0]
+    assert first != found.top(1)[0][0]
+    assert shown[-1] == f"{expected} Without “{first}” the answer changes most."
     assert any("edges alti" in line for line in shown)
     assert "[CLS] " not in "".join(shown[10:16])  # special tokens are in no table
 

@@ -16,6 +16,7 @@ from attnflow.models.loading import load_model
 from attnflow.pipeline import choice
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
+from attnflow.records.learned import LearnedHeads
 
 TEXT = "the keys to the cabinet are here"
 
@@ -190,3 +191,9 @@ def test_a_list_of_no_targets_is_no_target(encoder):
     assert used(found[0]) == choice.PAPER
     with pytest.raises(InputError, match="target=2 has no effect"):
         attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, 2])
+
+
+def test_learned_heads_bring_their_edges(decoder):
+    heads = LearnedHeads(((1.0,) * decoder.heads,) * decoder.depth, decoder.name)
+    found = attnflow.explain(TEXT, decoder, heads=heads, method="direct")
+    assert (found.options["edges"], found.method) == ("attention", "direct")

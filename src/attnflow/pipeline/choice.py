@@ -21,6 +21,7 @@ from attnflow.edges import EDGE_RULES
 from attnflow.errors import shown
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT
+from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Objective, Tokens
@@ -65,6 +66,8 @@ def choose(
     """The configuration with all that was left open decided, for a model and one of its inputs."""
     if config.source == LOGIT and config.edges == AUTO:
         config = replace(config, edges=ENCODER.edges)  # which takes blocks apart
+    if isinstance(config.heads, LearnedHeads) and config.edges == AUTO:
+        config = replace(config, edges=config.heads.edges)  # those that they were learned on
     named = [AGGREGATORS[name] for name in config.asked if name != AUTO]
     readers = [member for member in named if isinstance(member, Aggregator)]
     if config.edges != AUTO:

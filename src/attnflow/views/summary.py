@@ -10,7 +10,8 @@ from attnflow.evaluation.cheap import check_by_blanking
 from attnflow.measures.blank_out import MEMBER
 from attnflow.records import Attribution
 from attnflow.views.conclusions import agreement_sentence
-from attnflow.views.findings import Finding, find
+from attnflow.views.findings import LONGEST, Finding, find
+from attnflow.views.labels import distinct_labels
 from attnflow.views.methods import method_info
 
 if TYPE_CHECKING:
@@ -49,10 +50,19 @@ def summarize(session: Session, attributions: Sequence[Attribution], *, blank: b
     blanked = check_by_blanking(session) if blank and comparable else None
     if blanked is not None:
         agreement = agreement_sentence(blanked, comparable, "blanking")
+        agreement += _what_blanking_says(blanked, each[main])
     else:
         others = [item for item in comparable if item is not attributions[main]]
         agreement = agreement_sentence(attributions[main], others) if others else ""
     return Summary(each[main], each, agreement)
+
+
+def _what_blanking_says(blanked: Attribution, main: Finding) -> str:
+    """The token without which the answer changes most, where the main method named another."""
+    first = find(blanked).order[0]
+    if first == main.order[0] or not blanked.values[first] > 0:
+        return ""
+    return f" Without “{distinct_labels(blanked.tokens, LONGEST)[first]}” the answer changes most."
 
 
 def break_ties(

@@ -38,7 +38,11 @@ def title_of(attribution: Attribution) -> str:
     """The method's name as a title, with the edges where they are not attention's."""
     title = method_info(attribution.method).title
     edges = str(attribution.options.get("edges", "attention"))
-    return title if edges == "attention" else f"{title} ({edges})"
+    if edges == "attention":
+        return title
+    # Scores of other edges are no attention: "Attention rollout" is "Rollout" there.
+    named = title.replace("Raw attention", "Raw edges").removeprefix("Attention ")
+    return f"{named[0].upper()}{named[1:]} ({edges})"
 
 
 def label(token: str) -> str:
