@@ -2,6 +2,7 @@
 
 import pytest
 
+import attnflow
 from attnflow.evaluation import fit as fitting
 
 TEXTS = [f"the {noun} to the {other} is here" for noun in ("keys", "cat", "mat") for other in
@@ -20,10 +21,13 @@ def test_learned_heads_end_to_end(run, folder, texts, tmp_path):
     ran = run("fit", folder, texts, "-o", file)
     assert ran.code == 0, ran.err
     lines = ran.out.splitlines()
-    assert lines[0].startswith("2 texts held apart")
-    assert [line.split(maxsplit=2)[2] for line in lines[2:]] == [
+    assert lines[0].startswith("On 2 texts held apart")
+    assert [line.split(maxsplit=2)[2] for line in lines[2:5]] == [
         "learned", "mean of heads", "position",
     ]  # fmt: skip
+    figures = attnflow.LearnedHeads.load(file).figures
+    better = figures["learned"]["agreement"] > figures["mean of heads"]["agreement"]
+    assert lines[5].startswith("The weights do better" if better else "The weights do no better")
     shown = run("explain", TEXTS[0], "-m", folder, "--heads", file, "--method", "flow")
     assert shown.code == 0, shown.err
     assert "learned (12 weights" in " ".join(shown.out.split())

@@ -173,7 +173,7 @@ def _show(found: Evaluation) -> None:
     for against, titles, rows in grids(found):
         shown = Table(title=against, title_justify="left")
         for name in ("", *titles):
-            shown.add_column(name)
+            shown.add_column(name, overflow="fold")  # never a part of a number
         for label, cells in rows:
             shown.add_row(
                 label,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -81,13 +82,27 @@ def fit(  # noqa: PLR0913 - one argument per option
     except KeyboardInterrupt:
         typer.echo("progress is saved: run the same command again to continue", err=True)
         raise
-    typer.echo(f"{learned.figures['texts']} texts held apart: agreement with blanking out, and")
-    typer.echo("given position")
+    typer.echo(f"On {learned.figures['texts']} texts held apart, agreement with blanking out:")
+    typer.echo("plain  given position")
     for name, found in learned.figures.items():
         if isinstance(found, dict):
             agreement, given_position = found["agreement"], found["given position"]
-            typer.echo(f"{_number(agreement)}  {_number(given_position)}  {name}")
+            typer.echo(f"{_number(agreement)}  {_number(given_position)}            {name}")
+    typer.echo(_conclusion(learned.figures))
+
+
+def _conclusion(figures: Mapping[str, Any]) -> str:
+    """What a person may conclude of texts that the weights were not learned from."""
+    learned, mean = (figures[name]["agreement"] for name in ("learned", "mean of heads"))
+    if learned is None or mean is None:
+        return "The texts held apart are too short to compare anything: give longer ones."
+    if learned <= mean:
+        return (
+            "The weights do no better there than the plain mean of heads: don't use them; learn "
+            "from more texts, some hundreds."
+        )
+    return "The weights do better there than the plain mean of heads."
 
 
 def _number(value: float | None) -> str:
-    return "   –" if value is None else f"{value:.2f}"
+    return "    –" if value is None else f"{value:5.2f}"

@@ -52,11 +52,7 @@ def sentence(finding: Finding) -> Text:
 
 def title(text: str) -> Text:
     """The text, on one line."""
-    return _line(isolate(printable(text)), "bold")
-
-
-def _line(text: str, style: str) -> Text:
-    return Text(text, style=style, overflow="ellipsis", no_wrap=True)
+    return Text(isolate(printable(text)), style="bold", overflow="ellipsis", no_wrap=True)
 
 
 def prediction_lines(prediction: Prediction | None) -> list[Text]:
@@ -85,7 +81,7 @@ def model_name(model: str) -> str:
 def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
     if not method_info(attribution.method).layered:
         about = describe_target(attribution.options) or "for the output"
-        return _line(f"{attribution.method} {about} · {model_name(attribution.model)}", "dim")
+        return Text(f"{attribution.method} {about} · {model_name(attribution.model)}", style="dim")
     logit = attribution.options.get("source") == "logit"
     in_words = bool(attribution.pooled) or logit
     source = label(attribution.explained, 32 if in_words else 24)
@@ -100,4 +96,4 @@ def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
     note += describe_edges(attribution.options)
     if attribution.options.get("correction"):
         note += f", corrected ({attribution.options['correction']})"
-    return _line(f"from {source}{layer}{note} · {model_name(attribution.model)}", "dim")
+    return Text(f"from {source}{layer}{note} · {model_name(attribution.model)}", style="dim")

@@ -42,7 +42,7 @@ def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     edges = describe_edges(trace.options).removeprefix(", ")
     named = [edges] if edges else []
     about = [*([proof] if trace.cut else []), *named, *_correction(trace), model_name(trace.model)]
-    console.print(Text(" · ".join(about), style="dim", overflow="ellipsis", no_wrap=True))
+    console.print(Text(" · ".join(about), style="dim"))
     console.print()
     if not trace.value:
         console.print("no route: nothing flows between them")
