@@ -115,3 +115,16 @@ def describe_edges(options: Mapping[str, Any]) -> str:
     if options.get("contrast") is not None:
         note += f" rather than {options['contrast']}"
     return note
+
+
+def title_on(method: str, edges: str) -> str:
+    """A method's title on these edges: of others than attention, "Attention rollout" is "Rollout".
+
+    >>> title_on("rollout", "attention"), title_on("rollout", "alti"), title_on("raw", "alti")
+    ('Attention rollout', 'Rollout', 'Raw edges')
+    """
+    title = method_info(method).title
+    if edges == "attention":
+        return title
+    named = title.replace("Raw attention", "Raw edges").removeprefix("Attention ")
+    return named[:1].upper() + named[1:]

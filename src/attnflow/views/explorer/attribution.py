@@ -77,7 +77,9 @@ def attribution_view(of: Attribution) -> View:
 def _method(of: Attribution) -> MethodDescription:
     """Its method by what its own scores say, whether or not the method is registered here."""
     return {
-        **describe_method(of.method, ratio=_is_ratio(of)),
+        **describe_method(
+            of.method, edges=str(of.options.get("edges", "attention")), ratio=_is_ratio(of)
+        ),
         "signed": is_signed(of),
         "layered": has_layers(of),
     }

@@ -187,7 +187,8 @@ def _is_asked(member: Aggregator | Measure, session: Session) -> bool:
 
 
 def _describe(session: Session, member: Method) -> MethodDescription:
-    return describe_method(member.name, ratio=_correction(session, member.name) == "uniform")
+    ratio = _correction(session, member.name) == "uniform"
+    return describe_method(member.name, edges=session.config.rule.name, ratio=ratio)
 
 
 def _correction(session: Session, method: str) -> str | None:

@@ -20,7 +20,7 @@ from attnflow.views.explorer.schema import (
 )
 from attnflow.views.findings import Finding
 from attnflow.views.labels import printable
-from attnflow.views.methods import method_info
+from attnflow.views.methods import method_info, title_on
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
@@ -32,12 +32,12 @@ def model_name(name: str) -> str:
     return "/".join(path.parts[-2:]) if path.is_absolute() else name
 
 
-def describe_method(name: str, *, ratio: bool) -> MethodDescription:
+def describe_method(name: str, *, edges: str, ratio: bool) -> MethodDescription:
     """What the page needs to know about a method; a ratio is one to what chance would give."""
     info = method_info(name)
     return {
         "name": name,
-        "title": info.title,
+        "title": title_on(name, edges),
         "label": info.label,
         "slot": info.slot,
         "reaches_input": info.reaches_input,

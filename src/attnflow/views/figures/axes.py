@@ -19,8 +19,8 @@ from attnflow.views.methods import (
     describe_target,
     has_layers,
     is_signed,
-    method_info,
     signs_note,
+    title_on,
 )
 from attnflow.views.scaling import ordinary_positions
 
@@ -36,13 +36,9 @@ ROUND = (1, 2, 5, 10, 20, 50, 100)
 
 def title_of(attribution: Attribution) -> str:
     """The method's name as a title, with the edges where they are not attention's."""
-    title = method_info(attribution.method).title
     edges = str(attribution.options.get("edges", "attention"))
-    if edges == "attention":
-        return title
-    # Scores of other edges are no attention: "Attention rollout" is "Rollout" there.
-    named = title.replace("Raw attention", "Raw edges").removeprefix("Attention ")
-    return f"{named[0].upper()}{named[1:]} ({edges})"
+    title = title_on(attribution.method, edges)
+    return title if edges == "attention" else f"{title} ({edges})"
 
 
 def label(token: str) -> str:
