@@ -103,9 +103,6 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     check_number("seed", seed, 0)
     if limit is not None:
         check_number("limit", limit, 1)
-    if rationale_column is not None and pair_column is not None:
-        msg = "rationale_column is for single texts, and pair_column makes pairs; leave one out"
-        raise InputError(msg)
     wanted = None if metrics is None else several("metrics", metrics)
     chosen = _chosen(wanted, rationale=rationale_column is not None)
     names = tuple(
@@ -113,9 +110,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         if methods is None
         else [AGGREGATORS[name].name for name in several("methods", methods)]
     )
-    columns = Columns(
-        text_column, target_column, rationale=rationale_column, pair=pair_column
-    )
+    columns = Columns(text_column, target_column, rationale=rationale_column, pair=pair_column)
     rows = list(islice(open_rows(source, columns, format).read(), limit))
     adapter = load_model(model)
     fillers = several("fillers", fillers)

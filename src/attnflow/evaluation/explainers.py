@@ -77,7 +77,7 @@ def score_texts(
     for config, methods in configs:
         given = replace(config, target=targets) if config.uses_target else config
         for place, session in open_sessions([row.item for row in rows], adapter, given):
-            text, positions = found[place], session.blankable
+            text, positions = found[place], session.blanking.positions
             if not text.erasers:
                 for filler in fillers:
                     text.erasers[filler] = Eraser(

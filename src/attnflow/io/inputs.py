@@ -32,7 +32,9 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
 def is_pair(given: Any) -> bool:
     """Whether this is a tuple of two texts, which are read as one input."""
     return (
-        isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given)
+        isinstance(given, tuple)
+        and len(given) == 2
+        and all(isinstance(part, str) for part in given)
     )
 
 

@@ -44,6 +44,9 @@ class Columns:
             if not (isinstance(column, str) and column) and (name == "text" or column is not None):
                 msg = f"{name}_column={shown(column)} must be the name of a column"
                 raise InputError(msg)
+        if self.rationale is not None and self.pair is not None:
+            msg = "rationale_column is for single texts, and pair_column makes pairs; leave one out"
+            raise InputError(msg)
 
     @property
     def names(self) -> list[str]:

@@ -25,8 +25,8 @@ def check_text(model: str, item: Any) -> None:
     """Refuse anything but a text, and texts of whitespace alone."""
     if is_pair(item):
         msg = (
-            f"{model} takes one text, and a tuple of two texts is a pair that is read as one input; "
-            "join them into one text as the model expects it, or give a list for two texts"
+            f"{model} takes one text, and a tuple of two texts is a pair; join them into one text "
+            "as the model expects it, or give a list for two texts"
         )
         raise InputError(msg)
     if not isinstance(item, str):
