@@ -5,9 +5,11 @@ import re
 
 import numpy as np
 import pytest
+import transformers
 from rich.cells import cell_len
 
 import attnflow
+import tiny
 from attnflow.evaluation.agreement import spearman
 from attnflow.views.numbers import number
 
@@ -31,6 +33,39 @@ def test_explain_json_is_what_the_library_says(run, folder):
         expected = attnflow.explain(TEXT, folder, method=method, layer=2, query=2)
         np.testing.assert_allclose(said["scores"][method], expected.values, atol=1e-6)
         assert said["prediction"]["label"] == expected.prediction.label
+
+
+def test_pairs_are_given_with_pair(run, tmp_path):
+    model = tiny.build("bert", head=transformers.BertForSequenceClassification)
+    model.save_pretrained(tmp_path)
+    tiny.pair_piece().save_pretrained(tmp_path)
+    ran = run("explain", "the cat", "a key", "--pair", "a mat", "--pair", TEXT, "-m", tmp_path)
+    assert ran.code == 0
+    shown = without_colours(ran.out)
+    assert "the cat / a mat" in shown
+    assert "second" in shown
+    ran = run("explain", TEXT, "--pair", "the cat", "-m", tmp_path, "--json")
+    said = json.loads(ran.out)
+    expected = attnflow.explain((TEXT, "the cat"), tmp_path)
+    np.testing.assert_allclose(said["scores"]["rollout"], expected.values, atol=1e-6)
+    assert said["options"]["rollout"]["pair"] == [TEXT, "the cat"]
+    ran = run("routes", TEXT, "--pair", "the cat", "--to", "cat", "-m", tmp_path, "--json")
+    expected = attnflow.routes((TEXT, "the cat"), tmp_path, to="cat")
+    assert json.loads(ran.out)["value"] == pytest.approx(expected.value)
+    page = tmp_path / "pair.html"
+    assert run("explain", TEXT, "--pair", "the cat", "-m", tmp_path, "--html", page).code == 0
+    assert '"second"' in page.read_text(encoding="utf-8")
+    picture = tmp_path / "pair.svg"
+    asked = ("figure", "heatmap", TEXT, "--pair", "the cat", "-m", tmp_path, "-o", picture)
+    assert run(*asked).code == 0
+    assert "second" in picture.read_text(encoding="utf-8")
+
+
+def test_a_pair_for_each_text_or_for_none(run):
+    ran = run("explain", TEXT, "a cat", "--pair", "a mat")
+    assert ran.code == 2
+    assert "there are 1 --pair and 2 texts" in without_colours(ran.err)
+    assert run("compare", TEXT, "--pair", " ").code == 2
 
 
 def test_the_device_of_flow_is_checked_before_anything_is_loaded(run):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    text: str,
+    text: str | tuple[str, str],
     model: Source = None,
     *,
     to: int | str,
@@ -38,7 +38,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     """Through which tokens of which layers the score of an input token came about.
 
     Args:
-        text: The text.
+        text: The text, or a pair of texts that the model reads as one input.
         model: As for `attnflow.explain`; so are ``method``, ``edges``, ``layer``, ``query``,
             ``heads``, ``residual``, ``discard``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.

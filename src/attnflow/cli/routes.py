@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnflow.cli import options, running
-from attnflow.cli.inputs import read_text
+from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
     from attnflow.records import FlowTrace
@@ -36,6 +36,7 @@ def routes(  # noqa: PLR0913 - one argument per option
     *,
     to: To,
     file: options.File = None,
+    pair: options.Pair = None,
     model: options.Model = None,
     target: options.Target = None,
     contrast: options.Contrast = None,
@@ -60,7 +61,7 @@ def routes(  # noqa: PLR0913 - one argument per option
     from attnflow.api.routes import check_routes, trace_to
     from attnflow.pipeline.config import ExplainConfig
 
-    source = read_text(text, file)
+    source = read_item(text, file, pair)
     config = ExplainConfig(
         method=method,
         edges=edges,

@@ -58,7 +58,22 @@ def strip(attribution: Attribution, console: Console, width: int) -> Text:
         _chip(token, float(level), attribution.method, not paint.is_plain(console), signed=signed)
         for token, level in zip(attribution.tokens, levels, strict=True)
     ]
-    return wrap_parts(chips, width)
+    starts = _starts(attribution.segments or ())
+    sides = [
+        wrap_parts([*([Text(f"{name} ", "dim")] if name else []), *chips[first:last]], width)
+        for name, first, last in zip(
+            starts, starts.values(), [*list(starts.values())[1:], len(chips)], strict=True
+        )
+    ]
+    return Text("\n").join(sides)
+
+
+def _starts(segments: Sequence[str]) -> dict[str, int]:
+    """Where the texts of a pair begin, each on a line of its own; one line for all else."""
+    if "second" not in segments:
+        return {"": 0}
+    target = {"target": segments.index("target")} if "target" in segments else {}
+    return {"first": 0, "second": segments.index("second"), **target}
 
 
 def _chip(token: str, level: float, method: str, colours: bool, *, signed: bool) -> Text:
