@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnflow.aggregation import find_trace
 from attnflow.edges.options import Heads
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    text: str,
+    text: Any,
     model: Source = None,
     *,
     to: int | str,
@@ -34,11 +34,12 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     answer: str | None = None,
     truncate: bool = False,
     bos: bool = False,
+    sampling_rate: int | None = None,
 ) -> FlowTrace:
     """Through which tokens of which layers a score came to an input token.
 
     Args:
-        text: The text.
+        text: The text, image or sound.
         model: As for `attnflow.explain`; so are ``method``, ``edges``, ``layer``, ``query``,
             ``heads``, ``residual``, ``discard``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.
@@ -59,6 +60,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         answer: For encoder–decoder models the answer; ``None`` is the model's own.
         truncate: Cut a text that is too long.
         bos: Put BOS in front, as for `explain`; the trace's ``warnings`` have both predictions.
+        sampling_rate: Of a sound that is given as an array, as for `explain`.
     """
     config = ExplainConfig(
         method=method,
@@ -77,8 +79,11 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     )
     check_routes(method)  # before any work
     from attnflow.models.loading import load_model
+    from attnflow.models.sounds import with_rates
 
-    session = open_session(text, load_model(model), config, answer=answer)
+    adapter = load_model(model)
+    (item,) = with_rates([text], adapter, sampling_rate)
+    session = open_session(item, adapter, config, answer=answer)
     return trace_to(session, to)
 
 

@@ -16,9 +16,11 @@ from attnflow.models.frames import Frames, find_frames, longest
 from attnflow.models.grids import GridModel
 from attnflow.models.heads import AUDIO, CTC, XVECTOR
 from attnflow.models.outputs import predict
-from attnflow.models.sounds import Sound, read_sound
+from attnflow.models.sounds import Sound, given_sound
 from attnflow.models.tokens import name_token
 from attnflow.records import PatchGrid, Prediction
+
+MOST_SECONDS = 200.0  # 10,000 frames of most models: 5 GB of attention in every layer of 12 heads
 
 
 class AudioModel(GridModel):
@@ -49,13 +51,14 @@ class AudioModel(GridModel):
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One sound as frames, named by their time."""
         refuse_answer(self.name, answer)
-        sound = hear(item, self.extractor, truncate=truncate)
+        sound, notices = hear(item, self.extractor, truncate=truncate)
         inputs = features_of(self.network, self.extractor, sound)
         frames = find_frames(self.network, self.extractor, inputs[self.reads])
         names = frames.names()
         text = show_sound(item, sound)
         segments = ("patch",) * len(names)
-        return Tokens(names, text, inputs, segments=segments, grid=frames.grid(sound))
+        grid = frames.grid(sound)
+        return Tokens(names, text, inputs, segments=segments, grid=grid, notices=notices)
 
     def positions(
         self, query: Query, tokens: Tokens, pieces: Tokens, output: Any, item: int
@@ -124,19 +127,29 @@ def check_extractor(extractor: Any, net: Any) -> None:
         raise ModelError(msg)
 
 
-def hear(item: Any, extractor: Any, *, truncate: bool) -> Sound:
-    """The sound at the model's sampling rate; beyond the model's limit an error, or its start."""
-    sound = read_sound(item, int(extractor.sampling_rate))
-    most = longest(extractor)
-    if most is None or sound.seconds <= most:
-        return sound
+def hear(item: Any, extractor: Any, *, truncate: bool) -> tuple[Sound, tuple[str, ...]]:
+    """The sound at the model's rate, and what a reader must know of it.
+
+    Beyond the model's limit it is an error, or its start.
+    """
+    rate, limit = int(extractor.sampling_rate), longest(extractor)
+    sound, most = given_sound(item, rate), MOST_SECONDS if limit is None else limit
+    if sound.seconds <= most:
+        return sound.at_rate(rate), ()
     if not truncate:
+        why = (
+            f"this model hears at most {most:g} s"
+            if limit
+            else f"at most {most:g} s can be explained: attention grows with the square of it"
+        )
         msg = (
-            f"the sound is {sound.seconds:.2f} s long; this model hears at most {most:g} s. "
+            f"the sound is {sound.seconds:.2f} s long; {why}. "
             f"Cut it, or explain its first {most:g} s with truncate=True (--truncate)"
         )
         raise InputError(msg)
-    return replace(sound, samples=sound.samples[: int(most * sound.rate)])
+    notice = f"the sound was cut: only the first {most:g} of its {sound.seconds:.2f} s were heard"
+    start = replace(sound, samples=sound.samples[: max(1, int(most * sound.rate))])
+    return start.at_rate(rate), (notice,)
 
 
 def features_of(net: Any, extractor: Any, sound: Sound) -> dict[str, Tensor]:
