@@ -9,18 +9,24 @@ from typing import Any
 
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import Filler, Kind, Query, Tokens, refuse_answer
 from attnflow.models.checks.layout import Layout, find_frame_layout
 from attnflow.models.frames import Frames, find_frames, longest
 from attnflow.models.grids import GridModel
-from attnflow.models.heads import AUDIO, CTC, XVECTOR
+from attnflow.models.heads import AUDIO, BARE, CTC, XVECTOR
+from attnflow.models.objectives import token_index
 from attnflow.models.outputs import predict
 from attnflow.models.sounds import Sound, given_sound
 from attnflow.models.tokens import name_token
 from attnflow.records import PatchGrid, Prediction
 
 MOST_SECONDS = 200.0  # 10,000 frames of most models: 5 GB of attention in every layer of 12 heads
+
+SUMS = (
+    "the head of {} reads a weighted sum of all layers: scores are those of one layer, the last by "
+    "default; layers='all' has each of them"
+)
 
 
 class AudioModel(GridModel):
@@ -98,6 +104,22 @@ class AudioModel(GridModel):
         tokenizer = getattr(self.processor, "tokenizer", None)
         return f"[{index}]" if tokenizer is None else name_token(tokenizer, index)
 
+    def logits_at(self, output: Any, item: int, piece: int) -> Tensor | None:
+        """Of labels; for CTC of the characters at a frame."""
+        if self.head is not CTC:
+            return super().logits_at(output, item, piece)
+        return output.logits[item, piece]  # type: ignore[no-any-return]
+
+    def output_index(self, target: str | int) -> int:
+        """The number of a label, or of a character."""
+        if self.head is not CTC:
+            return super().output_index(target)
+        tokenizer = getattr(self.processor, "tokenizer", None)
+        if tokenizer is None and isinstance(target, str):
+            msg = f"target={shown(target)}: there is no tokenizer with {self.name}; give a number"
+            raise InputError(msg)
+        return token_index(tokenizer, target, int(self.network.config.vocab_size), self.name)
+
     def filler(self, name: str | None = None) -> Filler:
         """Nothing to be heard."""
         return Filler("mean", "silence")
@@ -114,7 +136,10 @@ class AudioModel(GridModel):
         """Where the frames stand, measured."""
         inputs = self.inputs([tokens])
         frames = find_frames(self.network, self.extractor, tokens.inputs[self.reads])
-        return find_frame_layout(self.network, inputs, self.reads, frames, size)
+        found = find_frame_layout(self.network, inputs, self.reads, frames, size)
+        if self.head is not BARE and getattr(self.config, "use_weighted_layer_sum", False):
+            found = replace(found, warnings=(*found.warnings, SUMS.format(self.name)))
+        return found
 
 
 def check_extractor(extractor: Any, net: Any) -> None:

@@ -17,6 +17,7 @@ from attnflow.models.checks.layout import find_frame_layout
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import answer_mixing_warnings
 from attnflow.models.frames import find_frames
+from attnflow.models.grids import size_of
 from attnflow.models.heads import HeadKind
 from attnflow.models.seq2seq import Seq2SeqModel, source_size
 
@@ -125,6 +126,6 @@ class SpeechModel(Seq2SeqModel):
             inputs, size = self._sources([tokens]), source_size(tokens)
             return find_frame_layout(encoder, inputs, self.reads, frames, size).warnings
 
-        key = ("layout", tuple(tokens.inputs[self.reads].shape))
+        key = ("layout", *size_of(tokens, self.reads))
         found = (*once(self.network, key, find_out), *answer_mixing_warnings(self, tokens))
         return tuple(dict.fromkeys(found))
