@@ -20,14 +20,19 @@ from attnflow.views.terminal.wrapping import wrap_parts
 
 CELLS = (6, 3, 2)  # how wide a column of the map may be
 LABEL = 16
-BAR = 22
+BAR = 16
+WIDE = 100  # cells in which two tables have room beside each other
 NAMED = 3  # pairs in the sentence
 
 
 def show_similarity(of: Similarity, console: Console, top: int) -> None:
     """Print the cosine, what each token gave of it, the map, and the pairs that gave most."""
     edges = of.options.get("edges", "attention")
-    about = f"{of.pooling} of the last states, traced by {of.method} on {edges} edges"
+    special = of.cosine - float(of.scores[np.ix_(of.first.ordinary, of.second.ordinary)].sum())
+    about = (
+        f"{of.pooling} of the last states, traced by {of.method} on {edges} edges; {special:+.3f} "
+        "from pairs with special tokens"
+    )
     lines: list[RenderableType] = [
         title(of.first.text),
         title(of.second.text),
@@ -42,10 +47,11 @@ def show_similarity(of: Similarity, console: Console, top: int) -> None:
     if drawn is not None:
         lines += [Text(""), drawn]
     if top:
-        found = {"contributed most": of.top(top), "beyond what both give": _matches(of, top)}
+        found = {"contributed most": of.top(top), "belong together": _matches(of, top)}
+        tables = [_pairs(name, pairs) for name, pairs in found.items()]
         beside = Table.grid(padding=(0, 4, 0, 0))
-        beside.add_row(*(_pairs(name, pairs) for name, pairs in found.items()))
-        lines += [Text(""), beside]
+        beside.add_row(*tables)
+        lines += [Text(""), beside] if console.width >= WIDE else [Text(""), *tables]
     console.print(Group(*lines))
 
 
@@ -53,11 +59,11 @@ def _sentence(of: Similarity) -> Text:
     """The cosine, and the pairs that belong together most."""
     line = Text("cosine ")
     line.append(f"{of.cosine:.3f}", "bold")
-    for at, (one, other, _) in enumerate(_matches(of, NAMED)):
-        line.append(", for " if not at else ", ")
+    best = _matches(of, NAMED)
+    for at, (one, other, _) in enumerate(best):
+        line.append(", " if at else "; ")
         line.append(f"{label(one, LABEL)}–{label(other, LABEL)}", "bold")
-    special = of.cosine - float(of.scores[np.ix_(of.first.ordinary, of.second.ordinary)].sum())
-    return line.append(f"; {special:+.3f} from pairs with special tokens")
+    return line.append(" belong together most" if best else "")
 
 
 def _matches(of: Similarity, count: int) -> list[tuple[str, str, float]]:
