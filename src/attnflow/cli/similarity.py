@@ -10,21 +10,13 @@ import typer
 
 from attnflow.cli import options
 from attnflow.cli.errors import printable
+from attnflow.cli.figure import Theme
 from attnflow.cli.inputs import check_texts
 from attnflow.cli.status import show_status
+from attnflow.errors import InputError
 
 First = Annotated[str, typer.Argument(metavar="TEXT", help="The first text, in quotes.")]
 Second = Annotated[str, typer.Argument(metavar="TEXT", help="The text it is compared with.")]
-EmbeddingModel = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        help="A model of sentence embeddings: a Hugging Face name or a folder.",
-        rich_help_panel="Input",
-    ),
-]
 Pooling = Annotated[
     str,
     typer.Option(
@@ -45,15 +37,6 @@ Output = Annotated[
         rich_help_panel="Output",
     ),
 ]
-Save = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="FILE",
-        help="Save every number as JSON, for Similarity.load.",
-        rich_help_panel="Output",
-    ),
-]
 Top = Annotated[
     int,
     typer.Option(
@@ -66,7 +49,7 @@ def similarity(  # noqa: PLR0913 - one argument per option
     first: First,
     second: Second,
     *,
-    model: EmbeddingModel,
+    model: options.Model = None,
     truncate: options.Truncate = False,
     strict: options.Strict = False,
     method: options.Method = "rollout",
@@ -76,11 +59,8 @@ def similarity(  # noqa: PLR0913 - one argument per option
     words: options.Words = False,
     top: Top = 8,
     as_json: options.Json = False,
-    save: Save = None,
     output: Output = None,
-    theme: Annotated[
-        options.Theme, typer.Option("--theme", help="The figure's colours.", metavar="light|dark")
-    ] = options.Theme.LIGHT,
+    theme: Theme = options.Theme.LIGHT,
     force: options.Force = False,
     plugin: options.Plugins = None,
 ) -> None:
@@ -89,11 +69,13 @@ def similarity(  # noqa: PLR0913 - one argument per option
     Example: attnflow similarity "a cat sleeps" "the kitten naps" -m FOLDER
     """
     from attnflow.api.similarity import similarity as compare
-    from attnflow.io.files import check_target
 
     check_texts([first, second], "text")
-    if save is not None:
-        check_target(save, overwrite=force)
+    if model is None:
+        msg = (
+            "similarity needs a model of sentence embeddings; give its name or folder with --model"
+        )
+        raise InputError(msg)
     if output is not None:
         from attnflow.views.figures.files import check_file
 
@@ -111,9 +93,6 @@ def similarity(  # noqa: PLR0913 - one argument per option
             truncate=truncate,
             strict=strict,
         )
-    if save is not None:
-        found.save(save, overwrite=True)  # which was checked before any work
-        typer.echo(printable(f"saved the contributions to {save}"), err=True)
     if output is not None:
         from attnflow.views.figures.files import save as write
         from attnflow.views.figures.similarity import figure
