@@ -75,7 +75,7 @@ def _matches(of: Similarity, count: int) -> list[tuple[str, str, float]]:
 
 def _tokens(side: EmbeddedText, values: FloatArray, console: Console) -> Text:
     """A text's tokens, each as strong as what it gave in all."""
-    levels = paint.levels(values, side.ordinary or list(range(len(values))), signed=True)
+    levels = paint.levels(values, float(np.abs(values[side.ordinary]).max(initial=0.0)))
     plain = paint.is_plain(console)
     chips = [
         Text(f"{label(token, 24)}{paint.block(float(level))} ")
@@ -95,8 +95,8 @@ def _map(of: Similarity, console: Console) -> Table | None:
         return None
     inner = np.zeros_like(of.scores, dtype=bool)
     inner[np.ix_(of.first.ordinary, of.second.ordinary)] = True
-    largest = float(np.abs(of.scores[inner]).max(initial=0.0)) or 1.0
-    levels = np.clip(of.scores / largest, -1, 1)
+    largest = float(np.abs(of.scores[inner]).max(initial=0.0))
+    levels = paint.levels(of.scores, largest)
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
