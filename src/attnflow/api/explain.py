@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
     from attnflow.models.loading import Source
 
-    One = str | PathLike[str] | Image | npt.NDArray[Any]  # a text, an image or a sound
+    # A text, a pair of texts that are read as one, an image or a sound.
+    One = str | tuple[str, str] | PathLike[str] | Image | npt.NDArray[Any]
 
 
 class Options(TypedDict, total=False):
@@ -100,9 +101,10 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     """Which input tokens a model's output came from.
 
     Args:
-        text: A text, or many: a list, a Series, a generator. For vision models an image (a path,
-            a PIL image or an array), or a list of images; for models that hear a sound (a .wav
-            file, or an array of samples).
+        text: A text, or many: a list, a Series, a generator. A tuple of two texts is a pair that
+            the model reads as one input: ``("premise", "hypothesis")``. For vision models an image
+            (a path, a PIL image or an array), or a list of images; for models that hear a sound (a
+            .wav file, or an array of samples).
         model: A hub name, a folder, ``(model, tokenizer)``, what `load_model` returned, or ``None``
             for the model shipped with attnflow.
         method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``; or without edges:

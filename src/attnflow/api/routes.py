@@ -36,19 +36,19 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     bos: bool = False,
     sampling_rate: int | None = None,
 ) -> FlowTrace:
-    """Through which tokens of which layers a score came to an input token.
+    """Through which tokens of which layers the score of an input token came about.
 
     Args:
-        text: The text, image or sound.
+        text: The text, or a pair of texts that the model reads as one input; an image, a sound.
         model: As for `attnflow.explain`; so are ``method``, ``edges``, ``layer``, ``query``,
             ``heads``, ``residual``, ``discard``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.
-        to: The input token the flow goes to: its text or its position.
+        to: The input token that the score is traced back to: its text or its position.
         method: The method whose score it is; ``"auto"`` is flow, which has routes and a bottleneck.
         edges: What the edges of the graph are made of; ``"auto"`` is as for `explain` without a
             method.
-        layer: The layer the flow comes from.
-        query: The position the flow comes from; ``None`` is where the model decides.
+        layer: The layer of the position that is explained.
+        query: The position that is explained; ``None`` is where the model decides.
         heads: How heads are merged.
         residual: The share of the identity.
         discard: The ratio of smallest attention weights set to zero.

@@ -34,6 +34,7 @@ class Tokens:
         grid: For images and sounds, how patches lie on the image, or frames in time.
         answer: For encoder–decoders, the answer that is explained.
         notices: What a reader must know of this input, e.g. that it was cut.
+        pair: The two texts, where a pair is read as one input.
     """
 
     names: tuple[str, ...]
@@ -45,6 +46,7 @@ class Tokens:
     grid: PatchGrid | None = None
     answer: str | None = None
     notices: tuple[str, ...] = ()
+    pair: tuple[str, str] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
