@@ -152,7 +152,7 @@ class ImageTextModel(TextModel):
             msg = "of images with text, attention alone is read; choose edges='attention'"
             raise InputError(msg)
         (tokens,) = batch
-        inputs = self._inputs(batch)
+        inputs = self.inputs(batch)
         output, capture = network.run(self.network, inputs, spec)
         size = len(tokens)
         # The vision tower runs first, or in between: its maps have other sizes.
@@ -179,9 +179,10 @@ class ImageTextModel(TextModel):
             raise InputError(msg)
         return super().logits(batch, positions, edit)
 
-    def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+        """What the network is called with: texts, with their images where there are any."""
         if batch[0].grid is None:
-            return super()._inputs(batch)
+            return super().inputs(batch)
         parameter = next(self.network.parameters())
         found: dict[str, Any] = {"use_cache": False}
         for name, values in batch[0].inputs.items():
@@ -207,11 +208,11 @@ class ImageTextModel(TextModel):
         if grid is None or not isinstance(pixels, Tensor) or pixels.dim() != 4 or len(pixels) > 1:
             raise ModelError(unknown)
         places = [at for at, segment in enumerate(tokens.segments or ()) if segment == "patch"]
-        before = last_states(self.network, self._inputs([tokens]))
+        before = last_states(self.network, self.inputs([tokens]))
         for piece in sorted({0, grid.columns - 1, len(places) - 1}):
             changed = change_patch(pixels, piece, (grid.rows, grid.columns))
             other = replace(tokens, inputs={**tokens.inputs, "pixel_values": changed})
-            after = last_states(self.network, self._inputs([other]))
+            after = last_states(self.network, self.inputs([other]))
             if before is None or after is None or after.shape[1] != len(tokens):
                 raise ModelError(unknown)
             apart = (after[0] - before[0]).abs().amax(-1)

@@ -24,15 +24,25 @@ def check_text(model: str, item: Any) -> None:
 
 
 def tokenize(
-    tokenizer: Any, text: str, limit: int | None, *, truncate: bool, as_target: bool = False
+    tokenizer: Any,
+    text: str,
+    limit: int | None,
+    *,
+    truncate: bool,
+    as_target: bool = False,
+    special: bool = True,
 ) -> Tokens:
-    """One text as tokens; beyond the limit an error, or truncated if requested."""
+    """One text as tokens; beyond the limit an error, or truncated if requested.
+
+    Without ``special`` no special tokens are put around it: the text has them already.
+    """
     fast = bool(getattr(tokenizer, "is_fast", False))
     cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
     encoded = tokenizer(
         **{"text_target" if as_target else "text": text},
         return_offsets_mapping=fast,
         return_special_tokens_mask=True,
+        add_special_tokens=special,
         padding=False,
         verbose=False,
         **(cut or {"truncation": False}),
@@ -49,11 +59,11 @@ def tokenize(
         )
         raise InputError(msg)
     inputs.setdefault("attention_mask", [1] * len(ids))
-    special = frozenset(
-        i for i, is_special in enumerate(encoded["special_tokens_mask"]) if is_special
-    )
+    marks = frozenset(at for at, put in enumerate(encoded["special_tokens_mask"]) if put)
+    if not special:
+        marks |= {at for at, token in enumerate(ids) if token in tokenizer.all_special_ids}
     spans = encoded.get("offset_mapping")
-    words, texts = (None, ()) if spans is None else assign_words(text, spans, special)
+    words, texts = (None, ()) if spans is None else assign_words(text, spans, marks)
     notices = unknown_notice(tokenizer, ids, text, spans)
     if cut and len(ids) == limit:
         whole = tokenizer(
@@ -62,7 +72,8 @@ def tokenize(
         what = "answer" if as_target else "text"
         notices += cut_notice(len(ids), len(whole["input_ids"]), what)
     names = _names(tokenizer, ids, text, spans)
-    return Tokens(names, text, inputs, words, texts, notices=notices)
+    places = None if spans is None else tuple((int(start), int(end)) for start, end in spans)
+    return Tokens(names, text, inputs, words, texts, notices=notices, spans=places)
 
 
 def name_token(tokenizer: Any, token: int) -> str:
