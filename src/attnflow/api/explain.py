@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     # A text, named parts of one, or the messages of a chat.
     Conversation = str | Mapping[str, str] | Sequence[Mapping[str, str]]
-    One = str | PathLike[str] | Image | npt.NDArray[Any]  # a text, an image or a sound
+    # A text, a pair of texts that are read as one, an image or a sound.
+    One = str | tuple[str, str] | PathLike[str] | Image | npt.NDArray[Any]
 
 
 class Shared(TypedDict, total=False):
@@ -141,10 +142,12 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     explained, and the result is a `Generation`.
 
     Args:
-        text: A text, or many: a list, a Series, a generator. For vision models an image (a path,
-            a PIL image or an array), or a list of images; for models that hear a sound (a .wav
-            file, or an array of samples). For answers also the messages of a chat, each with its
-            ``"role"`` and ``"content"``, or a dict of named parts, which are joined by blank lines.
+        text: A text, or many: a list, a Series, a generator. A tuple of two texts is a pair that
+            the model reads as one input: ``("premise", "hypothesis")``. For vision models an image
+            (a path, a PIL image or an array), or a list of images; for models that hear a sound (a
+            .wav file, or an array of samples). For answers also the messages of a chat, each with
+            its ``"role"`` and ``"content"``, or a dict of named parts, which are joined by blank
+            lines.
         model: A hub name, a folder, ``(model, tokenizer)``, what `load_model` returned, or ``None``
             for the model shipped with attnflow.
         method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``; or without edges:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    text: str,
+    text: str | tuple[str, str],
     model: Source = None,
     *,
     to: int | str,
@@ -35,19 +35,19 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     truncate: bool = False,
     bos: bool = False,
 ) -> FlowTrace:
-    """Through which tokens of which layers a score came to an input token.
+    """Through which tokens of which layers the score of an input token came about.
 
     Args:
-        text: The text.
+        text: The text, or a pair of texts that the model reads as one input.
         model: As for `attnflow.explain`; so are ``method``, ``edges``, ``layer``, ``query``,
             ``heads``, ``residual``, ``discard``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.
-        to: The input token the flow goes to: its text or its position.
+        to: The input token that the score is traced back to: its text or its position.
         method: The method whose score it is; ``"auto"`` is flow, which has routes and a bottleneck.
         edges: What the edges of the graph are made of; ``"auto"`` is as for `explain` without a
             method.
-        layer: The layer the flow comes from.
-        query: The position the flow comes from; ``None`` is where the model decides.
+        layer: The layer of the position that is explained.
+        query: The position that is explained; ``None`` is where the model decides.
         heads: How heads are merged.
         residual: The share of the identity.
         discard: The ratio of smallest attention weights set to zero.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
     from attnflow.runs.reading import Run
 
-    Given = str | PathLike[str] | Iterable[str | Mapping[str, Any]]
+    Given = str | PathLike[str] | Iterable[str | tuple[str, str] | Mapping[str, Any]]
 
 
 def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
@@ -33,6 +33,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text_column: str = "text",
     target_column: str | None = None,
     id_column: str | None = None,
+    pair_column: str | None = None,
     format: str | None = None,
     methods: str | Sequence[str] | None = None,
     edges: str | Sequence[str] = "auto",
@@ -68,6 +69,8 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         text_column: The column of the text.
         target_column: The column of the target, for edges that are seen by one.
         id_column: A column that names each row, kept with the results.
+        pair_column: The column of the second text, where the model reads two texts as one input;
+            rows of an iterable may then be tuples of two texts.
         format: ``"jsonl"``, ``"csv"``, ``"tsv"``, ``"parquet"``, ``"text"`` or ``"dataset"``; by
             default what the file's name tells.
         methods: One or several; ``None`` is what `attnflow.explain` uses, and where edges are named
@@ -137,7 +140,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
             f"{workers} give a name or a folder, or save the model first"
         )
         raise InputError(msg)
-    columns = Columns(text_column, target_column, id_column)
+    columns = Columns(text_column, target_column, id_column, pair=pair_column)
     rows = open_rows(source, columns, format)
     from attnflow.runs.engine import Plan, execute
     from attnflow.runs.reading import read_run

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from attnflow.cli import options, running
-from attnflow.cli.inputs import read_text
+from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
     from attnflow.records import Attribution
@@ -21,6 +21,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     text: options.OneText = None,
     *,
     file: options.File = None,
+    pair: options.Pair = None,
     model: options.Model = None,
     target: options.Target = None,
     contrast: options.Contrast = None,
@@ -44,7 +45,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
 
-    source = read_text(text, file)
+    source = read_item(text, file, pair)
     methods = options.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,

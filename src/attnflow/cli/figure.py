@@ -9,7 +9,7 @@ import typer
 
 from attnflow.cli import options, running
 from attnflow.cli.errors import printable
-from attnflow.cli.inputs import read_text
+from attnflow.cli.inputs import read_item
 from attnflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ To = Annotated[
         "--to",
         "-t",
         metavar="TOKEN",
-        help="For graph: add the routes and the bottleneck of the flow to this token.",
+        help="For graph: add the routes and the bottleneck of the flow from this token.",
         rich_help_panel="Selection",
     ),
 ]
@@ -120,6 +120,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     *,
     output: Output,
     file: options.File = None,
+    pair: options.Pair = None,
     model: options.Model = None,
     target: options.Target = None,
     contrast: options.Contrast = None,
@@ -163,7 +164,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     from attnflow.views.figures.widths import check_width
     from attnflow.views.kinds import KINDS
 
-    source = read_text(text, file)
+    source = read_item(text, file, pair)
     check_file(output, overwrite=force)
     check_width(width)
     chosen = KINDS[kind]

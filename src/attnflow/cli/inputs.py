@@ -49,8 +49,25 @@ def _note_single_words(texts: Sequence[str]) -> None:
         print_error(note)
 
 
-def check_texts(texts: Sequence[str], kind: str) -> None:
+Item = str | tuple[str, str]  # a text, or a pair that is read as one input
+
+
+def pair_up(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Item]:
+    """Each text with its second one, where there are any."""
+    if not seconds:
+        return list(texts)
+    if len(seconds) != len(texts):
+        msg = f"there are {len(seconds)} --pair and {len(texts)} texts; give one --pair for each"
+        raise InputError(msg)
+    if not all(second.strip() for second in seconds):
+        msg = "--pair is empty; give the second text in quotes, or leave it out"
+        raise InputError(msg)
+    return list(zip(texts, seconds, strict=True))
+
+
+def check_texts(items: Sequence[Item], kind: str) -> None:
     """Refuse names of files where a model takes text: their names would be explained."""
+    texts = [text for item in items for text in ((item,) if isinstance(item, str) else item)]
     for text in texts if kind in ("text", "pair") else ():
         if is_file(text):
             msg = (
@@ -69,6 +86,12 @@ def is_file(text: str) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # a name that no file can have
         return False
+
+
+def read_item(given: str | None, file: Path | None, second: str | None) -> Item:
+    """The one text that was given, or a pair."""
+    (item,) = pair_up([read_text(given, file)], None if second is None else [second])
+    return item
 
 
 def read_text(given: str | None, file: Path | None = None) -> str:

@@ -241,6 +241,15 @@ Steps = Annotated[
         show_default="as many as it needs",
     ),
 ]
+_pair = typer.Option(
+    "--pair",
+    metavar="TEXT",
+    help="The second text, where the model reads two as one input; of many texts, one for each.",
+    rich_help_panel=_INPUT,
+    show_default=False,
+)
+Pair = Annotated[str | None, _pair]
+Pairs = Annotated[list[str] | None, _pair]
 Answer = Annotated[
     str | None,
     typer.Option(

@@ -60,6 +60,16 @@ IdColumn = Annotated[
         show_default=False,
     ),
 ]
+PairColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--pair-column",
+        metavar="NAME",
+        help="The column of the second text, where the model reads two as one input.",
+        rich_help_panel=_INPUT,
+        show_default=False,
+    ),
+]
 ManyEdges = Annotated[
     list[str] | None,
     typer.Option(
@@ -120,6 +130,7 @@ def run(  # noqa: PLR0913 - one argument per option
     text_column: TextColumn = "text",
     target_column: TargetColumn = None,
     id_column: IdColumn = None,
+    pair_column: PairColumn = None,
     model: options.Model = None,
     contrast: options.Contrast = None,
     truncate: options.Truncate = False,
@@ -157,6 +168,7 @@ def run(  # noqa: PLR0913 - one argument per option
             text_column=text_column,
             target_column=target_column,
             id_column=id_column,
+            pair_column=pair_column,
             format=file_format,
             methods=options.parse_methods(method) or None,
             edges=edges or "auto",

@@ -55,6 +55,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     text_column: str = "text",
     target_column: str | None = None,
     rationale_column: str | None = None,
+    pair_column: str | None = None,
     format: str | None = None,
     limit: int | None = None,
     bos: bool = False,
@@ -80,6 +81,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         target_column: The column of the target; by default the model's prediction.
         rationale_column: A column with one number for each word of the text, as it is split at
             blanks; words of at least 0.5, for or against, are marked.
+        pair_column: The column of the second text, where the model reads two as one input.
         format: The format of a file, where its name does not tell.
         limit: Evaluate so many rows at most.
         bos: Put BOS in front of every text, as for `attnflow.explain`; it is never removed.
@@ -108,7 +110,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         if methods is None
         else [AGGREGATORS[name].name for name in several("methods", methods)]
     )
-    columns = Columns(text_column, target_column, rationale=rationale_column)
+    columns = Columns(text_column, target_column, rationale=rationale_column, pair=pair_column)
     rows = list(islice(open_rows(source, columns, format).read(), limit))
     adapter = load_model(model)
     fillers = several("fillers", fillers)
@@ -190,7 +192,7 @@ def _usable(
         error = row.error
         if error is None:
             try:
-                tokens = adapter.tokenize(row.text)
+                tokens = adapter.tokenize(row.item)
                 tokens = put_bos(adapter, tokens) if bos else tokens
                 adapter.decision(tokens)
                 mark_tokens(row.rationale, tokens, ())

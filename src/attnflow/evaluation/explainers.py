@@ -76,7 +76,7 @@ def score_texts(
     targets = [row.target for row in rows]
     for config, methods in configs:
         given = replace(config, target=targets) if config.uses_target else config
-        for place, session in open_sessions([row.text for row in rows], adapter, given):
+        for place, session in open_sessions([row.item for row in rows], adapter, given):
             text, positions = found[place], session.blanking.positions
             if not text.erasers:
                 for filler in fillers:

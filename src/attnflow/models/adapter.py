@@ -34,6 +34,7 @@ class Tokens:
         grid: For images and sounds, how patches lie on the image, or frames in time.
         answer: What was made of the input, where that is explained.
         notices: What a reader must know of this input, e.g. that it was cut.
+        pair: The two texts, where a pair is read as one input.
         spans: For each token where it stands in ``text``, or in ``answer``; ``None`` where that is
             not known.
     """
@@ -47,6 +48,7 @@ class Tokens:
     grid: PatchGrid | None = None
     answer: str | None = None
     notices: tuple[str, ...] = ()
+    pair: tuple[str, str] | None = None
     spans: tuple[tuple[int, int], ...] | None = None
 
     def __len__(self) -> int:

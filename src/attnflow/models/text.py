@@ -48,7 +48,7 @@ from attnflow.models.outputs import (
 )
 from attnflow.models.readouts import make_readout
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
-from attnflow.models.tokens import check_text, name_token, tokenize
+from attnflow.models.tokens import check_text, check_texts, name_token, tokenize
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
 
@@ -96,7 +96,7 @@ class TextModel:
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens."""
         refuse_answer(self.name, answer)
-        check_text(self.name, item)
+        (check_text if self.head is CAUSAL else check_texts)(self.name, item)
         return tokenize(
             self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
         )

@@ -26,7 +26,7 @@ from attnflow.models.adapter import (
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.heads import BARE
 from attnflow.models.text import TextModel
-from attnflow.models.tokens import name_token
+from attnflow.models.tokens import check_text, name_token
 from attnflow.models.vision import VisionModel
 from attnflow.records import Prediction
 
@@ -42,6 +42,7 @@ class FilledTextModel(TextModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens, filled up with padding that the model reads like any token."""
+        check_text(self.name, item)
         tokens = super().tokenize(item, truncate=truncate, answer=answer)
         missing = int(self.network.config.max_position_embeddings) - len(tokens)
         number = self.tokenizer.pad_token_id

@@ -111,11 +111,13 @@ def make_attribution(
     values, tokens = scores.values, session.tokens
     if session.config.normalize:
         values = ratio(values, values.sum(-1, keepdims=True))
-    answer = {} if tokens.answer is None else {"answer": tokens.answer}
+    read: dict[str, Any] = {} if tokens.answer is None else {"answer": tokens.answer}
+    if tokens.pair is not None:
+        read["pair"] = list(tokens.pair)
     model = {**session.adapter.description, "causal": session.causal}
     warnings = {"warnings": list(session.warnings)} if session.warnings else {}
     attribution = Attribution(
-        **{**parts, "options": parts["options"] | answer},
+        **{**parts, "options": parts["options"] | read},
         tokens=tokens.names,
         scores=values if groups is None else _spread(values, groups),
         depth=session.depth,
