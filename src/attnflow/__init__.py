@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attnflow.api.explore import explore
     from attnflow.api.routes import routes
     from attnflow.api.run import run
+    from attnflow.api.similarity import similarity
     from attnflow.api.trace import trace
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from attnflow.records import Attribution, FlowTrace
     from attnflow.records.generation import Generation
     from attnflow.records.learned import LearnedHeads
+    from attnflow.records.similarity import Similarity
     from attnflow.runs.reading import Run, read_run
     from attnflow.views.explorer.exploration import Exploration
 
@@ -52,6 +54,7 @@ _MODULES = {
     "Needs": "attnflow.edges",
     "Run": "attnflow.runs.reading",
     "Scores": "attnflow.aggregation",
+    "Similarity": "attnflow.records.similarity",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
     "evaluate": "attnflow.evaluation.evaluate",
@@ -66,6 +69,7 @@ _MODULES = {
     "rollout": "attnflow.api.arrays",
     "routes": "attnflow.api.routes",
     "run": "attnflow.api.run",
+    "similarity": "attnflow.api.similarity",
     "trace": "attnflow.api.trace",
 }
 
@@ -86,6 +90,7 @@ __all__ = [
     "Needs",
     "Run",
     "Scores",
+    "Similarity",
     "__version__",
     "agreement",
     "blank_out",
@@ -101,6 +106,7 @@ __all__ = [
     "rollout",
     "routes",
     "run",
+    "similarity",
     "trace",
 ]
 
