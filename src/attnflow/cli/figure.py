@@ -43,7 +43,7 @@ To = Annotated[
         "--to",
         "-t",
         metavar="TOKEN",
-        help="For graph: add the routes and the bottleneck of the flow to this token.",
+        help="For graph: add the routes and the bottleneck of the flow from this token.",
         rich_help_panel="Selection",
     ),
 ]

@@ -19,7 +19,7 @@ To = Annotated[
         "--to",
         "-t",
         metavar="TOKEN",
-        help="The input token the flow goes to, or its number, from 0.",
+        help="The input token that the score is traced back to, or its number, from 0.",
         rich_help_panel="Selection",
     ),
 ]
@@ -55,7 +55,7 @@ def routes(  # noqa: PLR0913 - one argument per option
     as_json: options.Json = False,
     plugin: options.Plugins = None,
 ) -> None:
-    """Show the paths that carry the flow to a token, and its bottleneck.
+    """Show the paths that a token's score came by, and their bottleneck.
 
     Example: attnflow routes "the keys to the cabinet" --to keys
     """

@@ -144,7 +144,7 @@ def source(attribution: Attribution, more: str = "") -> str:
     correction = attribution.options.get("correction")
     start = attribution.explained if attribution.pooled else label(attribution.explained)
     corrected = f", corrected ({correction})" if correction else ""
-    return f"from {start}{more}{describe_edges(attribution.options)}{corrected}"
+    return f"for {start}{more}{describe_edges(attribution.options)}{corrected}"
 
 
 def remove_frame(ax: Axes, theme: Theme) -> None:
