@@ -61,6 +61,28 @@ def test_pairs_are_given_with_pair(run, tmp_path):
     assert "second" in picture.read_text(encoding="utf-8")
 
 
+def test_similarity_says_what_the_library_says(run, tmp_path):
+    tiny.build("bert").save_pretrained(tmp_path)
+    tiny.word_piece().save_pretrained(tmp_path)
+    texts = "the cat plays", "a key is here"
+    expected = attnflow.similarity(*texts, tmp_path, words=True)
+    drawn = tmp_path / "two.svg"
+    more = ("--words", "-o", drawn, "--json")
+    ran = run("similarity", *texts, "-m", tmp_path, *more)
+    assert ran.code == 0
+    said = json.loads(ran.out)
+    assert said["cosine"] == pytest.approx(expected.cosine)
+    np.testing.assert_allclose(said["scores"], expected.scores, atol=1e-7)
+    assert "part of the cosine" in drawn.read_text(encoding="utf-8")
+    shown = without_colours(run("similarity", *texts, "-m", tmp_path).out)
+    assert f"cosine {expected.cosine:.3f}" in shown
+    assert "special tokens" in shown
+    assert "needs a model of sentence embeddings" in run("similarity", *texts).err
+    ran = run("similarity", *texts, "-m", tmp_path, "-o", drawn)
+    assert ran.code == 2
+    assert "exists" in ran.err
+
+
 def test_a_pair_for_each_text_or_for_none(run):
     ran = run("explain", TEXT, "a cat", "--pair", "a mat")
     assert ran.code == 2

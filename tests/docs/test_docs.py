@@ -68,7 +68,10 @@ def test_the_page_of_heads_runs(capsys):
 def small_heads():
     """The models that the page of heads speaks of, small and not trained."""
     classifier = tiny.build("bert", head=transformers.BertForSequenceClassification)
-    return {"nli": attnflow.load_model((classifier, tiny.pair_piece()))}
+    return {
+        "nli": attnflow.load_model((classifier, tiny.pair_piece())),
+        "embedder": attnflow.load_model((tiny.build("bert"), tiny.word_piece())),
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -13,7 +13,7 @@ from attnflow.aggregation import Measure, Scores, find_aggregator, find_trace
 from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_layers
-from attnflow.edges.logit import LogitParts, take_logit_apart
+from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
@@ -29,6 +29,7 @@ from attnflow.pipeline.measured import (
     measured_scores,
     target_position,
 )
+from attnflow.pipeline.source import LOGIT
 from attnflow.records import (
     Activations,
     Array,
@@ -169,19 +170,21 @@ class Session:
             self._graphs[key] = build(activations, options, keep_maps=keep_maps)
         return self._graphs[key]
 
-    def scores(
+    def scores(  # noqa: PLR0913 - what is asked for
         self,
         method: str,
         layers: Sequence[int],
         queries: Sequence[int],
         *,
         words: bool = False,
+        groups: Groups | None = None,
         each_head: bool = False,
         check: Check | None = None,
     ) -> Scores:
         """``[layer, query, key]``, or ``[layer, head, query, key]`` with ``each_head``.
 
-        Long work is done in pieces, and ``check`` is called before each.
+        Keys are tokens, words, or these groups of tokens. Long work is done in pieces, and
+        ``check`` is called before each.
         """
         if each_head:
             check_single_heads(method)
@@ -191,7 +194,7 @@ class Session:
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
             resolve("query", query, 0, self.size - 1, self.size)
-        groups = self.groups if words else None
+        groups = self.groups if words else groups
         keys = range(self.size if groups is None else len(groups))
         selection = Selection(steps, tuple(queries), tuple(keys), groups=groups)
         sources = len(steps) * len(queries) * (self.heads if each_head else 1)
@@ -269,6 +272,11 @@ class Session:
         """What the target's logit is the sum of, for ``source="logit"``."""
         return take_logit_apart(self.activations, self.config.rule.name)
 
+    def logit_graph(self, method: str) -> LayeredGraph:
+        """The graph that a method runs on, with the target's logit as its last position."""
+        capacities = find_aggregator(method).from_logit == "capacities"
+        return with_logit(self.graph(method), self.logit_parts.shares, capacities=capacities)
+
     def describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
         options = self.config.describe(method, self.correction(method))
@@ -318,16 +326,17 @@ class Session:
         """
         self.check()
         trace_of = find_trace(method)
-        pair = Pair(
-            self.step(layer),
-            resolve("query", query, 0, self.size - 1, self.size),
-            resolve("key", key, 0, self.size - 1, self.size),
-        )
-        trace = trace_of(self.graph(method), pair)
+        source = resolve("query", query, 0, self.size - 1, self.size)
+        sink = resolve("key", key, 0, self.size - 1, self.size)
+        names, graph = self.tokens.names, None
+        if self.config.source == LOGIT:  # which is one more position
+            graph, source = self.logit_graph(method), self.size
+            names = (*names, f"logit of {self.named_objective['target']}")
+        trace = trace_of(graph or self.graph(method), Pair(self.step(layer), source, sink))
         return replace(
             trace,
             layer=resolve("layer", layer, 1, self.depth, self.depth + 1),
-            tokens=self.tokens.names,
+            tokens=names,
             text=self.tokens.text,
             model=self.adapter.name,
             prediction=self.prediction,
