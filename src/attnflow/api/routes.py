@@ -31,6 +31,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     correction: str | None = None,
     target: TargetSpec = None,
     contrast: TargetSpec = None,
+    source: str = "position",
     answer: str | None = None,
     truncate: bool = False,
     bos: bool = False,
@@ -57,6 +58,8 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
             so that its routes are the plain ones.
         target: For edges that are seen by a target, a label or token.
         contrast: The label or token that the target is compared with.
+        source: ``"logit"``: from the target's logit, which is one more position of the trace, the
+            last one, and stands in every layer from which its edges lead down.
         answer: For encoder–decoder models the answer; ``None`` is the model's own.
         truncate: Cut a text that is too long.
         bos: Put BOS in front, as for `explain`; the trace's ``warnings`` have both predictions.
@@ -73,6 +76,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         correction=correction,
         target=target,
         contrast=contrast,
+        source=source,
         truncate=truncate,
         bos=bos,
         routes=True,
