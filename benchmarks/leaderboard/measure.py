@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -52,11 +52,13 @@ class Task:
             yield f"{first:05}-{last:05}", first
 
 
-def asked(model: Any, text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[str]]:
+def allowed(
+    model: Any, text: str, without: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...], list[str]]:
     """The edges and methods that a model allows, and why it refuses the others."""
     refused = []
 
-    def allowed(option: str, names: Sequence[str]) -> tuple[str, ...]:
+    def tried(option: str, names: Iterable[str]) -> tuple[str, ...]:
         found = []
         for name in names:
             try:
@@ -66,7 +68,8 @@ def asked(model: Any, text: str) -> tuple[tuple[str, ...], tuple[str, ...], list
                 refused.append(f"`{name}`: {error}")
         return tuple(found)
 
-    return allowed("edges", list(EDGE_RULES)), allowed("method", list(AGGREGATORS)), refused
+    rules = [rule for rule in EDGE_RULES if rule not in without]
+    return tried("edges", rules), tried("method", AGGREGATORS), refused
 
 
 def measure(tasks: Sequence[Task], workers: int) -> dict[str, Evaluation]:
