@@ -52,7 +52,8 @@ def main() -> None:
     order = make_boards(Models(given.work, given.work), given.seed)
     paths = {name: given.work / f"{name}.json" for name in order}
     found = {name: Evaluation.load(path) for name, path in paths.items() if path.exists()}
-    given.page.write_text(write_page(found), encoding="utf-8")
+    missing = [board.title for name, board in order.items() if name not in found]
+    given.page.write_text(write_page(found, missing), encoding="utf-8")
 
 
 def evaluate(given: argparse.Namespace, parser: argparse.ArgumentParser) -> None:

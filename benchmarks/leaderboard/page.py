@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from benchmarks.leaderboard.standings import REFERENCE, SHOWN, Table
 
 from attnflow import AGGREGATORS, EDGE_RULES, Aggregator
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Column, Evaluation, Explainer, Line
 from attnflow.evaluation.tables import SURE, cell
-from attnflow.pipeline.choice import DECODER, ENCODER, ENCODER_WITH_TARGET, PAPER
+from attnflow.pipeline.choice import PAPER
 
-FILLER = "unk"
-MAIN = Column("comprehensiveness", FILLER)
-REFERENCE = "blank-out"
-SHOWN = (
-    MAIN,
-    Column("sufficiency", FILLER),
-    Column("log-odds", FILLER),
-    Column("comprehensiveness", "delete"),
-    Column("spearman", REFERENCE),
-    Column("partial", REFERENCE),
-    Column("auprc", "rationale"),
-    Column("token-f1", "rationale"),
-)
-CHOICES = {
-    "default": ENCODER,
-    "default with a target": ENCODER_WITH_TARGET,
-    "default of decoders": DECODER,
-}
 BASELINES = {"random": "random order", "first": "first token first", "last": "last token first"}
 SAME = "last-layer attention"  # what `raw` on attention is at the top layer
 HEAD = """\
@@ -46,72 +29,21 @@ Scores are of the top layer, for the model's own prediction. **Comprehensiveness
 better) decides the order: how far the probability of the prediction falls when the highest 1, 5,
 10, 20 and 50 % of tokens are replaced by UNK; [all metrics](datasets.md#which-method-to-trust).
 Intervals are 95 %, bootstrapped over texts. In bold the best of a column; † marks what is not
-significantly worse (paired differences, corrected for all pairs by Holm, p ≥ 0.05). `blank-out`
-takes no part: it asks what these metrics ask, one token at a time, and shows how far one gets by
-running the model again.
+significantly worse (paired differences, corrected for all comparisons with the best by Holm,
+p ≥ 0.05). `blank-out` takes no part: it asks what these metrics ask, one token at a time, and shows
+how far one gets by running the model again.
 """
 
 
-def write_page(found: Mapping[str, Evaluation]) -> str:
-    """The whole page."""
+def write_page(found: Mapping[str, Evaluation], missing: Sequence[str] = ()) -> str:
+    """The whole page; ``missing`` are the titles of boards without a result."""
     boards = {name: Table(each) for name, each in found.items()}
     parts = [HEAD, "## In short", "", *summary(boards), ""]
+    if missing:
+        parts += [f"Not measured yet: {'; '.join(missing)}.", ""]
     for board in boards.values():
         parts += section(board)
     return "\n".join(parts).rstrip() + "\n"
-
-
-class Table:
-    """One board without the reference, which is kept apart."""
-
-    def __init__(self, of: Evaluation) -> None:
-        own = [at for at, each in enumerate(of.explainers) if each.method != REFERENCE]
-        self.of = replace(
-            of,
-            explainers=tuple(of.explainers[at] for at in own),
-            values=of.values[own],
-            tied=tuple(of.tied[at] for at in own),
-        )
-        self.reference = next(
-            (each for each in of.lines if each.explainer.method == REFERENCE), None
-        )
-        self.lines = {(line.explainer, line.column): line for line in self.of.lines}
-        self.order = sorted(
-            (line for line in self.lines.values() if line.column == MAIN),
-            key=lambda line: -line.mean,
-        )
-
-    @property
-    def best(self) -> Line:
-        """The most faithful of all."""
-        return self.order[0]
-
-    def find(self, method: str, edges: str | None = None) -> Line | None:
-        """The main line of a method on edges, or of a baseline."""
-        for line in self.order:
-            if (line.explainer.method, line.explainer.edges) == (method, edges):
-                return line
-        return None
-
-    def place(self, line: Line) -> int:
-        """Which place it has, counted from 1."""
-        return self.order.index(line) + 1
-
-    def chosen(self) -> dict[str, Line]:
-        """What attnflow uses by itself, by what that is called."""
-        causal = self.of.about["causal"]
-        found = {
-            name: self.find(choice.method, choice.edges)
-            for name, choice in CHOICES.items()
-            if (choice is DECODER) == causal
-        }
-        return {name: line for name, line in found.items() if line is not None}
-
-    def differs(self, one: Line, other: Line) -> float:
-        """The p-value of two lines of the main column, corrected for all pairs."""
-        column = self.of.columns.index(MAIN)
-        places = sorted(self.of.explainers.index(line.explainer) for line in (one, other))
-        return self.of.pairs(column)[places[0], places[1]]
 
 
 def name_of(explainer: Explainer) -> str:
@@ -160,7 +92,9 @@ def told(board: Table) -> Iterator[str]:
     """What is to be said of a board, plainly: the best, the defaults, and flow."""
     count = len(board.order)
     equals = [line for line in board.order[1:] if line.p >= SURE]
-    tail = f"; {len(equals)} of {count} can't be told apart from it" if equals else ""
+    tail = f"; of {count - 1} others, {len(equals)} can't be told apart from it" if equals else ""
+    if board.too_few:
+        tail = "; with so few texts, nothing can be told apart from it"
     best = name_of(board.best.explainer)
     yield f"- **{board.of.about['title']}**: {best} is the most faithful{tail}."
     for what, line in board.chosen().items():
@@ -187,20 +121,19 @@ def against_best(board: Table, line: Line) -> str:
 
 def against_others(board: Table, line: Line, edges: str | None) -> str:
     """How flow stands beside rollout and raw of the same edges, and beside random order."""
-    parts = []
-    for method, own, what in (
-        ("rollout", edges, "rollout"),
-        ("raw", edges, "raw"),
-        ("random", None, "random order"),
+    named = {"rollout": ("rollout", edges), "raw": ("raw", edges), "random order": ("random", None)}
+    others = {what: each for what, key in named.items() if (each := board.find(*key))}
+    parts: dict[str, list[str]] = {}
+    for (what, other), p in zip(
+        others.items(), board.differ(line, [*others.values()]), strict=True
     ):
-        other = board.find(method, own)
-        if other is None:
-            continue
-        if board.differs(line, other) >= SURE:
-            parts.append(f"not to be told apart from {what}")
-        else:
-            parts.append(f"{'better' if line.mean > other.mean else 'worse'} than {what}")
-    return ", ".join(parts)
+        better = "better than" if line.mean > other.mean else "worse than"
+        parts.setdefault("not to be told apart from" if p >= SURE else better, []).append(what)
+    return ", ".join(f"{how} {_listed(names)}" for how, names in parts.items())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def section(board: Table) -> Iterator[str]:
@@ -236,7 +169,7 @@ def grid(board: Table) -> Iterator[str]:
     others = [line for line in board.order if line.explainer.edges is None]
     told = [f"{name_of(line.explainer)} {_marked(line)}" for line in others]
     if board.reference is not None:
-        told.append(f"and, for comparison, `{REFERENCE}` {number(board.reference.mean)}")
+        told.append(f"and, for comparison, `{REFERENCE}` {number(board.reference)}")
     yield f"No edges: {', '.join(told)}."
 
 
