@@ -15,6 +15,7 @@ from attnflow.io.inputs import several
 from attnflow.io.rows import Columns, open_rows
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.config import AUTO, ExplainConfig
+from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records.checks import check_flag, check_number
 from attnflow.runs.options import RowOptions, check_options
 from attnflow.solvers.execution import Execution
@@ -24,17 +25,18 @@ if TYPE_CHECKING:
     from attnflow.runs.cluster import Cluster
     from attnflow.runs.reading import Run
 
-    Given = str | PathLike[str] | Iterable[str | Mapping[str, Any]]
+    Given = str | PathLike[str] | Iterable[str | tuple[str, str] | Mapping[str, Any]]
 
 
 def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    source: Given,
+    data: Given,
     folder: str | Path,
     model: Source = None,
     *,
     text_column: str = "text",
     target_column: str | None = None,
     id_column: str | None = None,
+    pair_column: str | None = None,
     format: str | None = None,
     methods: str | Sequence[str] | None = None,
     edges: str | Sequence[str] = "auto",
@@ -51,7 +53,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     """Explain every row of a data set, into a folder; after a crash the same call goes on.
 
     Args:
-        source: A JSONL, CSV, TSV, Parquet or text file (the first three and text also ``.gz``), the
+        data: A JSONL, CSV, TSV, Parquet or text file (the first three and text also ``.gz``), the
             folder of a Hugging Face data set, or an iterable of texts or of mappings.
         folder: Where shards and the manifest are written. A folder with a run of other options,
             another model or another input is refused; one of the same is continued.
@@ -59,6 +61,8 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         text_column: The column of the text.
         target_column: The column of the target, for edges that are seen by one.
         id_column: A column that names each row, kept with the results.
+        pair_column: The column of the second text, where the model reads two texts as one input;
+            rows of an iterable may then be tuples of two texts.
         format: ``"jsonl"``, ``"csv"``, ``"tsv"``, ``"parquet"``, ``"text"`` or ``"dataset"``; by
             default what the file's name tells.
         methods: One or several; ``None`` is what `attnflow.explain` uses, and where edges are named
@@ -78,8 +82,8 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         progress: Show a progress bar with the rate and the time left.
         **options: Options of `attnflow.explain` for all rows: ``layer``, ``layers``, ``query``,
             ``heads``, ``residual``, ``discard``, ``correction``, ``normalize``, ``words``,
-            ``contrast``, ``steps``, ``truncate``, ``bos`` and ``batch_size``. Scores are kept for
-            the position that is explained only; ``query="all"`` keeps all.
+            ``contrast``, ``source``, ``steps``, ``truncate``, ``bos`` and ``batch_size``. Scores are
+            kept for the position that is explained only; ``query="all"`` keeps all.
 
     Returns:
         What `attnflow.read_run` returns.
@@ -92,7 +96,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     check_options(dict(options))
     cluster = _cluster(ray, gpus_per_worker)
     rules = several("edges", edges)
-    names = _methods(methods, rules)
+    names = _methods(methods, rules, options.get("source", POSITION))
     configs = tuple(
         ExplainConfig(
             method=own[0],
@@ -111,8 +115,8 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
             f"{workers} give a name or a folder, or save the model first"
         )
         raise InputError(msg)
-    columns = Columns(text_column, target_column, id_column)
-    rows = open_rows(source, columns, format)
+    columns = Columns(text_column, target_column, id_column, pair=pair_column)
+    rows = open_rows(data, columns, format)
     from attnflow.runs.engine import Plan, execute
     from attnflow.runs.reading import read_run
     from attnflow.runs.work import Work
@@ -165,7 +169,10 @@ def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, 
         yield rule, (on_edges or names) if number else names
 
 
-def _methods(given: str | Sequence[str] | None, rules: Sequence[str]) -> tuple[str, ...]:
+def _methods(
+    given: str | Sequence[str] | None, rules: Sequence[str], source: str
+) -> tuple[str, ...]:
     if given is None or given == AUTO:
-        return (AUTO,) if given or list(rules) == [AUTO] else tuple(usual_methods())
+        usual = methods_from_logit() if source == LOGIT else usual_methods()
+        return (AUTO,) if given or list(rules) == [AUTO] else tuple(usual)
     return tuple(AGGREGATORS[name].name for name in several("methods", given))

@@ -48,7 +48,7 @@ from attnflow.models.outputs import (
 )
 from attnflow.models.readouts import make_readout
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
-from attnflow.models.tokens import check_text, name_token, tokenize
+from attnflow.models.tokens import check_text, check_texts, name_token, tokenize
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
 
@@ -96,7 +96,7 @@ class TextModel:
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens."""
         refuse_answer(self.name, answer)
-        check_text(self.name, item)
+        (check_text if self.head is CAUSAL else check_texts)(self.name, item)
         return tokenize(
             self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
         )
@@ -111,7 +111,7 @@ class TextModel:
             return True
 
         def find_out() -> bool:
-            inputs = self._inputs([shorten(lengthen(tokens), SAMPLE)])
+            inputs = self.inputs([shorten(lengthen(tokens), SAMPLE)])
             _, capture = network.run(self.network, inputs, CaptureSpec())
             return bool(capture.sites) and network.is_causal(
                 [site.probabilities[0] for site in capture.sites]
@@ -127,7 +127,7 @@ class TextModel:
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
         """Run the network once on a batch."""
-        inputs = self._inputs(batch)
+        inputs = self.inputs(batch)
         output, capture = network.run(self.network, inputs, spec)
         width = inputs["input_ids"].shape[1]
         network.expect(capture.sites, self.depth, (width, width), self.network)
@@ -142,7 +142,7 @@ class TextModel:
             for tokens, each in zip(batch, passes, strict=True)
         ]
         if spec.zeroing:
-            passes = [self._zeroed(*pair, spec) for pair in zip(passes, batch, strict=True)]
+            passes = [self.zeroed(*pair, spec) for pair in zip(passes, batch, strict=True)]
         queries = [first for first, *_ in positions]
         said = self._predictions(output, batch, queries)
         wanted: list[Objective | None] = [None] * len(batch)
@@ -186,16 +186,16 @@ class TextModel:
         found = make_readout(capture, item, position, logits, int(target), other)
         return replace(activations, readout=found), named
 
-    def _zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
+    def zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
         """With what becomes of every layer without single values."""
         maps = [[layer] for layer in activations.attention]
-        found = measure_zeroing(self.network, self._inputs([tokens]), maps, spec.progress)
+        found = measure_zeroing(self.network, self.inputs([tokens]), maps, spec.progress)
         return replace(activations, zeroed=tuple(layer[0] for layer in found))
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The predictions at positions."""
         with torch.no_grad():
-            output = network.called(network.in_eval_mode(self.network), self._inputs(batch))
+            output = network.called(network.in_eval_mode(self.network), self.inputs(batch))
         return self._predictions(output, batch, positions)
 
     def decision(self, tokens: Tokens) -> int:
@@ -214,7 +214,7 @@ class TextModel:
         if self.head is CAUSAL:
             if len(tokens) > 1:
                 once(
-                    self.network, "sight", lambda: check_sight(self.network, self._inputs([tokens]))
+                    self.network, "sight", lambda: check_sight(self.network, self.inputs([tokens]))
                 )
             return len(tokens) - 1
         return self._deciding(tokens)[0]
@@ -229,9 +229,9 @@ class TextModel:
         """For each input the logits of all labels, or of all tokens at its position."""
         if self.head not in (CLASSIFIER, MASKED, CAUSAL):
             raise no_probability(self.name)
-        inputs, evaluated = self._inputs(batch), network.in_eval_mode(self.network)
+        inputs, evaluated = self.inputs(batch), network.in_eval_mode(self.network)
         chosen = list(positions)
-        if self.head is CAUSAL and self._keeps_some_logits:
+        if self.head is CAUSAL and self.keeps_some_logits:
             # A vocabulary is wide: the logits of all positions may be larger than the model.
             wanted = sorted(set(chosen))
             inputs["logits_to_keep"] = torch.tensor(wanted, device=network.device_of(self.network))
@@ -253,7 +253,8 @@ class TextModel:
         return logits.double()
 
     @property
-    def _keeps_some_logits(self) -> bool:
+    def keeps_some_logits(self) -> bool:
+        """Whether the network can be asked for the logits of some positions only."""
         return "logits_to_keep" in signature(type(self.network).forward).parameters
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
@@ -262,7 +263,7 @@ class TextModel:
         width, heads = int(config.hidden_size), int(getattr(config, "num_attention_heads", 1))
         layer = length * (24 * width) + 3 * heads * length**2
         outputs = 0 if self.head is CLASSIFIER else int(config.vocab_size)
-        outputs *= 3 * (1 if self.head is CAUSAL and self._keeps_some_logits else length)
+        outputs *= 3 * (1 if self.head is CAUSAL and self.keeps_some_logits else length)
         return 4 * ((self.depth if gradients else 2) * layer + outputs)
 
     def probabilities(
@@ -305,11 +306,11 @@ class TextModel:
         if self.head is not CAUSAL:
             msg = f"{self.name} is not a causal language model: it can't continue a text"
             raise ModelError(msg)
-        inputs = self._inputs([tokens])
+        inputs = self.inputs([tokens])
         inputs.pop("use_cache", None)
         return network.generate(self.network, inputs, length)[len(tokens) :]
 
-    def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
         """What the network is called with: padded tensors, where the network is."""
         padding = self.tokenizer.pad_token_id
         inputs = network.pad([t.inputs for t in batch], {"input_ids": padding or 0})
@@ -349,19 +350,19 @@ class TextModel:
             number in tokens.inputs["input_ids"] for number in self._padding() if number is not None
         )
         if padded or size < DISTINCT:
-            return deciding_positions(self.network, self._inputs([tokens]))
+            return deciding_positions(self.network, self.inputs([tokens]))
 
         def find_out() -> Rule | None:
             sample = shorten(tokens, SAMPLE)
-            positions = deciding_positions(self.network, self._inputs([sample]))
+            positions = deciding_positions(self.network, self.inputs([sample]))
             return find_rule(positions, len(sample))
 
         rule = once(self.network, ("deciding", self._padding()), find_out)
-        return rule(size) if rule else deciding_positions(self.network, self._inputs([tokens]))
+        return rule(size) if rule else deciding_positions(self.network, self.inputs([tokens]))
 
     def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
         """The last states of one input where every position attends to itself alone."""
-        found = last_states(self.network, self._inputs([tokens]))
+        found = last_states(self.network, self.inputs([tokens]))
         return None if found is None or found.shape[1] != len(tokens) else found[0]
 
     def _padding(self) -> tuple[int | None, int | None]:
@@ -371,7 +372,7 @@ class TextModel:
 
     def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
         """For each input what must not depend on the others: outputs and attention."""
-        output, capture = network.run(self.network, self._inputs(batch), CaptureSpec())
+        output, capture = network.run(self.network, self.inputs(batch), CaptureSpec())
         logits = getattr(output, "logits", None)
         first = output[0] if logits is None else logits
         return [

@@ -54,6 +54,7 @@ class Plan:
                     "text": self.columns.text,
                     "target": self.columns.target,
                     "id": self.columns.id,
+                    "pair": self.columns.pair,
                 },
             },
             "model": about,

@@ -22,6 +22,7 @@ class RowOptions(TypedDict, total=False):
     normalize: bool
     words: bool
     contrast: TargetSpec
+    source: str
     steps: int | None
     truncate: bool
     bos: bool

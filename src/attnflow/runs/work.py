@@ -121,7 +121,7 @@ class ShardWorker:
         return [errors.get(place, found[place]) for place in range(len(rows))]
 
     def _read(self, row: Row, config: ExplainConfig) -> Tokens:
-        read = self.adapter.tokenize(row.text, truncate=config.truncate)
+        read = self.adapter.tokenize(row.item, truncate=config.truncate)
         if row.target is not None:
             self.adapter.output_index(row.target)
         return put_bos(self.adapter, read) if config.bos else read

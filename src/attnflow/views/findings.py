@@ -222,8 +222,8 @@ class _Words:
             source = printable(self.attribution.explained)
             notes.append(
                 f"{self.tied} of {len(self.order)} {self.noun} have exactly 1, the most that "
-                f"{self.attribution.method} can be: the cut lies at the source, where all that "
-                f"{source} takes in could come from any of them"
+                f"{self.attribution.method} can be: the cut lies at {source}, where all that it "
+                "takes in could come from any of them"
             )
         if self.tied > 1 and self.ties != "text":
             notes.append(f"equal scores are in the order of {self.ties}")

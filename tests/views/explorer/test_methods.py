@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import attnflow
+from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.explorer.schema import pack
 from attnflow.views.numbers import number
 from attnflow.views.palette import SLOTS, colour_of
@@ -145,5 +146,22 @@ def test_the_explained_position_sets_no_scale(page, classifier):
     page.check("[name=mode][value=explain]", force=True)
     page.locator(".token").nth(3).click()
     others = [at for at, word in enumerate(of.word_ids) if word is not None and at != 3]
-    top = max(of.row(layer)[at] for layer in of.layers for at in others)
-    assert f"{number(top)} or more" in page.inner_text(".legend")
+    assert f"{number(max(of.row()[others]))} or more" in page.inner_text(".legend")
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+@pytest.mark.parametrize("layers", [None, "all"])
+def test_a_lone_attribution_has_the_colours_of_the_explorer(
+    tab, classifier, tmp_path, method, layers
+):
+    asked = {"method": method, "edges": "attention", "layer": 2}
+    whole = attnflow.explore(TEXT, classifier, **asked)
+    alone = exploration_of(attnflow.explain(TEXT, classifier, layers=layers, **asked))
+    seen = []
+    for at, view in enumerate((whole, alone)):
+        tab.goto(view.save(tmp_path / f"{at}.html").as_uri())
+        tab.wait_for_selector(".token.traced")
+        tab.wait_for_timeout(250)  # colours of tokens fade in
+        fills = "all => all.map(t => [t.textContent, getComputedStyle(t).backgroundColor])"
+        seen.append((tab.eval_on_selector_all(".token", fills), tab.inner_text(".legend .scale")))
+    assert seen[0] == seen[1]

@@ -11,7 +11,8 @@ from typing import Any
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.aggregation.aggregator import Method
 from attnflow.errors import AttnflowError
-from attnflow.pipeline.session import Check, Session
+from attnflow.pipeline.measured import Check
+from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 from attnflow.version import VERSION
 from attnflow.views.explorer.drawing import columns_of, strongest_edges, traced_pairs
@@ -130,7 +131,7 @@ def make_view(
         "rule": describe_rule(session.config.rule.name),
         "causal": session.causal,
         "ordinary": input_positions(tokens, session.size),
-        "blankable": [] if session.filler is None else list(session.blankable),
+        "blankable": [] if session.blanking.filler is None else list(session.blanking.positions),
         **label_tokens(tokens.names, tokens),
         "grid": to_grid(tokens.grid),
         "image": image,
@@ -148,7 +149,7 @@ def make_view(
         "key": found.key,
         "said": predictions(session.prediction),
         "said_at": None if session.prediction is None else session.prediction.position,
-        "replacement": session.filler,
+        "replacement": session.blanking.filler,
         "scores": [
             scores_of(session, method, *_extent(session, method, layers, queries), check)
             for method in methods
@@ -173,8 +174,9 @@ def make_view(
         if check is not None:
             check()
         view["traces"] += [trace_path(session, name, layer, query, token) for name in traced]
-    if session.filler is not None and session.size <= extent.blanks:
-        view["blanked"] = predict_blanked(session, [[at] for at in session.blankable], check)
+    if session.blanking.filler is not None and session.size <= extent.blanks:
+        alone = [[at] for at in session.blanking.positions]
+        view["blanked"] = predict_blanked(session, alone, check)
     return view
 
 
@@ -293,8 +295,5 @@ def predict_blanked(
     session: Session, sets: Sequence[Sequence[int]], check: Check | None = None
 ) -> list[Blanked]:
     """The model's predictions without each of these sets of tokens."""
-    pairs = zip(sets, session.blank(sets, check), strict=True)
-    return [
-        {"positions": sorted(positions), "said": predictions(prediction)}
-        for positions, prediction in pairs
-    ]
+    pairs = zip(sets, session.blanking.predict(sets, check), strict=True)
+    return [{"positions": sorted(each), "said": predictions(said)} for each, said in pairs]

@@ -3,7 +3,7 @@ import { mapNote, mapTitle } from "./description.js";
 import { byId, make, makeSwitch } from "./dom.js";
 
 const MODES = [
-  { value: "trace", label: "trace to it", title: "Show how the score of a token came about" },
+  { value: "trace", label: "trace it", title: "Show how its score came about" },
   { value: "explain", label: "explain it", title: "Explain this position instead" },
   { value: "blank", label: "blank it out", title: "See the prediction without it" },
 ];

@@ -8,11 +8,12 @@ const ROUTES_SHOWN = 6;
 // it goes the way that information goes: from the input up.
 export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
   const [from, to] = [key, query].map((at) => quote(view.names[at]));
-  const value = trace?.value ?? view.row(method.name, layer, query)?.[key];
+  const score = view.row(method.name, layer, query)?.[key];
+  const value = ratio ? (score ?? trace?.value) : (trace?.value ?? score);
   const start = `${method.title} from ${from} to ${to} at layer ${layer}`;
   if (value === undefined) return `${start}: not computed`;
   const ways = trace?.routes.length ? `, by ${count(trace.all_routes, "route")}` : "";
-  return `${start}: ${digits(value, ratio && !trace)}${ways}`;
+  return `${start}: ${digits(value, ratio && score !== undefined)}${ratio ? " chance" : ""}${ways}`;
 }
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
@@ -40,7 +41,7 @@ const lower = (text) => text[0].toLowerCase() + text.slice(1);
 
 function noTrace(view, served) {
   if (!view.attention) return "Lines are scores: a saved attribution has no routes.";
-  return served ? "Finding the routes …" : "The routes to this token are not in this document.";
+  return served ? "Finding the routes …" : "The routes from this token are not in this document.";
 }
 
 // The largest routes; `highlight` shows one of them in the graph.
@@ -58,7 +59,7 @@ function routeLine(route, view, trace, highlight) {
     make(
       "span",
       { class: "run" },
-      make("span", { class: "name", dir: "auto" }, view.names[run.position]),
+      make("span", { class: "name" }, view.names[run.position]),
       make("small", {}, ` ${spanOf(run, view.data.columns)}`),
     ),
   );

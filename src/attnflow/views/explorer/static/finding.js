@@ -21,17 +21,15 @@ export class FindingText {
     this.sentence.hidden = !found;
     const other = found?.alternative && view.method(found.alternative);
     const apart = other ? [`The method ${other.label} tells them apart.`] : [];
-    const agree = agreement && !shared ? [capital(agreement)] : [];
+    const agree = agreement && !shared ? [agreement] : [];
     const lines = found ? [...quick, ...found.notes, ...apart, ...agree] : [];
     const all = [...lines, ...more, ...(shared ? [] : notes)];
     this.notes.replaceChildren(...all.map((text) => make("p", { class: "note" }, text)));
   }
 }
 
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
-
 function makePart({ text, role }) {
   if (!role) return text;
   const quoted = role === "said" ? text : `“${text}”`;
-  return make(role === "said" ? "strong" : "b", { class: `part in-${role}`, dir: "auto" }, quoted);
+  return make(role === "said" ? "strong" : "b", { class: `part in-${role}` }, quoted);
 }

@@ -5,8 +5,9 @@ import { Glance } from "./glance.js";
 import { Graph } from "./graph.js";
 import { HeatMap } from "./heatmap.js";
 import { Legend } from "./legend.js";
+import { powerFor } from "./numbers.js";
 import { Prediction } from "./prediction.js";
-import { colourTop } from "./scale.js";
+import { colourTop, headColumns } from "./scale.js";
 import { Strip } from "./strip.js";
 
 // One side of the page: tokens and prediction above, graph and heat map below.
@@ -103,9 +104,11 @@ export class Layout {
 
 // The pane of the heat map: heads of another method have a colour and a scale of their own.
 function mapOf(pane) {
-  const { method, map = method, columns } = pane;
+  const { method, map = method } = pane;
   if (map === method) return pane;
-  return { ...pane, method: map, top: colourTop(pane, columns) };
+  const own = { ...pane, method: map, ratio: map.ratio };
+  const top = colourTop(own, headColumns(own, !pane.columns.length));
+  return { ...own, top, power: map.ratio ? 0 : powerFor(top) };
 }
 
 function headingsOf(panes) {

@@ -39,11 +39,12 @@ export class Strip {
       const segment = segments?.[unit.tokens[0]] ?? null;
       const isPatch = segment === "patch";
       button.classList.toggle("patch", isPatch);
-      if (!isPatch && segment !== null && segment !== last) {
+      const isNamed = !isPatch && segment !== null && segment !== "special";
+      if (isNamed && segment !== last) {
         this.strip.append(make("span", { class: "segment" }, segment));
       }
       (isPatch ? this.picture : this.strip).append(button);
-      last = segment;
+      if (segment !== "special") last = segment;
       return button;
     });
     if (grid) this.placePatches(view.data);
