@@ -82,8 +82,8 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         progress: Show a progress bar with the rate and the time left.
         **options: Options of `attnflow.explain` for all rows: ``layer``, ``layers``, ``query``,
             ``heads``, ``residual``, ``discard``, ``correction``, ``normalize``, ``words``,
-            ``contrast``, ``source``, ``steps``, ``truncate``, ``bos`` and ``batch_size``. Scores are
-            kept for the position that is explained only; ``query="all"`` keeps all.
+            ``contrast``, ``source``, ``steps``, ``truncate``, ``bos`` and ``batch_size``. Scores
+            are kept for the position that is explained only; ``query="all"`` keeps all.
 
     Returns:
         What `attnflow.read_run` returns.
