@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from attnflow.evaluation.result import Evaluation
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
+    from attnflow.records.generation import Generation
     from attnflow.records.learned import LearnedHeads
     from attnflow.records.similarity import Similarity
     from attnflow.runs.reading import Run, read_run
@@ -45,6 +46,7 @@ _MODULES = {
     "Evaluation": "attnflow.evaluation.result",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
+    "Generation": "attnflow.records.generation",
     "METRICS": "attnflow.evaluation.metrics",
     "Metric": "attnflow.evaluation.metrics",
     "LearnedHeads": "attnflow.records.learned",
@@ -81,6 +83,7 @@ __all__ = [
     "Evaluation",
     "Exploration",
     "FlowTrace",
+    "Generation",
     "LearnedHeads",
     "Measure",
     "Metric",

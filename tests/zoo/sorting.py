@@ -170,7 +170,7 @@ def _compare_one(model, processor, items):
     tokens = adapter.tokenize(items[0], **answer)
     (forward,) = adapter.run([tokens], None, CaptureSpec())
     maps = _eager_maps(model, adapter, tokens, pair=pair)
-    _use_sdpa(model, _inputs_of(adapter, tokens, pair=pair))
+    _use_sdpa(model, adapter.inputs([tokens]))
     (fused,) = adapter.run([tokens], None, CaptureSpec())
     for run in (forward, fused):
         found = run.activations.attention
@@ -259,17 +259,9 @@ def _use_sdpa(model, inputs):
         raise Broken(msg)
 
 
-def _inputs_of(adapter, tokens, *, pair):
-    if pair:
-        from attnflow.models.seq2seq import _inputs
-
-        return _inputs(*adapter._sides([tokens]))
-    return adapter._inputs([tokens]) if hasattr(adapter, "_inputs") else adapter.inputs([tokens])
-
-
 def _eager_maps(model, adapter, tokens, *, pair):
     with torch.no_grad():
-        output = model(**_inputs_of(adapter, tokens, pair=pair), output_attentions=True)
+        output = model(**adapter.inputs([tokens]), output_attentions=True)
     if not pair:
         parts = [_square(each[0]) for each in _shown(output) if each.shape[-2] == each.shape[-1]]
         assert parts, "eager attention shows no maps to compare with"

@@ -50,6 +50,7 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
         },
         word_ids=None if tokens.word_ids is None else (None, *tokens.word_ids),
         segments=None if tokens.segments is None else (tokens.segments[0], *tokens.segments),
+        spans=None if tokens.spans is None else ((0, 0), *tokens.spans),
     )
 
 
@@ -61,6 +62,7 @@ def drop_bos(tokens: Tokens) -> Tokens:
         inputs={name: values[1:] for name, values in tokens.inputs.items()},
         word_ids=None if tokens.word_ids is None else tokens.word_ids[1:],
         segments=None if tokens.segments is None else tokens.segments[1:],
+        spans=None if tokens.spans is None else tokens.spans[1:],
     )
 
 

@@ -67,7 +67,7 @@ class SpeechModel(Seq2SeqModel):
         )
         config = self.network.config
         most = getattr(config, "max_target_positions", None)
-        return self._join(source, self._answer(source, answer, most, truncate=truncate))
+        return self.join(source, self._answer(source, answer, most, truncate=truncate))
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """What the model hears, with the tokens that it starts with (language, task)."""
@@ -111,7 +111,7 @@ class SpeechModel(Seq2SeqModel):
             found[name] = stacked.to(parameter.device, kind)
         return found
 
-    def _warnings(self, tokens: Tokens) -> tuple[str, ...]:
+    def warnings(self, tokens: Tokens) -> tuple[str, ...]:
         """Whether frames reach each other past attention, and stand in the order of their time."""
         frames = find_frames(self.network, self.extractor, tokens.inputs[self.reads])
 

@@ -142,7 +142,7 @@ class TextModel:
             for tokens, each in zip(batch, passes, strict=True)
         ]
         if spec.zeroing:
-            passes = [self._zeroed(*pair, spec) for pair in zip(passes, batch, strict=True)]
+            passes = [self.zeroed(*pair, spec) for pair in zip(passes, batch, strict=True)]
         queries = [first for first, *_ in positions]
         said = self._predictions(output, batch, queries)
         wanted: list[Objective | None] = [None] * len(batch)
@@ -186,7 +186,7 @@ class TextModel:
         found = make_readout(capture, item, position, logits, int(target), other)
         return replace(activations, readout=found), named
 
-    def _zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
+    def zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
         """With what becomes of every layer without single values."""
         maps = [[layer] for layer in activations.attention]
         found = measure_zeroing(self.network, self.inputs([tokens]), maps, spec.progress)
@@ -231,7 +231,7 @@ class TextModel:
             raise no_probability(self.name)
         inputs, evaluated = self.inputs(batch), network.in_eval_mode(self.network)
         chosen = list(positions)
-        if self.head is CAUSAL and self._keeps_some_logits:
+        if self.head is CAUSAL and self.keeps_some_logits:
             # A vocabulary is wide: the logits of all positions may be larger than the model.
             wanted = sorted(set(chosen))
             inputs["logits_to_keep"] = torch.tensor(wanted, device=network.device_of(self.network))
@@ -253,7 +253,8 @@ class TextModel:
         return logits.double()
 
     @property
-    def _keeps_some_logits(self) -> bool:
+    def keeps_some_logits(self) -> bool:
+        """Whether the network can be asked for the logits of some positions only."""
         return "logits_to_keep" in signature(type(self.network).forward).parameters
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
@@ -262,7 +263,7 @@ class TextModel:
         width, heads = int(config.hidden_size), int(getattr(config, "num_attention_heads", 1))
         layer = length * (24 * width) + 3 * heads * length**2
         outputs = 0 if self.head is CLASSIFIER else int(config.vocab_size)
-        outputs *= 3 * (1 if self.head is CAUSAL and self._keeps_some_logits else length)
+        outputs *= 3 * (1 if self.head is CAUSAL and self.keeps_some_logits else length)
         return 4 * ((self.depth if gradients else 2) * layer + outputs)
 
     def probabilities(

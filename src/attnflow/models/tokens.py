@@ -52,8 +52,12 @@ def tokenize(
     *,
     truncate: bool,
     as_target: bool = False,
+    special: bool = True,
 ) -> Tokens:
-    """One text or one pair as tokens; beyond the limit an error, or truncated if requested."""
+    """One text or one pair as tokens; beyond the limit an error, or truncated if requested.
+
+    Without ``special`` no special tokens are put around it: the text has them already.
+    """
     fast = bool(getattr(tokenizer, "is_fast", False))
     cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
     given = {"text_target" if as_target else "text": item}
@@ -64,6 +68,7 @@ def tokenize(
         **given,
         return_offsets_mapping=fast,
         return_special_tokens_mask=True,
+        add_special_tokens=special,
         padding=False,
         verbose=False,
         **(cut or {"truncation": False}),
@@ -80,13 +85,13 @@ def tokenize(
         )
         raise InputError(msg)
     inputs.setdefault("attention_mask", [1] * len(ids))
-    special = frozenset(
-        i for i, is_special in enumerate(encoded["special_tokens_mask"]) if is_special
-    )
+    marks = frozenset(at for at, put in enumerate(encoded["special_tokens_mask"]) if put)
+    if not special:
+        marks |= {at for at, token in enumerate(ids) if token in tokenizer.all_special_ids}
     spans = encoded.get("offset_mapping")
     segments = None
     if pair is not None:
-        sides = find_sides(tokenizer, encoded, pair, special, fast=fast)
+        sides = find_sides(tokenizer, encoded, pair, marks, fast=fast)
         segments = tuple(SEGMENTS[side] for side in sides)
         # Offsets of the second text as they are in the text that is displayed.
         start = len(pair[0]) + len(BETWEEN)
@@ -94,7 +99,7 @@ def tokenize(
             (first + start, last + start) if side == 1 else (first, last)
             for (first, last), side in zip(spans, sides, strict=True)
         ]
-    words, texts = (None, ()) if spans is None else assign_words(text, spans, special)
+    words, texts = (None, ()) if spans is None else assign_words(text, spans, marks)
     notices = unknown_notice(tokenizer, ids, text, spans)
     if cut and len(ids) == limit:
         whole = tokenizer(**given, truncation=False, verbose=False)
@@ -103,7 +108,10 @@ def tokenize(
     if segments is not None and not _parted(segments):
         notices += (NOT_PARTED,)
     names = _names(tokenizer, ids, text, spans)
-    return Tokens(names, text, inputs, words, texts, segments, notices=notices, pair=pair)
+    places = None if spans is None else tuple((int(start), int(end)) for start, end in spans)
+    return Tokens(
+        names, text, inputs, words, texts, segments, notices=notices, pair=pair, spans=places
+    )
 
 
 def find_sides(

@@ -61,8 +61,8 @@ def attribute(
     )
 
 
-def _logit_attribution(session: Session, method: str, groups: Groups | None) -> Attribution:
-    """The scores from the target's logit, at the position where it is read."""
+def logit_scores(session: Session, method: str, groups: Groups | None) -> Scores:
+    """The scores from the target's logit, ``[layer, query, key]`` of one layer and position."""
     parts, member = session.logit_parts, find_aggregator(method)
     graph = with_logit(
         session.graph(method), parts.shares, capacities=member.from_logit == "capacities"
@@ -71,14 +71,19 @@ def _logit_attribution(session: Session, method: str, groups: Groups | None) -> 
     selection = Selection((graph.depth,), (session.size,), tuple(keys), groups=groups)
     scores = member.apply(graph, selection, session.config.execution)
     statistics = {**graph.statistics, **scores.statistics, **parts.statistics}
+    return Scores(np.array(to_numpy(scores.values)), statistics)
+
+
+def _logit_attribution(session: Session, method: str, groups: Groups | None) -> Attribution:
+    position = session.logit_parts.position
     return make_attribution(
         session,
-        Scores(np.array(to_numpy(scores.values)), statistics),
+        logit_scores(session, method, groups),
         groups,
         layers=(session.depth,),
-        queries=(parts.position,),
+        queries=(position,),
         layer=session.depth,
-        query=parts.position,
+        query=position,
         method=method,
         options=session.describe(method),
     )

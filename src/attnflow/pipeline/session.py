@@ -169,19 +169,21 @@ class Session:
             self._graphs[key] = build(activations, options, keep_maps=keep_maps)
         return self._graphs[key]
 
-    def scores(
+    def scores(  # noqa: PLR0913 - what is asked for
         self,
         method: str,
         layers: Sequence[int],
         queries: Sequence[int],
         *,
         words: bool = False,
+        groups: Groups | None = None,
         each_head: bool = False,
         check: Check | None = None,
     ) -> Scores:
         """``[layer, query, key]``, or ``[layer, head, query, key]`` with ``each_head``.
 
-        Long work is done in pieces, and ``check`` is called before each.
+        Keys are tokens, words, or these groups of tokens. Long work is done in pieces, and
+        ``check`` is called before each.
         """
         if each_head:
             check_single_heads(method)
@@ -191,7 +193,7 @@ class Session:
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
             resolve("query", query, 0, self.size - 1, self.size)
-        groups = self.groups if words else None
+        groups = self.groups if words else groups
         keys = range(self.size if groups is None else len(groups))
         selection = Selection(steps, tuple(queries), tuple(keys), groups=groups)
         sources = len(steps) * len(queries) * (self.heads if each_head else 1)

@@ -11,7 +11,7 @@ from attnflow.records.selection import is_integer
 
 MOST_LISTED = 64  # tokens in an error
 # Not special, class, distillation or register tokens.
-INPUT_SEGMENTS = ("source", "target", "patch", "text", "first", "second")
+INPUT_SEGMENTS = ("source", "target", "patch", "text", "first", "second", "prompt", "answer")
 LABELS = (
     re.compile(r"(?P<token>.+):(?P<at>\d{1,9})", re.DOTALL),
     re.compile(r"(?P<at>\d{1,9}):(?P<token>.+)", re.DOTALL),

@@ -66,13 +66,21 @@ class Capture(TorchFunctionMode):
         """How logits were read off the last block's stream, where blocks were captured."""
         return self._block.readout.found
 
-    def gradients(self, target: Tensor) -> tuple[Tensor, ...]:
-        """The gradient of a scalar by the probabilities of each site, ``[batch, head, q, k]``."""
+    def gradients(self, target: Tensor, *, keep: bool = False) -> tuple[Tensor, ...]:
+        """The gradient of a scalar by the probabilities of each site, ``[batch, head, q, k]``.
+
+        With ``keep`` the tape stays, for another scalar.
+        """
         leaves = [site.leaf for site in self.sites]
         if not leaves or any(leaf is None for leaf in leaves):
             msg = "there is nothing to differentiate by: capture with CaptureSpec(gradients=True)"
             raise CaptureError(msg)
-        found = torch.autograd.grad(target, leaves, allow_unused=True)  # type: ignore[arg-type]
+        found = torch.autograd.grad(
+            target,
+            leaves,  # type: ignore[arg-type]
+            allow_unused=True,
+            retain_graph=keep,
+        )
         return tuple(
             self._four_axes(torch.zeros_like(leaf) if grad is None else grad)
             for grad, leaf in zip(found, leaves, strict=True)

@@ -189,10 +189,10 @@ def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Blo
 
 
 def add_gradients(
-    passes: Sequence[Activations], capture: Capture, target: Tensor
+    passes: Sequence[Activations], capture: Capture, target: Tensor, *, keep: bool = False
 ) -> list[Activations]:
     """The activations of a batch with the gradients of a scalar that sums over the batch."""
-    gradients = capture.gradients(target)
+    gradients = capture.gradients(target, keep=keep)
     return [
         replace(
             each,
