@@ -20,7 +20,7 @@ from attnflow.models.answers import join_answer, read_tokens
 from attnflow.models.capture import run as network
 from attnflow.models.checks.deciding import refuse_seeing_ahead
 from attnflow.models.checks.mixing import mixing_warnings
-from attnflow.models.heads import CAUSAL
+from attnflow.models.heads import CAUSAL, SEQ2SEQ
 from attnflow.models.outputs import objective_value, predict
 from attnflow.models.readouts import make_readout
 from attnflow.models.seq2seq import Seq2SeqModel, source_size
@@ -89,8 +89,9 @@ class Answers(Protocol):
 def answers_of(model: ModelAdapter) -> Answers:
     """How this model answers; an error for one that writes nothing."""
     if isinstance(model, Seq2SeqModel) and not isinstance(model, SpeechModel):
-        return PairAnswers(model)
-    if type(model) is TextModel and model.head is CAUSAL:  # and reads no images
+        if model.head is SEQ2SEQ:
+            return PairAnswers(model)
+    elif type(model) is TextModel and model.head is CAUSAL:  # and reads no images
         return TextAnswers(model)
     msg = (
         f"{model.name} writes no text that could be explained token by token; generate= and "

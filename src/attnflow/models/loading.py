@@ -14,7 +14,17 @@ from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.heads import AUDIO, BARE, CAUSAL, CLASSIFIER, CTC, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.heads import (
+    AUDIO,
+    BARE,
+    CAUSAL,
+    CLASSIFIER,
+    CTC,
+    SEQ2SEQ,
+    SPANS,
+    HeadKind,
+    head_of,
+)
 
 log = logging.getLogger("attnflow")
 Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
@@ -98,8 +108,10 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         return ImageTextModel(network, processor, name)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
+        from attnflow.models.seq2seq_classifier import Seq2SeqClassifier
 
-        return Seq2SeqModel(network, processor, name, head)
+        kind = Seq2SeqClassifier if head is CLASSIFIER else Seq2SeqModel
+        return kind(network, processor, name, head)
     if (
         hasattr(processor, "image_mean")
         or getattr(network, "main_input_name", "") == "pixel_values"
@@ -107,9 +119,10 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         from attnflow.models.vision import VisionModel
 
         return VisionModel(network, processor, name, head)
+    from attnflow.models.spans import SpanModel
     from attnflow.models.text import TextModel
 
-    return TextModel(network, processor, name, head)
+    return (SpanModel if head is SPANS else TextModel)(network, processor, name, head)
 
 
 def two_towers(network: Any) -> tuple[Any, Any] | None:
