@@ -181,7 +181,9 @@ def _compare_one(model, processor, items):
             if len(other) > 1 and bool((other == other[:1]).all()):  # WavLM shows the mean of heads
                 one, other = one.mean(0), other.mean(0)
             apart = float((one.double() - other.double()).abs().max())
-            assert apart <= TOLERANCE, f"layer {layer} is {apart:.2g} from eager attention"
+            # A fused kernel rounds otherwise, and every layer above it reads what it rounded.
+            allowed = TOLERANCE if run is forward else 3 * TOLERANCE
+            assert apart <= allowed, f"layer {layer} is {apart:.2g} from eager attention"
     alone = [_explained(item, adapter, answer) for item in items]
     _compare_methods(alone[0], maps)
     together = _explained(items, adapter, answer)
