@@ -306,7 +306,10 @@ class Session:
             msg = "discard is defined for models of one sequence, not for encoder–decoders"
             raise InputError(msg)
         if self.config.words and self.tokens.word_ids is None:
-            msg = f"{self.adapter.name} has no words: its tokenizer gave no offsets in the text"
+            why = "its tokenizer gave no offsets in the text"
+            if self.tokens.grid is not None:
+                why = "the pieces of an image or a sound are none; leave words out"
+            msg = f"{self.adapter.name} has no words: {why}"
             raise InputError(msg)
 
     def check_one_position(self) -> None:
