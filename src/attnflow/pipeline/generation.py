@@ -22,6 +22,7 @@ from attnflow.models.writing import Writing
 from attnflow.pipeline.attributions import logit_scores
 from attnflow.pipeline.choice import choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.deletions import measure_drops
 from attnflow.pipeline.measured import Advance, find_measure
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import check_model
@@ -87,8 +88,11 @@ def explain_answer(
     whole = answers.write(tokens, asked.writing)
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, "answer"))
+    named = [part for part in parts if part.kind == "part"]
+    # First, since parts that can't be deleted are refused before long work.
+    drops = measure_drops(answers, whole, named, advance) if asked.deletions else None
     found = open_answer(whole, answers, config)
-    return make_generation(found, parts, asked, advance)
+    return replace(make_generation(found, parts, asked, advance), drops=drops)
 
 
 def open_answer(tokens: Tokens, answers: Answers, config: ExplainConfig) -> AnswerSession:
