@@ -59,8 +59,9 @@ class Aggregator(Method):
             its own.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
-        from_logit: What the edges of a logit are for it, where it can start there: ``"ratios"``
-            that are multiplied along paths, or ``"capacities"``.
+        along_paths: What edges are for it where it follows paths, so that it can start at a logit
+            and be handed on through an answer: ``"ratios"`` that are multiplied, or
+            ``"capacities"``; ``None`` where it does not.
         edges: The edge rule that it was published with, which it has where none is named.
         correction: How causal decoders are corrected for their receptive field where nothing is
             named, whatever the edges; empty leaves it to the edges.
@@ -76,7 +77,7 @@ class Aggregator(Method):
     cost: Literal["matrix", "query", "pair"] = "matrix"
     single_heads: bool = False
     uses_maps: bool = False
-    from_logit: Literal["ratios", "capacities"] | None = None
+    along_paths: Literal["ratios", "capacities"] | None = None
     edges: str = "attention"
     correction: str = ""
     full: float | None = None

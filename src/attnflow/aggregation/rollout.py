@@ -68,6 +68,6 @@ MEMBER = Aggregator(
     score=score,
     trace=trace,
     single_heads=True,
-    from_logit="ratios",
+    along_paths="ratios",
     slot=1,
 )

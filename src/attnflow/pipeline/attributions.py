@@ -65,7 +65,7 @@ def logit_scores(session: Session, method: str, groups: Groups | None) -> Scores
     """The scores from the target's logit, ``[layer, query, key]`` of one layer and position."""
     parts, member = session.logit_parts, find_aggregator(method)
     graph = with_logit(
-        session.graph(method), parts.shares, capacities=member.from_logit == "capacities"
+        session.graph(method), parts.shares, capacities=member.along_paths == "capacities"
     )
     keys = range(session.size if groups is None else len(groups))
     selection = Selection((graph.depth,), (session.size,), tuple(keys), groups=groups)

@@ -23,7 +23,7 @@ def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure])
     if config.source == POSITION:
         return
     for member in members:
-        if isinstance(member, Measure) or member.from_logit is None:
+        if isinstance(member, Measure) or member.along_paths is None:
             able = [each.name for each in AGGREGATORS.members() if _starts_at_logit(each)]
             msg = (
                 f"source='logit' is not for method={member.name!r}, which has no meaning for edges "
@@ -55,4 +55,4 @@ def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure])
 
 
 def _starts_at_logit(member: Aggregator | Measure) -> bool:
-    return isinstance(member, Aggregator) and member.from_logit is not None
+    return isinstance(member, Aggregator) and member.along_paths is not None
