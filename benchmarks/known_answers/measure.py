@@ -23,7 +23,7 @@ from attnflow.pipeline.sessions import open_session
 from attnflow.pipeline.source import LOGIT
 
 READ_EDGES = [each.name for each in AGGREGATORS.members() if isinstance(each, Aggregator)]
-FROM_LOGIT = [name for name in READ_EDGES if AGGREGATORS[name].along_paths is not None]
+FROM_LOGIT = [name for name in READ_EDGES if AGGREGATORS[name].from_logit is not None]
 TAKE_APART = [rule.name for rule in EDGE_RULES.members() if rule.needs.blocks]
 DELETION = "deletion"
 IMPORTANCES = [*(name for name in AGGREGATORS if name not in READ_EDGES), DELETION]

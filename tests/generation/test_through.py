@@ -74,9 +74,8 @@ def test_scores_of_a_model_end_in_its_prompt(method, model, request):
     assert found.options["through"] == "prompt"
     assert not found.matrix()[:, list(found.answer)].any()
     np.testing.assert_allclose(found.matrix()[0], plain.matrix()[0], atol=1e-9)
-    assert (
-        found.matrix()[:, : found.answer[0]] >= plain.matrix()[:, : found.answer[0]] - 1e-9
-    ).all()
+    prompt = slice(found.answer[0])
+    assert (found.matrix()[:, prompt] >= plain.matrix()[:, prompt] - 1e-9).all()
     if method == "rollout":
         np.testing.assert_allclose(found.matrix().sum(-1), 1)
         np.testing.assert_allclose(found.matrix("parts").sum(-1), 1)

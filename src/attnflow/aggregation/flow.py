@@ -126,10 +126,11 @@ def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:
 MEMBER = Aggregator(
     name="flow",
     title="Attention flow",
+    summary="Edges as pipes: the most that could pass from a token to the position.",
     score=score,
     trace=trace,
     single_heads=True,
-    along_paths="capacities",
+    from_logit="capacities",
     cost="pair",
     slot=2,
     full=1.0,

@@ -65,9 +65,10 @@ def carried(weights: FloatArray, query: int, key: int) -> FloatArray:
 MEMBER = Aggregator(
     name="rollout",
     title="Attention rollout",
+    summary="Multiplies edges along each path from a token to the position, and adds the paths up.",
     score=score,
     trace=trace,
     single_heads=True,
-    along_paths="ratios",
+    from_logit="ratios",
     slot=1,
 )

@@ -59,8 +59,7 @@ def flow_through(weights: Array, top: int, answer: Sequence[int], groups: Groups
     heads = np.concatenate([steps * size + bottoms, top * size + written - 1, inputs * 0 + sink])
     capacities = np.concatenate([edges[steps, tops, bottoms], np.ones(len(written)), 0.0 * inputs])
     arcs = make_arcs(tails.astype(np.int32), heads.astype(np.int32), capacities, sink + 1)
-    # The arc to the sink is the last of an input's own that was made with the sink for its head.
-    ends = np.array([_arc_to(arcs.head, arcs.start[at], arcs.start[at + 1], sink) for at in inputs])
+    ends = arcs.twin[arcs.start[sink] : arcs.start[sink + 1]]  # of the inputs, in their order
     values, gap = np.zeros((len(answer), len(groups))), 0.0
     for column, group in enumerate(groups):
         left = arcs.capacity.copy()
@@ -73,7 +72,3 @@ def flow_through(weights: Array, top: int, answer: Sequence[int], groups: Groups
         msg = f"a maximum flow is {gap:.2g} from its minimum cut; please report this prompt"
         raise InputError(msg)
     return Scores(values, {"pairs": values.size, "largest_gap": gap})
-
-
-def _arc_to(heads: FloatArray, first: int, last: int, node: int) -> int:
-    return int(first + np.flatnonzero(heads[first:last] == node)[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnflow.aggregation import find_trace
 from attnflow.edges.options import Heads
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    text: str | tuple[str, str],
+    text: Any,
     model: Source = None,
     *,
     to: int | str,
@@ -31,14 +31,16 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     correction: str | None = None,
     target: TargetSpec = None,
     contrast: TargetSpec = None,
+    source: str = "position",
     answer: str | None = None,
     truncate: bool = False,
     bos: bool = False,
+    sampling_rate: int | None = None,
 ) -> FlowTrace:
     """Through which tokens of which layers the score of an input token came about.
 
     Args:
-        text: The text, or a pair of texts that the model reads as one input.
+        text: The text, or a pair of texts that the model reads as one input; an image, a sound.
         model: As for `attnflow.explain`; so are ``method``, ``edges``, ``layer``, ``query``,
             ``heads``, ``residual``, ``discard``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.
@@ -56,9 +58,12 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
             so that its routes are the plain ones.
         target: For edges that are seen by a target, a label or token.
         contrast: The label or token that the target is compared with.
+        source: ``"logit"``: from the target's logit, which is one more position of the trace, the
+            last one, and stands in every layer from which its edges lead down.
         answer: For encoder–decoder models the answer; ``None`` is the model's own.
         truncate: Cut a text that is too long.
         bos: Put BOS in front, as for `explain`; the trace's ``warnings`` have both predictions.
+        sampling_rate: Of a sound that is given as an array, as for `explain`.
     """
     config = ExplainConfig(
         method=method,
@@ -71,14 +76,18 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         correction=correction,
         target=target,
         contrast=contrast,
+        source=source,
         truncate=truncate,
         bos=bos,
         routes=True,
     )
     check_routes(method)  # before any work
     from attnflow.models.loading import load_model
+    from attnflow.models.sounds import with_rates
 
-    session = open_session(text, load_model(model), config, answer=answer)
+    adapter = load_model(model)
+    (item,) = with_rates([text], adapter, sampling_rate)
+    session = open_session(item, adapter, config, answer=answer)
     return trace_to(session, to)
 
 

@@ -15,6 +15,7 @@ from attnflow.io.inputs import several
 from attnflow.io.rows import Columns, open_rows
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.config import AUTO, ExplainConfig, Layers, Query, TargetSpec
+from attnflow.pipeline.source import LOGIT, methods_from_logit
 from attnflow.records.checks import check_flag, check_number
 from attnflow.solvers.execution import Execution
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    source: Given,
+    data: Given,
     folder: str | Path,
     model: Source = None,
     *,
@@ -47,6 +48,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     normalize: bool = False,
     words: bool = False,
     contrast: TargetSpec = None,
+    source: str = "position",
     steps: int | None = None,
     truncate: bool = False,
     bos: bool = False,
@@ -61,7 +63,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     """Explain every row of a data set, into a folder; after a crash the same call goes on.
 
     Args:
-        source: A JSONL, CSV, TSV, Parquet or text file (the first three and text also ``.gz``), the
+        data: A JSONL, CSV, TSV, Parquet or text file (the first three and text also ``.gz``), the
             folder of a Hugging Face data set, or an iterable of texts or of mappings.
         folder: Where shards and the manifest are written. A folder with a run of other options,
             another model or another input is refused; one of the same is continued.
@@ -88,6 +90,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         normalize: Divide each position's scores by their sum.
         words: Words for tokens.
         contrast: Explain why the target rather than this label or token.
+        source: Where scores start: at a position, or for ``"logit"`` at the target's logit.
         steps: For methods that take steps, how many.
         truncate: Cut texts that are too long instead of recording an error.
         bos: Put BOS in front of every text, as for `explain`.
@@ -109,7 +112,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     for name, size in sizes.items():
         check_number(name, size, 1)
     rules = several("edges", edges)
-    names = _methods(methods, rules)
+    names = _methods(methods, rules, source)
     configs = tuple(
         ExplainConfig(
             method=own[0],
@@ -125,6 +128,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
             normalize=normalize,
             words=words,
             contrast=contrast,
+            source=source,
             steps=steps,
             batch_size=batch_size,
             truncate=truncate,
@@ -141,7 +145,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         )
         raise InputError(msg)
     columns = Columns(text_column, target_column, id_column, pair=pair_column)
-    rows = open_rows(source, columns, format)
+    rows = open_rows(data, columns, format)
     from attnflow.runs.engine import Plan, execute
     from attnflow.runs.reading import read_run
     from attnflow.runs.work import Work
@@ -176,7 +180,10 @@ def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, 
         yield rule, (on_edges or names) if number else names
 
 
-def _methods(given: str | Sequence[str] | None, rules: Sequence[str]) -> tuple[str, ...]:
+def _methods(
+    given: str | Sequence[str] | None, rules: Sequence[str], source: str
+) -> tuple[str, ...]:
     if given is None or given == AUTO:
-        return (AUTO,) if given or list(rules) == [AUTO] else tuple(usual_methods())
+        usual = methods_from_logit() if source == LOGIT else usual_methods()
+        return (AUTO,) if given or list(rules) == [AUTO] else tuple(usual)
     return tuple(AGGREGATORS[name].name for name in several("methods", given))

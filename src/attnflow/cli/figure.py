@@ -124,6 +124,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     model: options.Model = None,
     target: options.Target = None,
     contrast: options.Contrast = None,
+    start: options.Source = "position",
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     bos: options.Bos = False,
@@ -158,8 +159,8 @@ def figure(  # noqa: PLR0913 - one argument per option
     from attnflow.aggregation import find_aggregator
     from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
+    from attnflow.views.figures import check_start, save
     from attnflow.views.figures import figure as compose
-    from attnflow.views.figures import save
     from attnflow.views.figures.files import check_file
     from attnflow.views.figures.widths import check_width
     from attnflow.views.kinds import KINDS
@@ -168,6 +169,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     check_file(output, overwrite=force)
     check_width(width)
     chosen = KINDS[kind]
+    check_start(kind, start)
     if chosen.needs and model is None:
         needed = f"figure {kind} needs {chosen.needs}"
         msg = f"{needed}, and the shipped one takes text: give --model NAME"
@@ -196,6 +198,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         words=words,
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        source=start,
         steps=steps,
         methods=tuple(methods),
         routes=to is not None,

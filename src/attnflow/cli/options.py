@@ -106,7 +106,7 @@ Methods = Annotated[
         help="The method: {methods}.",
         autocompletion=_method_names,
         rich_help_panel=_SELECTION,
-        show_default="what answers best for the model; in evaluate the paper's three",
+        show_default="what answers best for the model; in evaluate the paper's three, too",
     ),
 ]
 Method = Annotated[

@@ -77,7 +77,7 @@ ManyEdges = Annotated[
         metavar="RULE",
         help="What the edges are made of: {edges}.",
         rich_help_panel="Selection",
-        show_default="auto, in evaluate attention; repeat for several",
+        show_default="auto; in evaluate attention, too; repeat for several",
     ),
 ]
 BatchSize = Annotated[
@@ -133,6 +133,7 @@ def run(  # noqa: PLR0913 - one argument per option
     pair_column: PairColumn = None,
     model: options.Model = None,
     contrast: options.Contrast = None,
+    start: options.Source = "position",
     truncate: options.Truncate = False,
     bos: options.Bos = False,
     strict: options.Strict = False,
@@ -180,6 +181,7 @@ def run(  # noqa: PLR0913 - one argument per option
             correction=options.parse_correction(correction),
             words=words,
             contrast=options.parse_target(contrast),
+            source=start,
             steps=steps,
             truncate=truncate,
             bos=bos,

@@ -19,6 +19,7 @@ from attnflow.evaluation.explainers import (
     Text,
     add_drawn,
     make_configs,
+    name_default,
     score_texts,
 )
 from attnflow.evaluation.metrics import METRICS, Case
@@ -30,7 +31,9 @@ from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.models.bos import put_bos
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import Layers
+from attnflow.pipeline.choice import usual_methods
+from attnflow.pipeline.config import AUTO, Layers
+from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records import FloatArray
 from attnflow.records.checks import check_flag, check_number
 from attnflow.records.rounding import round_scores
@@ -44,12 +47,13 @@ GRID = np.linspace(0, 1, STEPS + 1)
 
 
 def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    source: str | PathLike[str] | Iterable[str | Mapping[str, Any]],
+    data: str | PathLike[str] | Iterable[str | Mapping[str, Any]],
     model: Source = None,
     *,
     methods: str | Sequence[str] | None = None,
-    edges: str | Sequence[str] = "attention",
+    edges: str | Sequence[str] | None = None,
     layers: Layers = None,
+    source: str = "position",
     metrics: str | Sequence[str] | None = None,
     fillers: str | Sequence[str] = "unk",
     text_column: str = "text",
@@ -65,15 +69,17 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     """How faithful and how plausible methods are, with intervals, beside baselines.
 
     Args:
-        source: Texts, as for `attnflow.run`.
+        data: Texts, as for `attnflow.run`.
         model: A classifier, a masked or a causal language model, as for `attnflow.explain`.
-        methods: By default those that are shown by default. In the table are always: tokens in
-            random order, from the first, from the last; gradient × input; integrated gradients; the
-            attention of the last layer.
-        edges: Edge rules for the methods that read edges; by default the paper's, so that methods
-            are compared on the same edges. What `attnflow.explain` uses by default is compared by
-            naming it: ``methods="rollout", edges=["attention", "alti"]``.
+        methods: By default the paper's, and with its edges what `attnflow.explain` uses by default.
+            In the table are always: tokens in random order, from the first, from the last;
+            gradient × input; integrated gradients; the attention of the last layer.
+        edges: Edge rules for the methods that read edges; by default attention, so that methods are
+            compared on the same edges. ``"auto"`` is what `attnflow.explain` uses by default, edges
+            and method.
         layers: Which layers of them: numbers, ``"all"``, or the top one by default.
+        source: ``"logit"``: the scores of the methods and edges start at the target's logit, as for
+            `attnflow.explain`.
         metrics: Of ``attnflow.METRICS``; by default all that can be measured.
         fillers: What stands for removed tokens, of ``"unk"``, ``"mask"``, ``"delete"`` and
             ``"mean"`` (the mean of all word embeddings); each has columns of its own.
@@ -105,18 +111,14 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         check_number("limit", limit, 1)
     wanted = None if metrics is None else several("metrics", metrics)
     chosen = _chosen(wanted, rationale=rationale_column is not None)
-    names = tuple(
-        [each.name for each in AGGREGATORS.members() if each.shown_by_default]
-        if methods is None
-        else [AGGREGATORS[name].name for name in several("methods", methods)]
-    )
+    names, rules = _compared(methods, edges, source)
     columns = Columns(text_column, target_column, rationale=rationale_column, pair=pair_column)
-    rows = list(islice(open_rows(source, columns, format).read(), limit))
+    rows = list(islice(open_rows(data, columns, format).read(), limit))
     adapter = load_model(model)
     fillers = several("fillers", fillers)
     check_fillers(adapter, fillers)
+    configs = make_configs(names, rules, layers, bos=bos, source=source)
     texts, skipped = _usable(adapter, rows, bos=bos)
-    configs = make_configs(names, several("edges", edges), layers, bos=bos)
     found = [Text(row) for row in texts]
     score_texts(adapter, [rows[row] for row in texts], found, configs, fillers, names)
     for text in list(found):
@@ -127,6 +129,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         reasons = f"row {skipped[0][0]}: {skipped[0][1]}" if skipped else "there are no rows"
         msg = f"no text can be evaluated; {reasons}"
         raise InputError(msg)
+    name_default(found)
     add_drawn(found, seed)
     explainers = tuple(found[0].scores)
     table = _columns(chosen, fillers)
@@ -158,9 +161,31 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
             "rows": [text.row for text in found],
             "seed": seed,
             **({"bos": True} if bos else {}),
+            **({"source": source} if source != POSITION else {}),
             "version": VERSION,
         },
     )
+
+
+def _compared(
+    methods: str | Sequence[str] | None, edges: str | Sequence[str] | None, source: str
+) -> tuple[tuple[str, ...], Sequence[str]]:
+    """The methods and the edge rules; by default the paper's and what `attnflow.explain` uses."""
+    rules = None if edges is None else several("edges", edges)
+    if methods is not None:
+        names = [AGGREGATORS[name].name for name in several("methods", methods)]
+        if rules is not None and AUTO in rules and source != LOGIT:
+            msg = (
+                "edges='auto' is what explain chooses, edges and method: leave methods out, or "
+                "name the edges"
+            )
+            raise InputError(msg)
+        usual = [AUTO] if source == LOGIT else ["attention"]
+        return tuple(names), usual if rules is None else rules
+    names, usual = usual_methods(), ["attention", AUTO]
+    if source == LOGIT:
+        names, usual = methods_from_logit(), [AUTO]
+    return tuple(names), usual if rules is None else rules
 
 
 def _chosen(metrics: Sequence[str] | None, *, rationale: bool) -> list[str]:

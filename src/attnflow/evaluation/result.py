@@ -24,18 +24,24 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Explainer:
-    """What was evaluated: a method on edges at a layer, or a baseline."""
+    """What was evaluated: a method on edges at a layer or from the logit, or a baseline.
+
+    ``method="auto"`` is what `attnflow.explain` chooses, where that is not the same for all texts.
+    """
 
     method: str
     edges: str | None = None
     layer: int | None = None
     baseline: bool = False
+    source: str | None = None
 
     @property
     def label(self) -> str:
         """Its name in tables and figures."""
         edges = "" if self.edges in (None, "attention") else f" on {self.edges}"
-        return f"{self.method}{edges}" + ("" if self.layer is None else f", layer {self.layer}")
+        start = "" if self.source is None else f" from the {self.source}"
+        layer = "" if self.layer is None else f", layer {self.layer}"
+        return f"{self.method}{edges}{start}{layer}"
 
 
 @dataclass(frozen=True)

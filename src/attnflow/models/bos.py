@@ -26,6 +26,9 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
     if not isinstance(model, TextModel) or model.head is not CAUSAL:
         msg = f"bos=True is for causal language models, and {model.name} is not one; leave it out"
         raise InputError(msg)
+    if tokens.grid is not None:
+        msg = "bos=True is for texts alone, and this input has an image; leave it out"
+        raise InputError(msg)
     bos = model.tokenizer.bos_token_id
     if bos is None:
         msg = f"bos=True: the tokenizer of {model.name} has no BOS token; leave it out"

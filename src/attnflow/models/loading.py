@@ -92,10 +92,10 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         if getattr(network.config, "is_encoder_decoder", False) and head is SEQ2SEQ:
             return SpeechModel(network, processor, name, head)
         return AudioModel(network, processor, name, AUDIO if head is CLASSIFIER else head)
-    if reads_both(network) and hasattr(processor, "image_processor"):
-        from attnflow.models.image_text import ImageTextModel
+    if reads_both(network):
+        from attnflow.models.image_text import make_image_text
 
-        return ImageTextModel(network, processor, name)
+        return make_image_text(network, processor, name)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
 
@@ -109,7 +109,8 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         return VisionModel(network, processor, name, head)
     from attnflow.models.text import TextModel
 
-    return TextModel(network, processor, name, head)
+    # Others that are named so write no text: sounds, say, after a text.
+    return TextModel(network, processor, name, BARE if head is SEQ2SEQ else head)
 
 
 def two_towers(network: Any) -> tuple[Any, Any] | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from attnflow.errors import InputError, shown
+from attnflow.io.files import is_file
 from attnflow.models.adapter import (
     Filler,
     ForwardPass,
@@ -94,7 +95,7 @@ class TowersModel:
 
     def _of(self, item: Any) -> TextModel | VisionModel:
         """A text that names an image file is that image."""
-        named = isinstance(item, str) and item.lower().endswith(PICTURES) and Path(item).is_file()
+        named = isinstance(item, str) and item.lower().endswith(PICTURES) and is_file(Path(item))
         return self.text if isinstance(item, str) and not named else self.vision
 
     def _for(self, batch: Sequence[Tokens]) -> TextModel | VisionModel:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnflow.aggregation import Measure, Scores, find_aggregator
-from attnflow.edges.logit import with_logit
 from attnflow.measures.question import no_progress
 from attnflow.pipeline.measured import Advance, describe_measured, find_measure
 from attnflow.pipeline.source import LOGIT
@@ -64,9 +63,7 @@ def attribute(
 def logit_scores(session: Session, method: str, groups: Groups | None) -> Scores:
     """The scores from the target's logit, ``[layer, query, key]`` of one layer and position."""
     parts, member = session.logit_parts, find_aggregator(method)
-    graph = with_logit(
-        session.graph(method), parts.shares, capacities=member.along_paths == "capacities"
-    )
+    graph = session.logit_graph(method)
     keys = range(session.size if groups is None else len(groups))
     selection = Selection((graph.depth,), (session.size,), tuple(keys), groups=groups)
     scores = member.apply(graph, selection, session.config.execution)

@@ -120,7 +120,7 @@ def fallback_note(error: Exception) -> str:
 
 
 def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple[Choice, str]:
-    if adapter.kind == "pair":
+    if adapter.kind in ("pair", "speech"):
         return PAPER, UNTRIED
     if adapter.is_decoder(tokens):
         return DECODER, ""

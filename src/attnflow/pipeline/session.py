@@ -13,7 +13,7 @@ from attnflow.aggregation import Measure, Scores, find_aggregator, find_trace
 from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_layers
-from attnflow.edges.logit import LogitParts, take_logit_apart
+from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
@@ -29,6 +29,7 @@ from attnflow.pipeline.measured import (
     measured_scores,
     target_position,
 )
+from attnflow.pipeline.source import LOGIT
 from attnflow.records import (
     Activations,
     Array,
@@ -279,6 +280,11 @@ class Session:
         """What the target's logit is the sum of, for ``source="logit"``."""
         return take_logit_apart(self.activations, self.config.rule.name)
 
+    def logit_graph(self, method: str) -> LayeredGraph:
+        """The graph that a method runs on, with the target's logit as its last position."""
+        capacities = find_aggregator(method).from_logit == "capacities"
+        return with_logit(self.graph(method), self.logit_parts.shares, capacities=capacities)
+
     def describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
         options = self.config.describe(method, self.correction(method))
@@ -308,7 +314,10 @@ class Session:
             msg = "discard is defined for models of one sequence, not for encoder–decoders"
             raise InputError(msg)
         if self.config.words and self.tokens.word_ids is None:
-            msg = f"{self.adapter.name} has no words: its tokenizer gave no offsets in the text"
+            why = "its tokenizer gave no offsets in the text"
+            if self.tokens.grid is not None:
+                why = "the pieces of an image or a sound are none; leave words out"
+            msg = f"{self.adapter.name} has no words: {why}"
             raise InputError(msg)
 
     def check_one_position(self) -> None:
@@ -328,16 +337,17 @@ class Session:
         """
         self.check()
         trace_of = find_trace(method)
-        pair = Pair(
-            self.step(layer),
-            resolve("query", query, 0, self.size - 1, self.size),
-            resolve("key", key, 0, self.size - 1, self.size),
-        )
-        trace = trace_of(self.graph(method), pair)
+        source = resolve("query", query, 0, self.size - 1, self.size)
+        sink = resolve("key", key, 0, self.size - 1, self.size)
+        names, graph = self.tokens.names, None
+        if self.config.source == LOGIT:  # which is one more position
+            graph, source = self.logit_graph(method), self.size
+            names = (*names, f"logit of {self.named_objective['target']}")
+        trace = trace_of(graph or self.graph(method), Pair(self.step(layer), source, sink))
         return replace(
             trace,
             layer=resolve("layer", layer, 1, self.depth, self.depth + 1),
-            tokens=self.tokens.names,
+            tokens=names,
             text=self.tokens.text,
             model=self.adapter.name,
             prediction=self.prediction,

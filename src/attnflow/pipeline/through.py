@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, Scores, find_aggregator
+from attnflow.aggregation import AGGREGATORS, Measure, Scores, find_aggregator
 from attnflow.aggregation.through import flow_through, hand_on
 from attnflow.errors import InputError, shown
 from attnflow.pipeline.config import is_auto
-from attnflow.pipeline.source import LOGIT
+from attnflow.pipeline.source import LOGIT, methods_from_logit
 from attnflow.records import FloatArray, LayeredGraph, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
@@ -32,15 +32,10 @@ def check_through(config: ExplainConfig, through: object) -> None:
     if through == TOKENS:
         return
     member = None if is_auto(config.method) else AGGREGATORS[config.method]
-    if isinstance(member, Measure) or (member is not None and member.along_paths is None):
-        able = [
-            each.name
-            for each in AGGREGATORS.members()
-            if isinstance(each, Aggregator) and each.along_paths is not None
-        ]
+    if isinstance(member, Measure) or (member is not None and member.from_logit is None):
         msg = (
             f"through='prompt' is not for method={config.method!r}, which does not follow paths; "
-            f"it is for {', '.join(able)}"
+            f"it is for {', '.join(methods_from_logit())}"
         )
         raise InputError(msg)
     if config.source == LOGIT:
@@ -52,7 +47,7 @@ def rows_through_prompt(
     found: AnswerSession, keys: Sequence[Groups | None], advance: Advance
 ) -> list[Scores]:
     """``[answer, key]`` for tokens (``None``) and for groups of tokens, all of the prompt."""
-    capacities = find_aggregator(found.config.method).along_paths == "capacities"
+    capacities = find_aggregator(found.config.method).from_logit == "capacities"
     if found.each_alone and (capacities or found.correction == "uniform"):
         what = "flow" if capacities else "correction='uniform'"
         msg = (
