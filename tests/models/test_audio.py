@@ -165,6 +165,27 @@ def test_models_that_write_have_the_default_of_encoder_decoders(name, sound):
     assert "attention edges are used" in found.warnings[-1]
 
 
+@pytest.mark.parametrize("name", ["wav2vec2-label", "hubert", "wavlm"])
+def test_models_with_parametrized_weights_can_be_copied(name, sound):
+    """Their positional convolution has its weight in two parts, which copy.copy refuses."""
+    model, processor = heard.build(name)
+    options = {"edges": "attention", "method": "rollout"}
+    found = attnflow.explain(sound, (model, processor), **options)
+    zeroed = attnflow.explain(
+        sound, (model, processor), edges="value-zeroing", method="rollout", query="all"
+    )
+    np.testing.assert_allclose(zeroed.scores.sum(-1), 1)
+    model.train()
+    again = attnflow.explain(sound, (model, processor), **options)
+    np.testing.assert_array_equal(again.values, found.values)
+    assert model.training
+
+
+def test_frames_have_no_words(sound):
+    with pytest.raises(InputError, match="pieces of an image or a sound are none"):
+        attnflow.explain(sound, heard.build("ast"), words=True, edges="attention")
+
+
 def test_routes_take_a_sampling_rate():
     tone = np.sin(2 * np.pi * 440 * np.arange(8000) / 8000)
     options = {"edges": "attention", "query": 0, "sampling_rate": 8000}

@@ -43,7 +43,9 @@ class Answering:
             return True
         from attnflow.models.prompts import is_chat
 
-        prompts = any(is_chat(item) or isinstance(item, Mapping) for item in items)
+        prompts = any(map(is_chat, items)) or (
+            any(isinstance(item, Mapping) for item in items) and _reads_prompts(adapter)
+        )
         if prompts or (answer is not None and adapter.kind == "text"):
             return True
         given = {
@@ -95,6 +97,12 @@ class Answering:
 
             yield explain_answer(prompt, answers, config, each, within)
             advance(place + 1)
+
+
+def _reads_prompts(adapter: ModelAdapter) -> bool:
+    from attnflow.models.answering import reads_prompts  # torch takes its time
+
+    return reads_prompts(adapter)
 
 
 def prompts_of(given: Any) -> tuple[list[Any], bool]:

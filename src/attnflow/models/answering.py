@@ -88,15 +88,27 @@ class Answers(Protocol):
 
 def answers_of(model: ModelAdapter) -> Answers:
     """How this model answers; an error for one that writes nothing."""
-    if isinstance(model, Seq2SeqModel) and not isinstance(model, SpeechModel):
-        return PairAnswers(model)
-    if type(model) is TextModel and model.head is CAUSAL:  # and reads no images
-        return TextAnswers(model)
+    found = _answers(model)
+    if found is not None:
+        return found
     msg = (
         f"{model.name} writes no text that could be explained token by token; generate= and "
         "answer= are for causal language models and encoder–decoders of texts"
     )
     raise ModelError(msg)
+
+
+def reads_prompts(model: ModelAdapter) -> bool:
+    """Whether a dict is a prompt with named parts: others read images or sounds of it."""
+    return _answers(model) is not None
+
+
+def _answers(model: ModelAdapter) -> Answers | None:
+    if isinstance(model, Seq2SeqModel) and not isinstance(model, SpeechModel):
+        return PairAnswers(model)
+    if type(model) is TextModel and model.head is CAUSAL:  # and reads no images
+        return TextAnswers(model)
+    return None
 
 
 def answer_positions(tokens: Tokens) -> tuple[int, ...]:
