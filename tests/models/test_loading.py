@@ -151,6 +151,6 @@ def test_a_compiled_model_is_read_through_its_original():
 
 
 def test_an_encoder_decoder_that_generates_nothing_is_refused():
-    built = tiny.build("bart", head=tf.BartForSequenceClassification)
+    built = tiny.build("bart", head=tf.BartForQuestionAnswering)
     with pytest.raises(ModelError, match="ForConditionalGeneration"):
         load_model((built, tiny.word_piece()))

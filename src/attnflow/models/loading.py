@@ -14,7 +14,17 @@ from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.heads import AUDIO, BARE, CAUSAL, CLASSIFIER, CTC, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.heads import (
+    AUDIO,
+    BARE,
+    CAUSAL,
+    CLASSIFIER,
+    CTC,
+    SEQ2SEQ,
+    SPANS,
+    HeadKind,
+    head_of,
+)
 
 log = logging.getLogger("attnflow")
 Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
@@ -98,8 +108,10 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         return make_image_text(network, processor, name)
     if getattr(network.config, "is_encoder_decoder", False):
         from attnflow.models.seq2seq import Seq2SeqModel
+        from attnflow.models.seq2seq_classifier import Seq2SeqClassifier
 
-        return Seq2SeqModel(network, processor, name, head)
+        kind = Seq2SeqClassifier if head is CLASSIFIER else Seq2SeqModel
+        return kind(network, processor, name, head)
     if (
         hasattr(processor, "image_mean")
         or getattr(network, "main_input_name", "") == "pixel_values"
@@ -107,8 +119,11 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         from attnflow.models.vision import VisionModel
 
         return VisionModel(network, processor, name, head)
+    from attnflow.models.spans import SpanModel
     from attnflow.models.text import TextModel
 
+    if head is SPANS:
+        return SpanModel(network, processor, name, head)
     # Others that are named so write no text: sounds, say, after a text.
     return TextModel(network, processor, name, BARE if head is SEQ2SEQ else head)
 
