@@ -60,7 +60,7 @@ def test_many_at_the_highest_score_are_no_ranking():
     said = "plural; flow can't say because of which tokens: 4 of 5 tie at 1.00"
     assert found.sentence == f"{said} (rollout puts “cabinet” first)."
     assert "4 of 5 tokens have exactly 1" in found.notes[0]
-    assert "the cut lies at [CLS]" in found.notes[0]
+    assert "the cut lies at “[CLS]”" in found.notes[0]
     assert "order of rollout" in found.notes[1]
 
 

@@ -33,6 +33,7 @@ class Method:
     Attributes:
         name: What users write: ``method="flow"``.
         title: What figures and pages call it.
+        summary: What its scores are, in one line.
         signed: Whether scores below 0 speak against what is explained.
         shown_by_default: Whether commands and pages show it where no method is named.
         slot: The place of its colour in the palette; ``None`` is the next free one.
@@ -40,6 +41,7 @@ class Method:
 
     name: str
     title: str
+    summary: str = field(default="", kw_only=True)
     signed: bool = field(default=False, kw_only=True)
     shown_by_default: bool = field(default=True, kw_only=True)
     slot: int | None = field(default=None, kw_only=True)

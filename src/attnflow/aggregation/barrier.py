@@ -221,6 +221,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
 MEMBER = Aggregator(
     name="barrier",
     title="Barrier flow",
+    summary="One flow from all tokens at once, away from all limits: it ranks where flow is full.",
     score=score,
     trace=trace,
     single_heads=True,

@@ -219,7 +219,9 @@ class _Words:
         """Of ties and ratios, in sentences."""
         notes = []
         if self.tied > 1 and full:
-            source = printable(self.attribution.explained)
+            own = None if self.attribution.pooled else self.attribution.query
+            name = printable(self.attribution.explained) if own is None else self._label(own)
+            source = name if own is None else f"“{name}”"
             notes.append(
                 f"{self.tied} of {len(self.order)} {self.noun} have exactly 1, the most that "
                 f"{self.attribution.method} can be: the cut lies at {source}, where all that it "

@@ -40,6 +40,8 @@ def describe_method(name: str, *, edges: str, ratio: bool) -> MethodDescription:
         "name": name,
         "title": title_on(name, edges),
         "label": info.label,
+        "summary": info.summary,
+        "first": info.shown_by_default,
         "slot": info.slot,
         "reaches_input": info.reaches_input,
         "traced": info.traced,

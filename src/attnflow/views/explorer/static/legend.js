@@ -12,13 +12,13 @@ export class Legend {
     this.low = make("span", { class: "number" });
     this.high = make("span", { class: "number" });
     this.name = make("span", {});
-    const marks = [
+    this.marks = [
       mark("traced", "traced"),
       mark("explained", "explained"),
       mark("blanked", "blanked out"),
     ];
     const scale = make("span", { class: "scale" }, this.name, this.low, this.bar, this.high);
-    this.element = make("div", { class: "legend note" }, scale, ...marks);
+    this.element = make("div", { class: "legend note" }, scale, ...this.marks);
   }
 
   show({ view, ratio, method, top, power, blank }) {
@@ -33,7 +33,10 @@ export class Legend {
     this.low.textContent = method.signed ? listed(-top, power) : "0";
     this.high.textContent = `${listed(top, power, ratio)}${unit} or more`;
     this.element.firstChild.hidden = !view.hasScores(method.name);
-    this.element.lastChild.hidden = !blank.length;
+    const [traced, explained, blanked] = this.marks;
+    traced.hidden = !method.layered;
+    explained.hidden = !method.layered;
+    blanked.hidden = !blank.length;
   }
 }
 

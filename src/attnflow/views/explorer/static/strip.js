@@ -104,8 +104,8 @@ export class Strip {
   describe(button, { tokens, label, name: full }, value) {
     const { ratio, method, key, query, blank } = this.pane;
     const marks = {
-      traced: tokens.includes(key),
-      explained: tokens.includes(query),
+      traced: method.layered && tokens.includes(key),
+      explained: method.layered && tokens.includes(query),
       blanked: tokens.some((at) => blank.includes(at)),
     };
     Object.entries(marks).forEach(([name, on]) => button.classList.toggle(name, on));
