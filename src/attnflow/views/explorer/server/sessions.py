@@ -182,6 +182,14 @@ class SessionCache:
         if getattr(request, wanted) is None or getattr(request, other) is not None:
             takes = "an image" if kind == "image" else "text"
             msg = f"{name} takes {takes}; send {wanted!r} alone"
+            images = getattr(self.models[name], "takes_images", None)
+            if images is not None and request.image is not None:
+                where = "Python" if images == "with text" else "Python and the command line"
+                msg += f". Its images are for {where} (docs/models.md)"
+            images = getattr(self.models[name], "takes_images", None)
+            if images is not None and request.image is not None:
+                where = "Python" if images == "with text" else "Python and the command line"
+                msg += f". Its images are for {where} (docs/models.md)"
             raise ApiError(422, "invalid", msg)
         if request.answer is not None and kind != "pair":
             msg = f"{name} writes no answer; send none"
