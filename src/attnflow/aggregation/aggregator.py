@@ -62,7 +62,8 @@ class Aggregator(Method):
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
         from_logit: What the edges of a logit are for it, where it can start there: ``"ratios"``
-            that are multiplied along paths, or ``"capacities"``.
+            that are multiplied along paths, or ``"capacities"``. Such a method follows paths, and
+            can be handed on through an answer, too.
         edges: The edge rule that it was published with, which it has where none is named.
         correction: How causal decoders are corrected for their receptive field where nothing is
             named, whatever the edges; empty leaves it to the edges.

@@ -22,10 +22,12 @@ from attnflow.models.writing import Writing
 from attnflow.pipeline.attributions import logit_scores
 from attnflow.pipeline.choice import choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.deletions import measure_drops
 from attnflow.pipeline.measured import Advance, find_measure
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import check_model
 from attnflow.pipeline.source import LOGIT
+from attnflow.pipeline.through import PROMPT, check_through, rows_through_prompt
 from attnflow.records import FloatArray
 from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.generation import Generation, Part
@@ -80,6 +82,7 @@ def explain_answer(
 ) -> Generation:
     """Where every token of an answer came from."""
     check_for_answers(config)
+    check_through(config, asked.through)
     check_model(answers.model, config)
     tokens, parts = read_prompt(answers, prompt, truncate=config.truncate)
     if config.bos:
@@ -87,13 +90,21 @@ def explain_answer(
     whole = answers.write(tokens, asked.writing)
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, "answer"))
-    found = open_answer(whole, answers, config)
-    return make_generation(found, parts, asked, advance)
+    named = [part for part in parts if part.kind == "part"]
+    # First, since parts that can't be deleted are refused before long work.
+    drops = measure_drops(answers, whole, named, advance) if asked.deletions else None
+    found = open_answer(whole, answers, config, through=asked.through == PROMPT)
+    return replace(make_generation(found, parts, asked, advance), drops=drops)
 
 
-def open_answer(tokens: Tokens, answers: Answers, config: ExplainConfig) -> AnswerSession:
-    """One forward pass, with the edges that are chosen, or with others where they are refused."""
-    chosen = choose(config, answers.model, tokens, Objective())
+def open_answer(
+    tokens: Tokens, answers: Answers, config: ExplainConfig, *, through: bool = False
+) -> AnswerSession:
+    """One forward pass, with the edges that are chosen, or with others where they are refused.
+
+    ``through`` says that scores are handed on along paths, which the choice must know.
+    """
+    chosen = choose(config, answers.model, tokens, Objective(), paths=through)
     try:
         opened = AnswerSession(answers, tokens, chosen.config, chosen.notes)
         opened.first.graph(chosen.config.method) if opened.measure is None else None
@@ -132,6 +143,21 @@ class AnswerSession:
         """Where the answer's tokens stand."""
         return answer_positions(self.tokens)
 
+    @property
+    def layer(self) -> int:
+        """The layer that is explained."""
+        return self.config.resolve_layers(self.answers.model.depth)[1]
+
+    @property
+    def correction(self) -> str | None:
+        """How scores are corrected for the receptive field."""
+        return self.first.correction(self.config.method)
+
+    @property
+    def each_alone(self) -> bool:
+        """Whether every token of the answer has edges of its own."""
+        return self.config.rule.needs.gradients or self.config.source == LOGIT
+
     @cached_property
     def first(self) -> Session:
         """The session of the answer's first token, whose graph serves all where it can."""
@@ -153,16 +179,14 @@ class AnswerSession:
 
     def rows(self, keys: Sequence[Groups | None], advance: Advance) -> list[Scores]:
         """``[answer, key]`` for tokens (``None``) and for groups of tokens, in their order."""
-        count, method = len(self.positions), self.config.method
-        _, layer = self.config.resolve_layers(self.answers.model.depth)
-        alone = self.config.rule.needs.gradients or self.config.source == LOGIT
-        if self.measure is None and not alone:
+        count, method, layer = len(self.positions), self.config.method, self.layer
+        if self.measure is None and not self.each_alone:
             queries = [at - 1 for at in self.positions]
             found = [self.first.scores(method, (layer,), queries, groups=each) for each in keys]
             return [Scores(scores.values[0], scores.statistics) for scores in found]
         rows: list[list[Scores]] = []
         for number in range(count):
-            rows.append(list(self._row(number, layer, keys)))
+            rows.append(list(self._row(number, keys)))
             advance((number + 1) / count)
         return [
             Scores(
@@ -172,7 +196,7 @@ class AnswerSession:
             for of_keys in zip(*rows, strict=True)
         ]
 
-    def _row(self, number: int, layer: int, keys: Sequence[Groups | None]) -> Iterator[Scores]:
+    def _row(self, number: int, keys: Sequence[Groups | None]) -> Iterator[Scores]:
         """The scores for one token, ``[1, key]``, of edges or a measure of its own."""
         if self.measure is not None:
             yield from (self._measured(self.measure, number, each) for each in keys)
@@ -182,7 +206,8 @@ class AnswerSession:
             if self.config.source == LOGIT:
                 scores = logit_scores(session, self.config.method, each)
             else:
-                scores = session.scores(self.config.method, (layer,), (session.query,), groups=each)
+                layers, queries = (self.layer,), (session.query,)
+                scores = session.scores(self.config.method, layers, queries, groups=each)
             yield Scores(scores.values[0], scores.statistics)
 
     def _measured(self, measure: Measure, number: int, groups: Groups | None) -> Scores:
@@ -214,7 +239,10 @@ def make_generation(
     """The record of an answer's scores."""
     groups = tuple(part.positions for part in parts)
     keys: list[Groups | None] = [groups] if asked.parts_only else [groups, None]
-    rows = found.rows(keys, advance)
+    if asked.through == PROMPT:
+        rows = rows_through_prompt(found, keys, advance)
+    else:
+        rows = found.rows(keys, advance)
     values = [_finished(found, each.values) for each in rows]
     if not asked.parts_only:
         _check_sight(found, values[1])
@@ -225,7 +253,6 @@ def make_generation(
     if warnings:
         statistics["warnings"] = list(warnings)
     about = {**model.description, "causal": forward.activations.causal}
-    _, layer = config.resolve_layers(model.depth)
     return Generation(
         tokens=tokens.names,
         answer=found.positions,
@@ -235,7 +262,7 @@ def make_generation(
         predictions=forward.predictions,
         parts=tuple(parts),
         method=config.method,
-        layer=layer,
+        layer=found.layer,
         depth=model.depth,
         options=_describe(found, asked),
         model=model.name,

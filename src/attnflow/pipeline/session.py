@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -234,13 +234,21 @@ class Session:
         return self._measured[key]
 
     def _solve(self, method: str, selection: Selection, *, each_head: bool) -> Scores:
-        execution = self.config.execution
-        graph = self.graph(method, each_head=each_head)
-        scores = find_aggregator(method).apply(graph, selection, execution)
+        execution, member = self.config.execution, find_aggregator(method)
+
+        def solve(graph: LayeredGraph) -> Scores:
+            return member.apply(graph, selection, execution)
+
+        return self.corrected(method, solve, each_head=each_head)
+
+    def corrected(
+        self, method: str, solve: Callable[[LayeredGraph], Scores], *, each_head: bool = False
+    ) -> Scores:
+        """What ``solve`` makes of a method's graph; under ``"uniform"``, against that of chance."""
+        scores = solve(self.graph(method, each_head=each_head))
         values = to_numpy(scores.values)
         if self.correction(method) == "uniform":
-            chance = self.graph(method, each_head=each_head, chance=True)
-            even = find_aggregator(method).apply(chance, selection, execution)
+            even = solve(self.graph(method, each_head=each_head, chance=True))
             values = ratio(values, to_numpy(even.values))
         return Scores(values, scores.statistics)
 
