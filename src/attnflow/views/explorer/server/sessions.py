@@ -55,6 +55,7 @@ class SessionCache:
 
     def __init__(self, models: Mapping[str, ModelAdapter], limits: Limits, threads: int) -> None:
         self.models = {name: _reader(adapter) for name, adapter in models.items()}
+        self.images = {name: getattr(each, "takes_images", None) for name, each in models.items()}
         self.limits = limits
         self.memory = Memory(limits)
         self.execution = Execution(threads)
@@ -182,11 +183,7 @@ class SessionCache:
         if getattr(request, wanted) is None or getattr(request, other) is not None:
             takes = "an image" if kind == "image" else "text"
             msg = f"{name} takes {takes}; send {wanted!r} alone"
-            images = getattr(self.models[name], "takes_images", None)
-            if images is not None and request.image is not None:
-                where = "Python" if images == "with text" else "Python and the command line"
-                msg += f". Its images are for {where} (docs/models.md)"
-            images = getattr(self.models[name], "takes_images", None)
+            images = self.images[name]
             if images is not None and request.image is not None:
                 where = "Python" if images == "with text" else "Python and the command line"
                 msg += f". Its images are for {where} (docs/models.md)"
