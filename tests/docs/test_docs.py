@@ -68,7 +68,12 @@ def test_the_page_of_heads_runs(capsys):
 def small_heads():
     """The models that the page of heads speaks of, small and not trained."""
     classifier = tiny.build("bert", head=transformers.BertForSequenceClassification)
+    tagger = tiny.build("bert", head=transformers.BertForTokenClassification)
+    tagger.config.id2label = {0: "O", 1: "B-THING"}
+    answerer = tiny.build("bert", head=transformers.BertForQuestionAnswering)
     return {
+        "tagger": attnflow.load_model((tagger, tiny.word_piece())),
+        "answerer": attnflow.load_model((answerer, tiny.pair_piece())),
         "nli": attnflow.load_model((classifier, tiny.pair_piece())),
         "embedder": attnflow.load_model((tiny.build("bert"), tiny.word_piece())),
     }

@@ -20,7 +20,7 @@ from attnflow.models.answers import join_answer, read_tokens
 from attnflow.models.capture import run as network
 from attnflow.models.checks.deciding import refuse_seeing_ahead
 from attnflow.models.checks.mixing import mixing_warnings
-from attnflow.models.heads import CAUSAL
+from attnflow.models.heads import CAUSAL, SEQ2SEQ
 from attnflow.models.outputs import objective_value, predict
 from attnflow.models.readouts import make_readout
 from attnflow.models.seq2seq import Seq2SeqModel, source_size
@@ -105,7 +105,7 @@ def reads_prompts(model: ModelAdapter) -> bool:
 
 def _answers(model: ModelAdapter) -> Answers | None:
     if isinstance(model, Seq2SeqModel) and not isinstance(model, SpeechModel):
-        return PairAnswers(model)
+        return PairAnswers(model) if model.head is SEQ2SEQ else None
     if type(model) is TextModel and model.head is CAUSAL:  # and reads no images
         return TextAnswers(model)
     return None

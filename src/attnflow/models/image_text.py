@@ -235,7 +235,7 @@ class ImageTextModel(TextModel):
         return super().logits(batch, positions, edit)
 
     def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
-        """What the network is called with, images included."""
+        """What the network is called with: texts, with their images where there are any."""
         if batch[0].grid is None:
             return super().inputs(batch)
         parameter = next(self.network.parameters())

@@ -29,10 +29,10 @@ from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
-from attnflow.models.heads import SEQ2SEQ, HeadKind
+from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
 from attnflow.models.notices import cut_notice
 from attnflow.models.objectives import resolve_objective, token_index
-from attnflow.models.outputs import predict
+from attnflow.models.outputs import is_multi_label, predict
 from attnflow.models.sides import add_gradients, add_zeroed, check_sites, pair_activations
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
@@ -55,10 +55,11 @@ class Seq2SeqModel(UnmeasuredModel):
     head: HeadKind
 
     def __post_init__(self) -> None:
-        if self.head is not SEQ2SEQ:
+        if self.head not in (SEQ2SEQ, CLASSIFIER):
             msg = (
                 f"{type(self.network).__name__}: of encoder–decoder models, those that generate "
-                "text can be explained (…ForConditionalGeneration)"
+                "text (…ForConditionalGeneration) and classifiers of texts "
+                "(…ForSequenceClassification) can be explained"
             )
             raise ModelError(msg)
 
@@ -160,7 +161,7 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def _start(self, labels: Sequence[int]) -> int:
         """The token that answers start with: as stated, or as the model makes it of labels."""
-        for config in (self.network.generation_config, self.network.config):
+        for config in (getattr(self.network, "generation_config", None), self.network.config):
             start = getattr(config, "decoder_start_token_id", None)
             if start is not None:
                 return int(start)
@@ -191,7 +192,7 @@ class Seq2SeqModel(UnmeasuredModel):
         if spec.gradients:
             objectives = objectives or [Objective()] * len(batch)
             values = [
-                resolve_objective(self, self._logits(output, item, *of), objectives[item])
+                self._objective(output, item, *of, objectives[item])
                 for item, of in enumerate(zip(batch, asked, strict=True))
             ]
             seen = add_gradients(seen, capture, torch.stack([value for value, _ in values]).sum())
@@ -318,6 +319,14 @@ class Seq2SeqModel(UnmeasuredModel):
         source = source_size(tokens)
         logits: Tensor | None = None if at < source else output.logits[item, at - source]
         return logits
+
+    def _objective(
+        self, output: Any, item: int, tokens: Tokens, at: int, objective: Objective
+    ) -> tuple[Tensor, Objective]:
+        """The value of an objective, and its target and contrast by their names."""
+        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
+        logits = self._logits(output, item, tokens, at)
+        return resolve_objective(self, logits, objective, multi_label=several)
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         logits = self._logits(output, item, tokens, at)

@@ -45,10 +45,10 @@ def target_position(session: Session) -> int:
     """Where the target is predicted: where the model decides, or where a token is asked about."""
     decided = session.adapter.decision(session.tokens)
     asked, said = session.config.query, session.prediction
-    if asked in (None, "all") or session.query == decided:
-        return decided
     if said is not None and said.position is not None:
         return session.query
+    if asked in (None, "all") or session.query == decided:
+        return decided
     msg = (
         f"query={asked!r} is not for methods that run the model again: what they explain is "
         f"decided at position {decided} ({session.tokens.names[decided]!r}); leave query out"

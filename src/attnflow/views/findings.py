@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from attnflow.models.heads import TAGGER
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.positions import input_positions
 from attnflow.records.rounding import round_scores
@@ -177,6 +178,8 @@ class _Words:
             about = f"{decides[0].upper()}{decides[1:]}: " if decides else ""
             said = Part(label(of.prediction.label, LONGEST), "said")
             start = [Part(about), said] if about else [said]
+            if isinstance(model, Mapping) and model.get("head") == TAGGER.name:
+                start = [Part(self._label(of.query), "token", of.query), Part(" is "), said]
             asked_for = _asked_for(of)
             if asked_for:  # the model said one thing, and the scores are of another
                 return [*start, Part(f"; {asked_for}")], " comes mostly from "
