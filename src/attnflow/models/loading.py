@@ -68,7 +68,7 @@ def load_model(
     if source is None:
         from attnflow.paper import verbs
 
-        return _load(str(verbs.FOLDER), device, name="attnflow/verbs")
+        return _load(str(verbs.FOLDER), device, name=verbs.NAME)
     return _load(str(source), device, name=str(source))
 
 
