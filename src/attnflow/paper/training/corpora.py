@@ -77,6 +77,14 @@ def read_conllu(path: Path) -> Iterator[list[list[str]]]:
                     sentence.append(columns)
 
 
+def read_sentences(folder: Path) -> list[str]:
+    """Read the sentences of all three corpora as plain text, words apart."""
+    tagged = (*read_brown(folder / "brown.zip"), *read_masc(folder / "masc_tagged.zip"))
+    sentences = [" ".join(word for word, _ in sentence) for sentence in tagged]
+    parsed = read_conllu(folder / "ud_english_ewt.conllu.gz")
+    return sentences + [" ".join(columns[1] for columns in sentence) for sentence in parsed]
+
+
 def to_agreement_format(sentence: Tagged, vocabulary: set[str]) -> str:
     """The sentence as the agreement data would write it: known words, tags for the others."""
     words = []
