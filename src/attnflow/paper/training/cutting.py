@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ def cut_down(
         length: How many positions to keep.
         embedding: The width of the embeddings: their first principal components.
         layers: How many layers to keep, spread evenly, the last one included.
-        neurons: How many neurons to keep in each feed-forward layer: those with the largest weights.
+        neurons: How many neurons to keep in a feed-forward layer: those with the largest weights.
     """
     from transformers import ElectraConfig, ElectraForSequenceClassification
 
@@ -38,7 +39,7 @@ def cut_down(
         _reduce_embeddings(network.bert.embeddings, model.electra, kept, length)
         blocks = network.bert.encoder.layer
         for at, new in enumerate(model.electra.encoder.layer):
-            block = blocks[round((at + 1) * len(blocks) / layers) - 1]
+            block = copy.deepcopy(blocks[round((at + 1) * len(blocks) / layers) - 1])
             _prune_neurons(block, neurons)
             new.load_state_dict(block.state_dict())
     return model

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
 from attnflow.models.loading import locate
-from attnflow.paper.training.cutting import cut_down
 from attnflow.paper.training.corpora import Row
+from attnflow.paper.training.cutting import cut_down
 from attnflow.paper.training.loop import TrainingRun
 from attnflow.paper.training.sentiment import LABELS
 from attnflow.paper.training.subwords import choose_pieces, trim_tokenizer
