@@ -143,6 +143,8 @@ def test_the_document_and_its_traces_know_both(family):
     assert described == {
         "name": "dummy",
         "title": "Dummy method",
+        "summary": "",
+        "first": True,
         "label": "Dummy",
         "slot": 5,
         "reaches_input": True,

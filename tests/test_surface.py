@@ -15,7 +15,7 @@ TEXT = "the keys to the cabinet"
 
 def test_routes_are_shown_in_one_line():
     found = attnflow.routes(TEXT, to="keys")
-    start = f"<FlowTrace: flow {found.value:.4g} from [CLS] of layer 6 to keys"
+    start = f"<FlowTrace: flow {found.value:.4g} from keys to [CLS] at layer 6"
     assert repr(found).startswith(start)
     assert len(repr(found)) < 100
 

@@ -94,10 +94,10 @@ def test_texts_of_exactly_the_models_length_run():
             attnflow.explain(" ".join(["cat"] * (most - 1)), (model, tiny.word_piece()))
 
 
-def test_a_pair_of_texts_is_not_taken_for_two(encoder):
+def test_a_pair_of_texts_is_not_taken_for_two(encoder, classifier):
     for function in (attnflow.explain, attnflow.blank_out, attnflow.gradients):
-        with pytest.raises(InputError, match=r"a tuple of two texts is a pair.*give a list"):
-            function(("a man sleeps", "a man is awake"), encoder)
+        found = function(("the cat", "a key"), classifier)
+        assert found.segments == ("first", "first", "second", "second")
     assert len(attnflow.explain(["the cat", "a key"], encoder, method="raw")) == 2
 
 

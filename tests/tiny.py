@@ -24,6 +24,18 @@ def word_piece():
     return _wrapped(core, cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]")
 
 
+def pair_piece():
+    """The same for pairs: with a token between them, and numbers that tell them apart."""
+    tokenizer = word_piece()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    return tokenizer
+
+
 def plain():
     """The same words, one token each, nothing put before or after them."""
     core = Tokenizer(

@@ -12,8 +12,9 @@ from benchmarks.known_answers.cases import planted_sentence
 
 from attnflow.cli.app import run
 from attnflow.io.checkpoint import write_atomically
+from attnflow.models.fetching import locate
 
-SST_ROWS = 3_000
+SST_ROWS = 12_000
 
 
 def write_planted(folder: Path, rows: int, seed: int) -> Path:
@@ -62,6 +63,30 @@ def small_bert(folder: Path, tokenizer: Path) -> Path:
         )
         words.save_pretrained(folder)
         BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def small_decoder(folder: Path, tokenizer: Path) -> Path:
+    """A new Llama of four layers, with grouped keys and another model's tokenizer."""
+    if not (folder / "config.json").exists():
+        import torch
+        from transformers import AutoTokenizer, LlamaConfig, LlamaModel
+
+        torch.manual_seed(0)
+        where, options = locate(str(tokenizer))
+        words = AutoTokenizer.from_pretrained(where, **options)
+        config = LlamaConfig(
+            vocab_size=len(words),
+            hidden_size=256,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            intermediate_size=1024,
+            max_position_embeddings=512,
+            pad_token_id=words.pad_token_id,
+        )
+        words.save_pretrained(folder)
+        LlamaModel(config).save_pretrained(folder)
     return folder
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.known_answers.measure import IMPORTANCES
+from benchmarks.known_answers.measure import IMPORTANCES, collect
+from benchmarks.known_answers.trials import Settings, make_trials
 
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.fit import partial_spearman
+from attnflow.io.checkpoint import write_atomically
 from attnflow.records.rounding import round_scores
+from attnflow.version import VERSION
 
 TIED = "flow, ties by rollout"
 Key = tuple[str, str]
@@ -82,13 +88,85 @@ def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float, floa
     return float(given.mean()), float(low), float(high)
 
 
-def table(title: str, cases: Sequence[dict[str, Any]]) -> Iterator[str]:
+def write_results(
+    folder: Path,
+    settings: Settings,
+    counts: Mapping[str, int],
+    seconds: float,
+    missing: Sequence[str],
+) -> None:
+    """The tables, and the numbers that they are made of, as one file each."""
+    lines: list[str] = []
+    trials: dict[str, Any] = {}
+    for name, count in counts.items():
+        cases = list(collect(settings, name, count))
+        if cases:
+            found = measures(cases)
+            lines += table(make_trials(settings)[name].title, cases, found)
+            trials[name] = _numbers(cases, found)
+    made = sorted(settings.work.glob("*/scores.json"))
+    learned = sorted(settings.work.glob("learned-*.json"))
+    results = {
+        "version": VERSION,
+        "seed": settings.seed,
+        "device": settings.device or "cpu",
+        "seconds": round(seconds, 1),
+        "missing": list(missing),
+        "models": {path.parent.name: json.loads(path.read_text()) for path in made},
+        "learned": {path.stem: json.loads(path.read_text())["figures"] for path in learned},
+        "trials": trials,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "results.json", json.dumps(results).encode())
+    write_atomically(folder / "tables.md", "\n".join(lines).encode())
+
+
+def _numbers(
+    cases: Sequence[dict[str, Any]], found: Mapping[Key, Mapping[str, Sequence[float]]]
+) -> dict[str, Any]:
+    """Every combination's number for every text, what the default is, and what was refused."""
+    return {
+        "texts": len(cases),
+        "default": _defaults(cases),
+        "refused": dict(item for case in cases for item in case["refused"].items()),
+        "numbers": [
+            {
+                "edges": edges,
+                "method": method,
+                **{each: [_rounded(number) for number in values] for each, values in kinds.items()},
+            }
+            for (edges, method), kinds in found.items()
+        ],
+    }
+
+
+def _rounded(number: float) -> float | None:
+    return None if np.isnan(number) else round(number, 5)
+
+
+def _defaults(cases: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """How often which combination was chosen."""
+    chosen = Counter(
+        f"{name}: {each['edges']}, {each['method']}, correction {each['correction']}"
+        for case in cases
+        for name, each in case["default"].items()
+    )
+    return dict(chosen)
+
+
+def table(
+    title: str,
+    cases: Sequence[dict[str, Any]],
+    found: Mapping[Key, Mapping[str, Sequence[float]]],
+) -> Iterator[str]:
     """The table of a trial: for each measure rules by methods, then what has no edges."""
-    found = measures(cases)
     sizes = [len(case["about"]["ordinary"]) for case in cases]
     yield f"## {title}"
     yield ""
     yield f"{len(cases)} texts of {min(sizes)} to {max(sizes)} ordinary tokens."
+    yield from ("", *(f"- {each}: {count}" for each, count in _defaults(cases).items()))
+    refused = dict(item for case in cases for item in case["refused"].items())
+    yield from (f"- {piece} is refused: {why}" for piece, why in refused.items())
     rules = list(dict.fromkeys(edges for edges, _ in found if edges))
     methods = list(dict.fromkeys(method for edges, method in found if edges))
     others = [method for edges, method in found if not edges]

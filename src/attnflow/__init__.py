@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attnflow.api.explore import explore
     from attnflow.api.routes import routes
     from attnflow.api.run import run
+    from attnflow.api.similarity import similarity
     from attnflow.api.trace import trace
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from attnflow.evaluation.result import Evaluation
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
+    from attnflow.records.generation import Generation
     from attnflow.records.learned import LearnedHeads
+    from attnflow.records.similarity import Similarity
     from attnflow.runs.reading import Run, read_run
     from attnflow.views.explorer.exploration import Exploration
 
@@ -43,6 +46,7 @@ _MODULES = {
     "Evaluation": "attnflow.evaluation.result",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
+    "Generation": "attnflow.records.generation",
     "METRICS": "attnflow.evaluation.metrics",
     "Metric": "attnflow.evaluation.metrics",
     "LearnedHeads": "attnflow.records.learned",
@@ -50,6 +54,7 @@ _MODULES = {
     "Needs": "attnflow.edges",
     "Run": "attnflow.runs.reading",
     "Scores": "attnflow.aggregation",
+    "Similarity": "attnflow.records.similarity",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
     "evaluate": "attnflow.evaluation.evaluate",
@@ -64,6 +69,7 @@ _MODULES = {
     "rollout": "attnflow.api.arrays",
     "routes": "attnflow.api.routes",
     "run": "attnflow.api.run",
+    "similarity": "attnflow.api.similarity",
     "trace": "attnflow.api.trace",
 }
 
@@ -77,12 +83,14 @@ __all__ = [
     "Evaluation",
     "Exploration",
     "FlowTrace",
+    "Generation",
     "LearnedHeads",
     "Measure",
     "Metric",
     "Needs",
     "Run",
     "Scores",
+    "Similarity",
     "__version__",
     "agreement",
     "blank_out",
@@ -98,6 +106,7 @@ __all__ = [
     "rollout",
     "routes",
     "run",
+    "similarity",
     "trace",
 ]
 

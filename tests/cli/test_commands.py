@@ -5,9 +5,11 @@ import re
 
 import numpy as np
 import pytest
+import transformers
 from rich.cells import cell_len
 
 import attnflow
+import tiny
 from attnflow.evaluation.agreement import spearman
 from attnflow.views.numbers import number
 
@@ -31,6 +33,61 @@ def test_explain_json_is_what_the_library_says(run, folder):
         expected = attnflow.explain(TEXT, folder, method=method, layer=2, query=2)
         np.testing.assert_allclose(said["scores"][method], expected.values, atol=1e-6)
         assert said["prediction"]["label"] == expected.prediction.label
+
+
+def test_pairs_are_given_with_pair(run, tmp_path):
+    model = tiny.build("bert", head=transformers.BertForSequenceClassification)
+    model.save_pretrained(tmp_path)
+    tiny.pair_piece().save_pretrained(tmp_path)
+    ran = run("explain", "the cat", "a key", "--pair", "a mat", "--pair", TEXT, "-m", tmp_path)
+    assert ran.code == 0
+    shown = without_colours(ran.out)
+    assert "the cat / a mat" in shown
+    assert "second" in shown
+    ran = run("explain", TEXT, "--pair", "the cat", "-m", tmp_path, "--json")
+    said = json.loads(ran.out)
+    expected = attnflow.explain((TEXT, "the cat"), tmp_path)
+    np.testing.assert_allclose(said["scores"]["rollout"], expected.values, atol=1e-6)
+    assert said["options"]["rollout"]["pair"] == [TEXT, "the cat"]
+    ran = run("routes", TEXT, "--pair", "the cat", "--to", "cat", "-m", tmp_path, "--json")
+    expected = attnflow.routes((TEXT, "the cat"), tmp_path, to="cat")
+    assert json.loads(ran.out)["value"] == pytest.approx(expected.value)
+    page = tmp_path / "pair.html"
+    assert run("explain", TEXT, "--pair", "the cat", "-m", tmp_path, "--html", page).code == 0
+    assert '"second"' in page.read_text(encoding="utf-8")
+    picture = tmp_path / "pair.svg"
+    asked = ("figure", "heatmap", TEXT, "--pair", "the cat", "-m", tmp_path, "-o", picture)
+    assert run(*asked).code == 0
+    assert "second" in picture.read_text(encoding="utf-8")
+
+
+def test_similarity_says_what_the_library_says(run, tmp_path):
+    tiny.build("bert").save_pretrained(tmp_path)
+    tiny.word_piece().save_pretrained(tmp_path)
+    texts = "the cat plays", "a key is here"
+    expected = attnflow.similarity(*texts, tmp_path, words=True)
+    drawn = tmp_path / "two.svg"
+    more = ("--words", "-o", drawn, "--json")
+    ran = run("similarity", *texts, "-m", tmp_path, *more)
+    assert ran.code == 0
+    said = json.loads(ran.out)
+    assert said["cosine"] == pytest.approx(expected.cosine)
+    np.testing.assert_allclose(said["scores"], expected.scores, atol=1e-7)
+    assert "part of the cosine" in drawn.read_text(encoding="utf-8")
+    shown = without_colours(run("similarity", *texts, "-m", tmp_path).out)
+    assert f"cosine {expected.cosine:.3f}" in shown
+    assert "special tokens" in shown
+    assert "needs a model of sentence embeddings" in run("similarity", *texts).err
+    ran = run("similarity", *texts, "-m", tmp_path, "-o", drawn)
+    assert ran.code == 2
+    assert "exists" in ran.err
+
+
+def test_a_pair_for_each_text_or_for_none(run):
+    ran = run("explain", TEXT, "a cat", "--pair", "a mat")
+    assert ran.code == 2
+    assert "there are 1 --pair and 2 texts" in without_colours(ran.err)
+    assert run("compare", TEXT, "--pair", " ").code == 2
 
 
 def test_the_device_of_flow_is_checked_before_anything_is_loaded(run):
@@ -82,9 +139,8 @@ def test_strip_is_strongest_where_the_score_is(run, folder):
     scores = attnflow.explain(TEXT, folder, method="raw").values[1:6]
     blocks = re.findall(r"[a-z]([▁▂▃▄▅▆▇█])", shown)
     assert len(blocks) == 5
-    by_score = [blocks[at] for at in np.argsort(scores)]
-    assert by_score == sorted(blocks)
-    assert (by_score[0], by_score[-1]) == ("▁", "█")
+    # From 0 to the highest score of ordinary tokens, as on the page.
+    assert blocks == ["▁▂▃▄▅▆▇█"[min(7, int(8 * share))] for share in scores / scores.max()]
 
 
 def test_explain_lists_the_top_tokens_in_order(run, folder):
@@ -115,7 +171,7 @@ def test_words_instead_of_tokens(run, folder):
     assert said["tokens"] == ["[CLS]", "cats", "playing", "[SEP]"]
     shown = run("explain", "cats playing", "-m", folder, *NAMED, "--words", "--top", "0").out
     for method in METHODS:  # special tokens don't take the colours of words
-        assert sorted(re.findall(rf"^{method} .*cats(.) playing(.)", shown, re.M)[0]) == ["▁", "█"]
+        assert "█" in re.findall(rf"^{method} .*cats(.) playing(.)", shown, re.M)[0]
 
 
 def test_each_head_has_a_column(run, folder):
@@ -123,8 +179,10 @@ def test_each_head_has_a_column(run, folder):
     assert re.search(r"H0 H1 H2 H3 *\n", shown)
     heads = attnflow.explain(TEXT, folder, method="raw", heads="each").values
     rows = re.findall(r"^ *\S+  ([ ░▒▓█]{12})", shown, re.M)
-    for head, values in enumerate(heads):  # the deepest shade stands where the score is highest
-        assert rows[1 + int(values[1:6].argmax())][head * 3] == "█"
+    top = heads[:, 1:6].max()
+    for head, values in enumerate(heads):  # one scale for all heads
+        for at in range(1, 6):
+            assert rows[at][head * 3] == " ░▒▓█"[min(4, int(5 * values[at] / top))]
     assert "the mean of heads" in shown
 
 
@@ -166,7 +224,7 @@ def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     found, blanked = attnflow.explain(TEXT), attnflow.blank_out(TEXT)
     rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
     assert (found.method, found.options["edges"]) == ("rollout", "alti")
-    expected = f"blanking agrees in part with rollout (ρ {rho})."
+    expected = f"Blanking agrees in part with rollout (ρ {rho})."
     first = blanked.top(1)[0][0]
     assert first != found.top(1)[0][0]
     assert shown[-1] == f"{expected} Without “{first}” the answer changes most."
@@ -225,7 +283,7 @@ def test_compare_fits_the_terminal(run, folder, columns, colour):
     assert "cabinet" in shown
     for layer in (1, 2, 3):  # at any width the numbers say which layers and methods they are of
         assert re.search(rf"\bL{layer}\b", shown.partition("raw  ")[0])
-    assert shown.partition("blanking agrees")[0].count("rollout") == 3
+    assert shown.partition("Blanking agrees")[0].count("rollout") == 3
 
 
 def test_routes_prints_the_paths_and_the_cut(run, folder):
@@ -239,7 +297,7 @@ def test_routes_prints_the_paths_and_the_cut(run, folder):
     assert all(route["positions"][-1] == 2 for route in said["routes"])
     shown = run("routes", TEXT, "-m", folder, "--to", "2", "--top", "3").out
     first = said["routes"][0]
-    assert f"flow {number(said['value'])} from “[CLS]” at layer 3 to “keys”" in shown
+    assert f"flow {number(said['value'])} from “keys” to “[CLS]” at layer 3" in shown
     assert f"{number(first['amount'])} " in shown
     assert re.search(r"█ keys input.* → \[CLS\] ", shown)
     assert f"bottleneck: {len(said['cut'])} edge" in shown
@@ -298,7 +356,7 @@ def test_figure_graph_with_routes_and_another_position(run, folder, tmp_path):
     file = tmp_path / "graph.svg"
     ran = run("figure", "graph", TEXT, "-m", folder, "-o", file, "-q", "keys", "--to", "cabinet")
     assert ran.code == 0
-    assert "Routes to cabinet" in file.read_text(encoding="utf-8")
+    assert "Routes from cabinet" in file.read_text(encoding="utf-8")
 
 
 def test_figure_pronouns_with_a_masked_model(run, masked, tmp_path):

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
 
 import attnflow
+import tiny
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -52,6 +54,29 @@ def test_the_page_of_data_sets_runs(capsys):
     assert "3 rows, 2 attributions, 1 errors" in printed
     assert "2 c text is empty" in printed
     assert list(names["frame"]["row"]) == [0, 1, 2]
+
+
+def test_the_page_of_heads_runs(capsys):
+    text = (ROOT / "docs" / "heads.md").read_text()
+    names: dict[str, Any] = {"attnflow": attnflow, **small_heads()}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, "heads.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "the cat is on the mat / the mat is red" in printed
+
+
+def small_heads():
+    """The models that the page of heads speaks of, small and not trained."""
+    classifier = tiny.build("bert", head=transformers.BertForSequenceClassification)
+    tagger = tiny.build("bert", head=transformers.BertForTokenClassification)
+    tagger.config.id2label = {0: "O", 1: "B-THING"}
+    answerer = tiny.build("bert", head=transformers.BertForQuestionAnswering)
+    return {
+        "tagger": attnflow.load_model((tagger, tiny.word_piece())),
+        "answerer": attnflow.load_model((answerer, tiny.pair_piece())),
+        "nli": attnflow.load_model((classifier, tiny.pair_piece())),
+        "embedder": attnflow.load_model((tiny.build("bert"), tiny.word_piece())),
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -15,6 +15,7 @@ from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import LayeredGraph, Selection
 from attnflow.solvers.execution import Execution
+from attnflow.views import figures
 from test_real_models import folder_of
 
 TEXT = "the keys to the cabinet"
@@ -220,3 +221,48 @@ def test_what_has_no_logit_of_that_kind_is_refused_with_the_reason():
         attnflow.explain(TEXT, (tiny.build("bert"), tiny.word_piece()), source="logit")
     with pytest.raises(InputError, match="is for decoders of texts"):
         attnflow.explain(TEXT, (tiny.build("t5"), tiny.plain()), source="logit")
+
+
+@pytest.mark.parametrize("method", ["flow", "rollout"])
+def test_routes_start_at_the_logit_and_carry_its_score(method):
+    model = tiny.build("llama"), tiny.plain()
+    scores = attnflow.explain(TEXT, model, source="logit", method=method)
+    trace = attnflow.routes(TEXT, model, to=2, source="logit", method=method)
+    assert trace.value == pytest.approx(scores.values[2], abs=1e-9)
+    assert trace.query == len(scores.tokens)
+    assert trace.tokens[trace.query] == f"logit of {scores.prediction.label}"
+    assert trace.options["source"] == "logit"
+    # What leaves the logit's own row for other positions is the whole score.
+    out = trace.edges[:, trace.query, : trace.query].sum()
+    assert out == pytest.approx(trace.value, abs=1e-9)
+
+
+def test_runs_and_evaluations_start_at_the_logit(tmp_path):
+    model = attnflow.load_model((tiny.build("llama"), tiny.plain()))
+    texts = [TEXT, "the old cat is here"]
+    done = attnflow.run(texts, tmp_path / "run", model, source="logit", edges="norms")
+    for text in texts:
+        for method in ("rollout", "flow"):
+            alone = attnflow.explain(text, model, source="logit", edges="norms", method=method)
+            kept = next(each for each in done if each.text == text and each.method == method)
+            np.testing.assert_allclose(kept.scores, alone.scores, rtol=0, atol=1e-5)
+            assert kept.options["source"] == "logit"
+    found = attnflow.evaluate(texts, model, source="logit", metrics="spearman")
+    labels = [each.label for each in found.explainers]
+    assert "rollout on alti from the logit" in labels
+    assert "flow on alti from the logit" in labels
+
+
+def test_what_shows_layers_refuses_the_logit_before_any_work(tmp_path):
+    model = tiny.build("llama"), tiny.plain()
+    scores = attnflow.explain(TEXT, model, source="logit")
+    with pytest.raises(InputError, match="come through all layers at once"):
+        figures.figure("heatmap", scores)
+    with pytest.raises(InputError, match="come through all layers at once"):
+        figures.draw("heatmap", scores)
+    with pytest.raises(InputError, match="do not take attention blocks apart"):
+        attnflow.evaluate([TEXT], model, source="logit", edges="attention")
+    with pytest.raises(InputError, match="it is for rollout, flow"):
+        attnflow.run([TEXT], tmp_path / "run", model, source="logit", methods="raw")
+    with pytest.raises(InputError, match="layers='all' is not for source='logit'"):
+        attnflow.evaluate([TEXT], model, source="logit", layers="all")

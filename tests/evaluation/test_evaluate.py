@@ -170,3 +170,28 @@ def test_what_cannot_be_evaluated_is_refused(model):
     refused("needs rationale_column", metrics=["auprc"])
     refused("no text can be evaluated; row 0: text is empty", rows=[""])
     refused("method='x' is unknown", methods=["x"])
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "default"),
+    [
+        ("bert", transformers.BertForSequenceClassification, ("rollout", "alti")),
+        ("gpt2", None, ("direct", "gradient")),
+    ],
+)
+def test_by_default_the_papers_methods_stand_beside_what_explain_uses(name, head, default):
+    tokenizer = tiny.word_piece() if name == "bert" else tiny.plain()
+    model = attnflow.load_model((tiny.build(name, head=head), tokenizer))
+    texts = [TEXTS[0], TEXTS[1]]
+    found = attnflow.evaluate(texts, model, metrics="spearman")
+    compared = {(each.method, each.edges) for each in found.explainers if not each.baseline}
+    paper = {(method, "attention") for method in ("raw", "rollout", "flow")}
+    assert compared == paper | {default}
+    named = attnflow.evaluate(
+        texts, model, methods=default[0], edges=default[1], metrics="spearman"
+    )
+    at = [each.edges for each in found.explainers].index(default[1])
+    other = [each.edges for each in named.explainers].index(default[1])
+    np.testing.assert_allclose(found.values[at], named.values[other])
+    with pytest.raises(InputError, match="leave methods out"):
+        attnflow.evaluate(texts, model, methods="rollout", edges="auto")

@@ -117,7 +117,7 @@ def test_bad_rows_have_a_reason_and_keep_their_place(tmp_path):
     assert rows[0] == Row("good", 1)
     assert rows[1].error == "line 3 has 1 fields instead of 2"
     assert rows[2] == Row("good again", None)
-    assert "pairs can't be explained yet" in read([("a", "b")], Columns())[0].error
+    assert "the second with pair_column=" in read([("a", "b")], Columns())[0].error
     assert "a row is a text" in read([3], Columns())[0].error
 
 

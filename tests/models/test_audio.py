@@ -101,6 +101,101 @@ def test_a_recogniser_is_asked_where_it_says_something_first(sound):
     assert other.query == 25
 
 
+def test_gradients_of_a_recogniser_are_those_of_the_character_at_the_frame(sound):
+    """(α ⊙ ∂ log p / ∂α)⁺ by autograd on eager attention; summed over layers."""
+    model, processor = heard.build("wav2vec2-ctc", "eager")
+    inputs = processor.feature_extractor(sound, sampling_rate=RATE, return_tensors="pt")
+    output = model(**inputs, output_attentions=True)
+    for target in (None, 7):
+        row = output.logits[0, 25].double().log_softmax(-1)
+        value = row.max() if target is None else row[target]
+        gradients = torch.autograd.grad(value, output.attentions, retain_graph=True)
+        expected = sum(
+            (each * gradient).clamp_min(0)[0, :, 25].mean(0).double()
+            for each, gradient in zip(output.attentions, gradients, strict=True)
+        )
+        found = attnflow.explain(
+            sound, heard.build("wav2vec2-ctc"), edges="gradient", query=25, target=target
+        )
+        expected = expected.detach().numpy()
+        np.testing.assert_allclose(found.values, expected, rtol=1e-3, atol=1e-5 * expected.max())
+
+
+def test_a_head_that_reads_all_layers_is_told_of(sound):
+    torch.manual_seed(0)
+    config = tf.Wav2Vec2Config(**heard.WAVES, use_weighted_layer_sum=True)
+    model = tf.Wav2Vec2ForSequenceClassification(config).eval()
+    found = attnflow.explain(sound, (model, heard.waves()), method="raw")
+    assert any("reads a weighted sum of all layers" in each for each in found.warnings)
+
+
+def masking():
+    """Sounds of an odd number of frames are padded, and their last frame is masked."""
+    torch.manual_seed(0)
+    config = tf.Wav2Vec2BertConfig(
+        **heard.USUAL, vocab_size=26, feature_projection_input_dim=32,
+        position_embeddings_type="relative_key",
+    )  # fmt: skip
+    model = tf.Wav2Vec2BertForSequenceClassification(config).eval()
+    return model, tf.SeamlessM4TFeatureExtractor(feature_size=16, num_mel_bins=16)
+
+
+def test_sounds_of_one_size_may_end_elsewhere():
+    """What was found out of one must not be taken for another with more frames to hear."""
+    whole = heard.sound(16_400)
+    sounds, model = [whole[:16_160], whole[:16_320]], masking()
+    together = attnflow.explain(sounds, model, edges="attention", method="rollout")
+    assert [len(each.tokens) for each in together] == [50, 50]
+    assert [len(each.pooled) for each in together] == [49, 50]
+    for one, each in zip(sounds, together, strict=True):
+        alone = attnflow.explain(one, masking(), edges="attention", method="rollout")
+        assert alone.pooled == each.pooled
+        np.testing.assert_allclose(alone.values, each.values, rtol=0, atol=1e-6)
+
+
+def test_a_short_sound_whose_end_is_masked_is_explained():
+    found = attnflow.explain(heard.sound(720), masking(), edges="attention", method="raw")
+    assert (len(found.tokens), found.query, found.pooled) == (2, 0, ())
+
+
+@pytest.mark.parametrize("name", heard.WRITERS)
+def test_models_that_write_have_the_default_of_encoder_decoders(name, sound):
+    found = attnflow.explain(sound, heard.build(name), answer="the keys")
+    assert (found.options["edges"], found.method) == ("attention", "flow")
+    assert "attention edges are used" in found.warnings[-1]
+
+
+@pytest.mark.parametrize("name", ["wav2vec2-label", "hubert", "wavlm"])
+def test_models_with_parametrized_weights_can_be_copied(name, sound):
+    """Their positional convolution has its weight in two parts, which copy.copy refuses."""
+    model, processor = heard.build(name)
+    options = {"edges": "attention", "method": "rollout"}
+    found = attnflow.explain(sound, (model, processor), **options)
+    zeroed = attnflow.explain(
+        sound, (model, processor), edges="value-zeroing", method="rollout", query="all"
+    )
+    np.testing.assert_allclose(zeroed.scores.sum(-1), 1)
+    model.train()
+    again = attnflow.explain(sound, (model, processor), **options)
+    np.testing.assert_array_equal(again.values, found.values)
+    assert model.training
+
+
+def test_frames_have_no_words(sound):
+    with pytest.raises(InputError, match="pieces of an image or a sound are none"):
+        attnflow.explain(sound, heard.build("ast"), words=True, edges="attention")
+
+
+def test_routes_take_a_sampling_rate():
+    tone = np.sin(2 * np.pi * 440 * np.arange(8000) / 8000)
+    options = {"edges": "attention", "query": 0, "sampling_rate": 8000}
+    found = attnflow.explain(tone, heard.build("ast"), **options)
+    trace = attnflow.routes(tone, heard.build("ast"), to=5, **options)
+    assert trace.value == pytest.approx(found.values[5], abs=1e-9)
+    with pytest.raises(InputError, match="sampling_rate=8000 is for sounds"):
+        attnflow.routes("the keys", to=1, sampling_rate=8000)
+
+
 def test_convolutions_over_frames_are_warned_about(sound):
     found = attnflow.explain(sound, heard.build("wav2vec2-label"), method="raw")
     assert "mixes tokens outside attention" in found.warnings[0]
@@ -239,6 +334,11 @@ def test_another_rate_is_resampled(sound):
         ("a.wav", {"sampling_rate": 8000}, "file states its own rate"),
         (np.zeros(17_000), {}, r"hears at most 1 s.*truncate=True"),
         (np.zeros(9000), {"answer": "x"}, "answer="),
+        (np.full(9000, 1e4), {}, "reach 10000; make them"),
+        (torch.zeros(9000, device="meta"), {}, "this is Tensor"),
+        ({"array": np.zeros(9000), "sampling_rate": None}, {}, "sampling_rate=None"),
+        ("a" * 5000 + ".wav", {}, "not a file"),
+        ({"array": np.zeros(9000), "sampling_rate": 1}, {}, "9000.00 s long"),
     ],
 )
 def test_what_can_not_be_heard_is_refused(item, options, match):
@@ -251,6 +351,24 @@ def test_a_damaged_file_is_refused(tmp_path):
     path.write_bytes(b"RIFF0000WAVEnothing")
     with pytest.raises(InputError, match=r"not a \.wav file that can be read"):
         attnflow.explain(path, heard.build("ast"))
+
+
+def test_a_sound_that_is_cut_says_so(sound):
+    twice = np.concatenate([sound, sound])
+    found = attnflow.explain(twice, heard.build("ast"), method="raw", truncate=True)
+    assert found.warnings == ("the sound was cut: only the first 1 of its 2.00 s were heard",)
+    whole = attnflow.explain(sound, heard.build("ast"), method="raw")
+    np.testing.assert_array_equal(found.values, whole.values)
+    slow = attnflow.explain(
+        twice[::2], heard.build("ast"), method="raw", truncate=True, sampling_rate=4000
+    )
+    assert "the first 1 of its 4.00 s" in slow.warnings[0]
+
+
+def test_a_sound_of_hours_is_refused_before_memory_is_taken():
+    hours = {"array": np.zeros(10_000), "sampling_rate": 1}
+    with pytest.raises(InputError, match=r"10000.00 s long; at most 200 s can be explained"):
+        attnflow.explain(hours, heard.build("wav2vec2-label"))
 
 
 def test_a_text_model_has_no_sampling_rate():

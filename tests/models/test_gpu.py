@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import attnflow
 import tiny
+from attnflow.aggregation import Measure
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -47,3 +49,34 @@ def test_images():
     expected = attnflow.explain(picture, (model, processor), **options)
     found = attnflow.explain(picture, (model.to("cuda"), processor), **options)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+@pytest.mark.parametrize("rule", attnflow.EDGE_RULES)
+def test_every_rule(rule, name):
+    head = transformers.BertForMaskedLM if name == "bert" else None
+    tokenizer = tiny.word_piece() if name == "bert" else tiny.plain()
+    model = tiny.build(name, head=head)
+    text = "the keys [MASK] the cabinet" if name == "bert" else tiny.TEXT
+    options = {"edges": rule, "method": "rollout", "correction": None}
+    expected = attnflow.explain(text, (model, tokenizer), **options)
+    found = attnflow.explain(text, (model.to("cuda"), tokenizer), **options)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "method", [each.name for each in attnflow.AGGREGATORS.members() if isinstance(each, Measure)]
+)
+def test_every_measure(method):
+    model = tiny.build("llama")
+    expected = attnflow.explain(tiny.TEXT, (model, tiny.plain()), method=method)
+    found = attnflow.explain(tiny.TEXT, (model.to("cuda"), tiny.plain()), method=method)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-3, atol=1e-4)
+
+
+def test_from_the_logit():
+    model = tiny.build("llama")
+    options = {"source": "logit", "edges": "alti", "method": "flow"}
+    expected = attnflow.explain(tiny.TEXT, (model, tiny.plain()), **options)
+    found = attnflow.explain(tiny.TEXT, (model.to("cuda"), tiny.plain()), **options)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-3, atol=1e-4)

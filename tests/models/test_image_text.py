@@ -14,6 +14,7 @@ import tiny
 from attnflow.errors import AttnflowError, InputError, ModelError
 from zoo.build import small_model
 
+TEXT = "the keys to the"
 PROMPT = "the red <image> keys to the"
 VISION = {
     "hidden_size": 32,
@@ -111,11 +112,66 @@ def test_a_list_gives_what_each_gives_alone(picture):
         ({"image": np.zeros((8, 8, 3), np.uint8), "text": 3}, "the text is int"),
         ({"image": np.zeros((8, 8, 3), np.uint8), "text": "the keys"}, "no placeholder"),
         (np.zeros((8, 8, 3), np.uint8), "This is ndarray"),
+        ({"image": np.zeros((8, 8, 3), np.uint8), "text": "<image> a <image>"}, "several placeh"),
+        ({"image": np.zeros((8, 8, 3), np.uint8), "text": "<image> \udc80"}, "not Unicode"),
+        ({"image": np.zeros((8, 8, 3), np.uint8), "text": "<image>" + " a" * 99}, "115 tokens, 16"),
+        ({"image": np.zeros((8, 8, 3)), "text": "<image> a"}, "float64"),
+        ("<image> a", "placeholder, and there is no image"),
     ],
 )
 def test_other_inputs_are_refused(item, match):
     with pytest.raises(InputError, match=match):
         attnflow.explain(item, llava())
+
+
+def test_a_sequence_as_long_as_that_of_the_vision_tower_is_told_from_it(picture):
+    """16 patches and CLS there, 16 patches and a word here: the tower's maps are not taken."""
+    item = {"image": picture, "text": "<image> a"}
+    found = attnflow.explain(item, llava(), edges="attention", method="rollout", correction=None)
+    model, reader = llava("eager")
+    with torch.no_grad():
+        inputs = reader(images=picture, text="<image> a", return_tensors="pt")
+        maps = torch.stack(model(**inputs, output_attentions=True).attentions)[:, 0]
+    assert maps.shape[-1] == 17
+    expected = attnflow.rollout(maps.double().numpy())[-1, -1]
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_bos_is_refused_with_an_image(picture):
+    with pytest.raises(InputError, match="for texts alone"):
+        attnflow.explain({"image": picture, "text": "<image> a"}, paligemma(), bos=True)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_with_a_tokenizer_alone_it_is_a_causal_language_model(attention):
+    model, reader = llava(attention)
+    alone = attnflow.explain(TEXT, (model, reader.tokenizer), method="rollout")
+    assert alone.statistics["model"]["head"] == "causal language model"
+    ids = reader.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        said = model(input_ids=ids).logits[0, -1].double().softmax(-1)
+    assert alone.prediction.probability == pytest.approx(float(said.max()), abs=1e-5)
+    both = attnflow.explain(TEXT, (model, reader), method="rollout")
+    np.testing.assert_array_equal(alone.values, both.values)
+    assert attnflow.blank_out(TEXT, (model, reader.tokenizer)).values.shape == (4,)
+
+
+def test_a_model_that_is_uncertain_on_texts_alone_is_refused_by_name():
+    """Its tokens see those behind them with one kernel of transformers and not with the other."""
+    said = []
+    for attention in ("eager", "sdpa"):
+        model, reader = paligemma(attention)
+        ids = reader.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            said.append(model(input_ids=ids).logits)
+        for processor in (reader, reader.tokenizer):
+            with pytest.raises(
+                ModelError, match=r"PaliGemma\w+ can't be explained on a text alone"
+            ):
+                attnflow.explain(TEXT, (model, processor))
+    apart = float((said[0] - said[1]).abs().max())
+    assert apart > 1e-3, "transformers repaired it: explain texts alone"
 
 
 def test_what_runs_the_model_again_is_refused_with_an_image(picture):

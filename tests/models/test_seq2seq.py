@@ -176,6 +176,32 @@ def test_single_heads_work_through_both_sides(tokenizer):
     np.testing.assert_allclose(found.values.sum(-1), 1)
 
 
+@pytest.mark.parametrize("name", tiny.PAIRS)
+@pytest.mark.parametrize("edges", ["attention", "alti", "value-zeroing"])
+def test_an_answer_of_no_words_is_explained_at_the_token_that_starts_it(name, edges, tokenizer):
+    """One position attends to the source, as a head that pools does: it is a layer all the same."""
+    model = tiny.build(name)
+    options = {"answer": "", "edges": edges, "method": "rollout"}
+    found = attnflow.explain(tiny.TEXT, (model, tokenizer), **options)
+    assert found.segments == ("source",) * 9 + ("target",)
+    source = tokenizer(tiny.TEXT, return_tensors="pt")
+    start = torch.tensor([[model.config.decoder_start_token_id]])
+    with torch.no_grad():
+        said = model(**source, decoder_input_ids=start).logits[0, -1].double().softmax(-1)
+    assert found.prediction.probability == pytest.approx(float(said.max()), abs=1e-5)
+    assert found.values.sum() == pytest.approx(1)
+    if edges == "attention":
+        encoder, _, cross = attention_of(name, tokenizer, "")
+        sources = [0.5 * each + 0.5 * np.eye(9) for each in encoder]
+        reached = np.linalg.multi_dot(sources[::-1])
+        expected = np.zeros(9)
+        for over in cross:  # the only position keeps half of itself at each cross-attention
+            expected = 0.5 * expected + 0.5 * over[0, :] @ reached
+        np.testing.assert_allclose(found.values[:9], expected, rtol=0, atol=1e-6)
+    longer = attnflow.explain([tiny.TEXT, "the cat"], (model, tokenizer), **options)
+    np.testing.assert_allclose(longer[0].values, found.values, rtol=0, atol=1e-5)
+
+
 def test_placed_maps_carry_the_other_side():
     inside, whole = torch.tensor([[0.25, 0.75], [0.5, 0.5]]), torch.tensor([[1.0]])
     (encoder, own, cross) = make_steps((2, 1), (1, 1))

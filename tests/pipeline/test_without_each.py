@@ -27,9 +27,11 @@ def test_the_check_is_blank_out_itself(kind, request):
 @pytest.mark.parametrize("kind", ["classifier", "decoder"])
 def test_predictions_without_a_token_are_those_of_a_run_of_their_own(kind, request):
     session, fresh = (opened(request.getfixturevalue(kind)) for _ in range(2))
-    session.without_each()
-    sets = [[at] for at in session.blankable]
-    for found, expected in zip(session.blank(sets), fresh.blank(sets), strict=True):
+    session.blanking.each()
+    sets = [[at] for at in session.blanking.positions]
+    for found, expected in zip(
+        session.blanking.predict(sets), fresh.blanking.predict(sets), strict=True
+    ):
         assert found.label == expected.label
         assert found.position == expected.position
         known = dict(expected.alternatives)
@@ -39,6 +41,6 @@ def test_predictions_without_a_token_are_those_of_a_run_of_their_own(kind, reque
 
 def test_a_pair_of_tokens_is_run_anew(classifier):
     session, fresh = opened(classifier), opened(classifier)
-    session.without_each()
-    pair = [list(session.blankable[:2])]
-    assert list(session.blank(pair)) == list(fresh.blank(pair))
+    session.blanking.each()
+    pair = [list(session.blanking.positions[:2])]
+    assert list(session.blanking.predict(pair)) == list(fresh.blanking.predict(pair))

@@ -9,7 +9,7 @@ import attnflow
 from attnflow.records import Attribution, Edge, FlowTrace, Prediction, Route
 from attnflow.views.conclusions import agreement_sentence, trace_sentence
 from attnflow.views.findings import find, rank
-from attnflow.views.numbers import correlation, number
+from attnflow.views.numbers import correlation, listed, number, power_for
 from attnflow.views.runs import carried, place_of_cut, runs, write_route
 
 TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
@@ -60,7 +60,7 @@ def test_many_at_the_highest_score_are_no_ranking():
     said = "plural; flow can't say because of which tokens: 4 of 5 tie at 1.00"
     assert found.sentence == f"{said} (rollout puts “cabinet” first)."
     assert "4 of 5 tokens have exactly 1" in found.notes[0]
-    assert "at the source" in found.notes[0]
+    assert "the cut lies at “[CLS]”" in found.notes[0]
     assert "order of rollout" in found.notes[1]
 
 
@@ -112,7 +112,7 @@ def test_agreement_names_methods_by_how_far_they_agree():
     one = made([0, 1, 2, 3, 4, 5], "blank-out")
     same, near = made([0, 1, 2, 3, 4, 9]), made([5, 4, 0, 1, 2, 3], "flow")
     said = agreement_sentence(one, [near, same], "blanking")
-    assert said == "blanking agrees with rollout (ρ 1), not with flow (ρ −.43)."
+    assert said == "Blanking agrees with rollout (ρ 1), not with flow (ρ −.43)."
     assert agreement_sentence(one, [made([1, 1, 1, 1, 1, 1])]) == ""
 
 
@@ -137,7 +137,7 @@ def test_a_trace_says_through_what_it_came_and_where_it_is_narrow():
     trace = traced((Edge(3, 0, 0, 0.6), Edge(3, 0, 5, 0.4)), ROUTES)
     assert trace_sentence(trace) == (
         "From “keys” to “[CLS]”, 60% goes directly and 40% through “cabinet”; the bottleneck is at "
-        "the source: all edges into “[CLS]” that “keys” can reach are full."
+        "“[CLS]”: all edges into it that “keys” can reach are full."
     )
     assert place_of_cut(traced((Edge(1, 0, 2, 1.0), Edge(1, 5, 2, 1.0)), ROUTES)) == "input"
     assert place_of_cut(traced((Edge(1, 0, 2, 1.0), Edge(3, 0, 2, 1.0)), ROUTES)) == "between"
@@ -157,9 +157,18 @@ def test_routes_are_written_as_runs():
     assert [run[1:] for run in runs(Route((1,) * 31, 1.0))] == [(0, 30)]
 
 
-def test_numbers_have_three_digits_and_no_exponent():
+def test_numbers_that_stand_together_share_a_unit():
+    assert [power_for(each) for each in (0.7, 0.01, 0.0099999, 0.0042, 2e-8, 0)] == [
+        *(0, 0, -3, -3, -9, 0)
+    ]
+    assert (listed(0.0042, -3), listed(2e-9), listed(5.721, ratio=True)) == (
+        *("4.20", "<0.0001", "5.72×"),
+    )
+
+
+def test_numbers_have_three_digits():
     values = [1, 0.9999, 0.00037, 12.34, 123.4, 0, -0.5, 5.721e-6, 0.09996, float("nan")]
     assert [number(value) for value in values] == [
-        *("1.00", "1.00", "0.000370", "12.3", "123", "0", "−0.500", "<0.0001", "0.100", "–")
+        *("1.00", "1.00", "0.000370", "12.3", "123", "0", "−0.500", "0.00000572", "0.100", "–")
     ]
     assert [correlation(value) for value in (0.812, -0.03, 1, 0.999)] == [".81", "−.03", "1", "1"]

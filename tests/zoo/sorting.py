@@ -17,7 +17,9 @@ import heard
 import tiny
 from attnflow.errors import AttnflowError
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.loading import hears, load_model, two_towers
+from attnflow.models.heads import SEQ2SEQ
+from attnflow.models.kinds import hears, two_towers
+from attnflow.models.loading import load_model
 from attnflow.models.seq2seq import Seq2SeqModel, source_size
 from attnflow.models.sides import make_steps
 from zoo.build import small_model
@@ -166,11 +168,11 @@ def _compare_one(model, processor, items):
     adapter = load_model((model, processor))
     model = adapter.network
     pair = isinstance(adapter, Seq2SeqModel)
-    answer = {"answer": TARGET} if pair else {}
+    answer = {"answer": TARGET} if pair and adapter.head is SEQ2SEQ else {}
     tokens = adapter.tokenize(items[0], **answer)
     (forward,) = adapter.run([tokens], None, CaptureSpec())
     maps = _eager_maps(model, adapter, tokens, pair=pair)
-    _use_sdpa(model, _inputs_of(adapter, tokens, pair=pair))
+    _use_sdpa(model, adapter.inputs([tokens]))
     (fused,) = adapter.run([tokens], None, CaptureSpec())
     for run in (forward, fused):
         found = run.activations.attention
@@ -180,14 +182,16 @@ def _compare_one(model, processor, items):
             if len(other) > 1 and bool((other == other[:1]).all()):  # WavLM shows the mean of heads
                 one, other = one.mean(0), other.mean(0)
             apart = float((one.double() - other.double()).abs().max())
-            assert apart <= TOLERANCE, f"layer {layer} is {apart:.2g} from eager attention"
+            # A fused kernel rounds otherwise, and every layer above it reads what it rounded.
+            allowed = TOLERANCE if run is forward else 3 * TOLERANCE
+            assert apart <= allowed, f"layer {layer} is {apart:.2g} from eager attention"
     alone = [_explained(item, adapter, answer) for item in items]
     _compare_methods(alone[0], maps)
     together = _explained(items, adapter, answer)
     for at in range(len(items)):
         _same(alone[at], [each[at] for each in together], "in a list")
     _same(alone[0], _in_threads(items, adapter, answer)[0], "in a thread")
-    if pair:
+    if answer:
         _check_answer(adapter, items[0])
     return tuple(alone[0][0].warnings)
 
@@ -259,17 +263,9 @@ def _use_sdpa(model, inputs):
         raise Broken(msg)
 
 
-def _inputs_of(adapter, tokens, *, pair):
-    if pair:
-        from attnflow.models.seq2seq import _inputs
-
-        return _inputs(*adapter._sides([tokens]))
-    return adapter._inputs([tokens]) if hasattr(adapter, "_inputs") else adapter.inputs([tokens])
-
-
 def _eager_maps(model, adapter, tokens, *, pair):
     with torch.no_grad():
-        output = model(**_inputs_of(adapter, tokens, pair=pair), output_attentions=True)
+        output = model(**adapter.inputs([tokens]), output_attentions=True)
     if not pair:
         parts = [_square(each[0]) for each in _shown(output) if each.shape[-2] == each.shape[-1]]
         assert parts, "eager attention shows no maps to compare with"

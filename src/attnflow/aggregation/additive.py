@@ -84,6 +84,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
 MEMBER = Aggregator(
     name="additive",
     title="Additive relevance",
+    summary="Adds up what each layer brings to what the layers below have brought.",
     score=score,
     trace=trace,
     uses_maps=True,

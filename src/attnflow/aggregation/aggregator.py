@@ -33,6 +33,7 @@ class Method:
     Attributes:
         name: What users write: ``method="flow"``.
         title: What figures and pages call it.
+        summary: What its scores are, in one line.
         signed: Whether scores below 0 speak against what is explained.
         shown_by_default: Whether commands and pages show it where no method is named.
         slot: The place of its colour in the palette; ``None`` is the next free one.
@@ -40,6 +41,7 @@ class Method:
 
     name: str
     title: str
+    summary: str = field(default="", kw_only=True)
     signed: bool = field(default=False, kw_only=True)
     shown_by_default: bool = field(default=True, kw_only=True)
     slot: int | None = field(default=None, kw_only=True)
@@ -60,7 +62,8 @@ class Aggregator(Method):
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
         from_logit: What the edges of a logit are for it, where it can start there: ``"ratios"``
-            that are multiplied along paths, or ``"capacities"``.
+            that are multiplied along paths, or ``"capacities"``. Such a method follows paths, and
+            can be handed on through an answer, too.
         edges: The edge rule that it was published with, which it has where none is named.
         correction: How causal decoders are corrected for their receptive field where nothing is
             named, whatever the edges; empty leaves it to the edges.

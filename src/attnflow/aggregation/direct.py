@@ -58,6 +58,7 @@ def _traced(pair: Pair, edges: FloatArray, method: str) -> FlowTrace:
 MEMBER = Aggregator(
     name="direct",
     title="Direct contributions",
+    summary="What the position itself takes from a token, summed over layers.",
     score=score,
     trace=trace,
     uses_maps=True,
@@ -68,6 +69,7 @@ MEMBER = Aggregator(
 EVERYWHERE = Aggregator(
     name="direct-all",
     title="Direct contributions, all positions",
+    summary="What all positions take from a token, summed over layers.",
     score=score_everywhere,
     trace=trace_everywhere,
     uses_maps=True,

@@ -126,6 +126,7 @@ def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:
 MEMBER = Aggregator(
     name="flow",
     title="Attention flow",
+    summary="Edges as pipes: the most that could pass from a token to the position.",
     score=score,
     trace=trace,
     single_heads=True,

@@ -29,6 +29,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
 MEMBER = Aggregator(
     name="raw",
     title="Raw attention",
+    summary="What the position takes from each token of the layer below, whatever came before.",
     score=score,
     trace=trace,
     single_heads=True,

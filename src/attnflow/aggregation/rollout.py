@@ -65,6 +65,7 @@ def carried(weights: FloatArray, query: int, key: int) -> FloatArray:
 MEMBER = Aggregator(
     name="rollout",
     title="Attention rollout",
+    summary="Multiplies edges along each path from a token to the position, and adds the paths up.",
     score=score,
     trace=trace,
     single_heads=True,

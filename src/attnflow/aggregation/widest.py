@@ -84,6 +84,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
 MEMBER = Aggregator(
     name="widest",
     title="Widest path",
+    summary="The one best path from a token: as wide as its narrowest edge.",
     score=score,
     trace=trace,
     single_heads=True,

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy.typing as npt
 
+from attnflow.api.answering import Answering, prompts_of
 from attnflow.edges.options import Heads
-from attnflow.io.inputs import as_list
 from attnflow.io.progress import progress_bar
 from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution
 from attnflow.records.checks import check_flag
+from attnflow.records.generation import Generation
 from attnflow.solvers.execution import Execution
 
 if TYPE_CHECKING:
@@ -23,12 +24,17 @@ if TYPE_CHECKING:
 
     from attnflow.models.adapter import ModelAdapter
     from attnflow.models.loading import Source
+    from attnflow.models.prompts import Parts
+    from attnflow.models.writing import Stream
 
-    One = str | PathLike[str] | Image | npt.NDArray[Any]  # a text, an image or a sound
+    # A text, named parts of one, or the messages of a chat.
+    Conversation = str | Mapping[str, str] | Sequence[Mapping[str, str]]
+    # A text, a pair of texts that are read as one, an image or a sound.
+    One = str | tuple[str, str] | PathLike[str] | Image | npt.NDArray[Any]
 
 
-class Options(TypedDict, total=False):
-    """The keywords of `explain`, for type checkers and editors."""
+class Shared(TypedDict, total=False):
+    """The keywords of `explain` but ``generate``, which decides what is returned."""
 
     method: str
     edges: str
@@ -54,17 +60,42 @@ class Options(TypedDict, total=False):
     threads: int | None
     device: str
     progress: bool
+    parts: Parts | None
+    parts_only: bool
+    through: str
+    deletions: bool
+    sampling: Mapping[str, Any] | None
+    seed: int | None
+    stream: Stream | None
+
+
+class Options(Shared, total=False):
+    """The keywords of `explain`, for type checkers and editors."""
+
+    generate: int | None
+
+
+@overload
+def explain(
+    text: Conversation, model: Source = None, *, generate: int, **options: Unpack[Shared]
+) -> Generation: ...
+
+
+@overload
+def explain(
+    text: Iterable[Any], model: Source = None, *, generate: int, **options: Unpack[Shared]
+) -> list[Generation]: ...
 
 
 @overload
 def explain(  # type: ignore[overload-overlap] # texts and images are iterable, too
-    text: One, model: Source = None, **options: Unpack[Options]
+    text: One, model: Source = None, **options: Unpack[Shared]
 ) -> Attribution: ...
 
 
 @overload
 def explain(
-    text: Iterable[Any], model: Source = None, **options: Unpack[Options]
+    text: Iterable[Any], model: Source = None, **options: Unpack[Shared]
 ) -> list[Attribution]: ...
 
 
@@ -96,13 +127,27 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     threads: int | None = None,
     device: str = "auto",
     progress: bool = False,
-) -> Attribution | list[Attribution]:
+    generate: int | None = None,
+    parts: Parts | None = None,
+    parts_only: bool = False,
+    through: str = "tokens",
+    deletions: bool = False,
+    sampling: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    stream: Stream | None = None,
+) -> Attribution | Generation | list[Attribution] | list[Generation]:
     """Which input tokens a model's output came from.
 
+    With ``generate`` (or, on causal language models, ``answer``) every token of an answer is
+    explained, and the result is a `Generation`.
+
     Args:
-        text: A text, or many: a list, a Series, a generator. For vision models an image (a path,
-            a PIL image or an array), or a list of images; for models that hear a sound (a .wav
-            file, or an array of samples).
+        text: A text, or many: a list, a Series, a generator. A tuple of two texts is a pair that
+            the model reads as one input: ``("premise", "hypothesis")``. For vision models an image
+            (a path, a PIL image or an array), or a list of images; for models that hear a sound (a
+            .wav file, or an array of samples). For answers also the messages of a chat, each with
+            its ``"role"`` and ``"content"``, or a dict of named parts, which are joined by blank
+            lines.
         model: A hub name, a folder, ``(model, tokenizer)``, what `load_model` returned, or ``None``
             for the model shipped with attnflow.
         method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``; or without edges:
@@ -132,8 +177,9 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             target's ``"logit"``, whose edges lead to every layer (docs/definitions.md). For rollout
             and flow on decoders, with edges that take attention blocks apart.
         steps: For ``method="integrated"``: points on the line; ``None`` takes as many as it needs.
-        answer: For encoder–decoder models the text that was made of the input, or a list with one
-            per text; ``None`` is the model's own answer.
+        answer: The text that was made of the input, or a list with one per text; ``None`` is the
+            model's own answer. For encoder–decoders alone, what follows it is explained; with
+            ``generate=True``, and always on causal models, every token of it.
         truncate: Cut a text that is too long for the model instead of refusing it.
         bos: For causal language models whose tokenizer adds none, put BOS in front, so that what
             the first token collects has a place of its own. The result's ``warnings`` have the
@@ -147,6 +193,20 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         device: Where flow is solved: ``"cpu"``, ``"cuda"`` (a GPU, with ``attnflow[cuda]``) or
             ``"auto"``: the GPU if there is one and the attention is on it or the work is long.
         progress: Show a progress bar and what was loaded.
+        generate: Explain every token of an answer: of at most so many tokens that the model writes
+            (``True`` is 40), or of ``answer``.
+        parts: Named parts of the prompt: ``{"document": "its text"}``, or where it starts and ends
+            in the prompt's text. The messages of a chat have the names of their roles.
+        parts_only: Score whole parts and no single tokens, which is quicker for flow.
+        through: Where scores end: at all ``"tokens"`` before, or in the ``"prompt"``, where what
+            the model wrote itself hands on to what it was made of (docs/definitions.md).
+        deletions: Delete each named part and measure by how much the answer's log-probability
+            falls: what the scores claim, checked.
+        sampling: How the answer's tokens are drawn, e.g. ``{"temperature": 0.7, "top_p": 0.9}``;
+            without it the most likely ones are written.
+        seed: Of drawing; by default another one each time. No state of torch is changed by it.
+        stream: Called with each piece of the answer's text as it is made, e.g.
+            ``functools.partial(print, end="", flush=True)``.
 
     Examples:
         >>> import attnflow
@@ -176,11 +236,18 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         execution=Execution(threads, device=device),
     )
     check_flag("progress", progress)
+    answering = Answering(
+        generate, parts, parts_only, through, deletions, sampling or {}, seed, stream
+    )
     from attnflow.models.loading import load_model
     from attnflow.models.sounds import with_rates
 
-    items, single = as_list(text)
     adapter = load_model(model)
+    items, single = prompts_of(text)
+    if answering.asked(adapter, items, answer):
+        with _bar(adapter, len(items), shown=progress) as advance:
+            found = list(answering.explain(items, adapter, config, answer, advance))
+        return found[0] if single else found
     texts = with_rates(items, adapter, sampling_rate)
     results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=progress) as advance:

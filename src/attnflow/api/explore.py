@@ -36,8 +36,8 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     """The explorer's view of a text: all methods, layers, heads, routes and blanked-out tokens.
 
     Args:
-        text: A text; for vision models an image (a path, a PIL image or an array), for models that
-            hear a sound (a .wav file or an array).
+        text: A text, or a pair that the model reads as one input; for vision models an image (a
+            path, a PIL image or an array), for models that hear a sound (a .wav file or an array).
         model: As for `attnflow.explain`; so are ``edges``, ``query``, ``residual``, ``discard``,
             ``correction``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnflow.aggregation import find_trace
 from attnflow.edges.options import Heads
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    text: str,
+    text: Any,
     model: Source = None,
     *,
     to: int | str,
@@ -31,23 +31,25 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     correction: str | None = None,
     target: TargetSpec = None,
     contrast: TargetSpec = None,
+    source: str = "position",
     answer: str | None = None,
     truncate: bool = False,
     bos: bool = False,
+    sampling_rate: int | None = None,
 ) -> FlowTrace:
-    """Through which tokens of which layers a score came to an input token.
+    """Through which tokens of which layers the score of an input token came about.
 
     Args:
-        text: The text.
+        text: The text, or a pair of texts that the model reads as one input; an image, a sound.
         model: As for `attnflow.explain`; so are ``method``, ``edges``, ``layer``, ``query``,
             ``heads``, ``residual``, ``discard``, ``target``, ``contrast``,
             ``answer`` and ``truncate``.
-        to: The input token the flow goes to: its text or its position.
+        to: The input token that the score is traced back to: its text or its position.
         method: The method whose score it is; ``"auto"`` is flow, which has routes and a bottleneck.
         edges: What the edges of the graph are made of; ``"auto"`` is as for `explain` without a
             method.
-        layer: The layer the flow comes from.
-        query: The position the flow comes from; ``None`` is where the model decides.
+        layer: The layer of the position that is explained.
+        query: The position that is explained; ``None`` is where the model decides.
         heads: How heads are merged.
         residual: The share of the identity.
         discard: The ratio of smallest attention weights set to zero.
@@ -56,9 +58,12 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
             so that its routes are the plain ones.
         target: For edges that are seen by a target, a label or token.
         contrast: The label or token that the target is compared with.
+        source: ``"logit"``: from the target's logit, which is one more position of the trace, the
+            last one, and stands in every layer from which its edges lead down.
         answer: For encoder–decoder models the answer; ``None`` is the model's own.
         truncate: Cut a text that is too long.
         bos: Put BOS in front, as for `explain`; the trace's ``warnings`` have both predictions.
+        sampling_rate: Of a sound that is given as an array, as for `explain`.
     """
     config = ExplainConfig(
         method=method,
@@ -71,14 +76,18 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         correction=correction,
         target=target,
         contrast=contrast,
+        source=source,
         truncate=truncate,
         bos=bos,
         routes=True,
     )
     check_routes(method)  # before any work
     from attnflow.models.loading import load_model
+    from attnflow.models.sounds import with_rates
 
-    session = open_session(text, load_model(model), config, answer=answer)
+    adapter = load_model(model)
+    (item,) = with_rates([text], adapter, sampling_rate)
+    session = open_session(item, adapter, config, answer=answer)
     return trace_to(session, to)
 
 

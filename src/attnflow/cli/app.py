@@ -21,6 +21,7 @@ from attnflow.cli import (
     reproduce,
     routes,
     serve,
+    similarity,
     train,
 )
 from attnflow.cli import run as dataset
@@ -38,7 +39,10 @@ app = typer.Typer(
 )
 
 EXPLAIN = "Explain a text"
-for command in (explain.explain, compare.compare, routes.routes, figure.figure, serve.serve):
+for command in (
+    *(explain.explain, compare.compare, routes.routes, similarity.similarity),
+    *(figure.figure, serve.serve),
+):
     app.command(cls=Command, rich_help_panel=EXPLAIN)(command)
 app.command(cls=Command, rich_help_panel="Explain a data set")(dataset.run)
 MEASURE = "Measure"

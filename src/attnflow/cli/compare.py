@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from attnflow.cli import options, running
-from attnflow.cli.inputs import read_text
+from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
     from attnflow.records import Attribution
@@ -21,9 +21,11 @@ def compare(  # noqa: PLR0913 - one argument per option
     text: options.OneText = None,
     *,
     file: options.File = None,
+    pair: options.Pair = None,
     model: options.Model = None,
     target: options.Target = None,
     contrast: options.Contrast = None,
+    start: options.Source = "position",
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     bos: options.Bos = False,
@@ -43,26 +45,29 @@ def compare(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.source import LOGIT, methods_from_logit
 
-    source = read_text(text, file)
+    source = read_item(text, file, pair)
     methods = options.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
-        layers="all",
+        layers=None if start == LOGIT else "all",
         query=options.parse_query(query),
         residual=residual,
         correction=options.parse_correction(correction),
         words=words,
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        source=start,
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
         bos=bos,
     )
     session = running.one_session(source, model, config, answer=answer)
-    results = running.attributions(session, methods or shown_methods(session.config.method))
+    usual = methods_from_logit() if start == LOGIT else shown_methods(session.config.method)
+    results = running.attributions(session, methods or usual)
     table = agreements(results)
     if as_json:
         typer.echo(json.dumps(_data(results, table), ensure_ascii=False))
@@ -81,7 +86,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     if table:
         console.print()
         console.print(agreement_table(_layers(results), table, console))
-    layered = [item for item in results if method_info(item.method).layered]
+    layered = [item for item in results if method_info(item.method).layered and start != LOGIT]
     if layered:
         console.print()
         console.print(layer_maps(layered, console))

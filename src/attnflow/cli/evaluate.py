@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnflow.cli import options
-from attnflow.cli.run import Format, Input, ManyEdges, TargetColumn, TextColumn
+from attnflow.cli.run import Format, Input, ManyEdges, PairColumn, TargetColumn, TextColumn
 from attnflow.io.files import check_target
 
 if TYPE_CHECKING:
@@ -104,12 +104,14 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     text_column: TextColumn = "text",
     target_column: TargetColumn = None,
     rationale_column: RationaleColumn = None,
+    pair_column: PairColumn = None,
     limit: Limit = None,
     model: options.Model = None,
     bos: options.Bos = False,
     method: options.Methods = None,
     edges: ManyEdges = None,
     layers: options.Layers = None,
+    start: options.Source = "position",
     metric: Metrics = None,
     filler: Fillers = None,
     result: Save = None,
@@ -140,13 +142,15 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         source,
         model,
         methods=options.parse_methods(method) or None,
-        edges=edges or "attention",
+        edges=edges or None,
         layers=options.parse_layers(layers),
+        source=start,
         metrics=metric,
         fillers=filler or "unk",
         text_column=text_column,
         target_column=target_column,
         rationale_column=rationale_column,
+        pair_column=pair_column,
         format=file_format,
         limit=limit,
         bos=bos,

@@ -11,7 +11,7 @@ import typer
 
 from attnflow.cli import options, running
 from attnflow.cli.errors import printable
-from attnflow.cli.inputs import read_texts
+from attnflow.cli.inputs import Item, pair_up, read_texts
 from attnflow.errors import InputError
 from attnflow.io.files import check_target
 
@@ -55,6 +55,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     texts: options.Texts = None,
     *,
     file: options.File = None,
+    pair: options.Pairs = None,
     model: options.Model = None,
     target: options.Target = None,
     contrast: options.Contrast = None,
@@ -88,7 +89,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.solvers.execution import Execution
 
-    inputs = read_texts(texts, file)
+    inputs = pair_up(read_texts(texts, file), pair)
     _check_targets(save, html, force=force)
     if html is not None:
         _check_page(inputs, heads, source)
@@ -204,7 +205,7 @@ def _check_targets(save: Path | None, html: Path | None, *, force: bool) -> None
         raise InputError(msg)
 
 
-def _check_page(texts: Sequence[str], heads: str, source: str) -> None:
+def _check_page(texts: Sequence[Item], heads: str, source: str) -> None:
     if len(texts) > 2:
         msg = f"--html shows one text, or two side by side; these are {len(texts)}"
         raise InputError(msg)

@@ -9,7 +9,7 @@ import typer
 
 from attnflow.cli import options, running
 from attnflow.cli.errors import printable
-from attnflow.cli.inputs import read_text
+from attnflow.cli.inputs import read_item
 from attnflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ To = Annotated[
         "--to",
         "-t",
         metavar="TOKEN",
-        help="For graph: add the routes and the bottleneck of the flow to this token.",
+        help="For graph: add the routes and the bottleneck of the flow from this token.",
         rich_help_panel="Selection",
     ),
 ]
@@ -120,9 +120,11 @@ def figure(  # noqa: PLR0913 - one argument per option
     *,
     output: Output,
     file: options.File = None,
+    pair: options.Pair = None,
     model: options.Model = None,
     target: options.Target = None,
     contrast: options.Contrast = None,
+    start: options.Source = "position",
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     bos: options.Bos = False,
@@ -157,16 +159,17 @@ def figure(  # noqa: PLR0913 - one argument per option
     from attnflow.aggregation import find_aggregator
     from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
+    from attnflow.views.figures import check_start, save
     from attnflow.views.figures import figure as compose
-    from attnflow.views.figures import save
     from attnflow.views.figures.files import check_file
     from attnflow.views.figures.widths import check_width
     from attnflow.views.kinds import KINDS
 
-    source = read_text(text, file)
+    source = read_item(text, file, pair)
     check_file(output, overwrite=force)
     check_width(width)
     chosen = KINDS[kind]
+    check_start(kind, start)
     if chosen.needs and model is None:
         needed = f"figure {kind} needs {chosen.needs}"
         msg = f"{needed}, and the shipped one takes text: give --model NAME"
@@ -195,6 +198,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         words=words,
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        source=start,
         steps=steps,
         methods=tuple(methods),
         routes=to is not None,

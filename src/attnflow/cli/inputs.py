@@ -8,6 +8,7 @@ from pathlib import Path
 
 from attnflow.cli.errors import print_error
 from attnflow.errors import InputError
+from attnflow.io.files import is_file
 from attnflow.io.inputs import NO_TEXT
 
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
@@ -43,16 +44,33 @@ def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
 
 def _note_single_words(texts: Sequence[str]) -> None:
     """A sentence without quotation marks looks like many texts."""
-    if not any(is_file(text) for text in texts):
+    if not any(names_file(text) for text in texts):
         whole = " ".join(texts)
         note = f'these are {len(texts)} texts of one word each; for one text: "{whole}"'
         print_error(note)
 
 
-def check_texts(texts: Sequence[str], kind: str) -> None:
+Item = str | tuple[str, str]  # a text, or a pair that is read as one input
+
+
+def pair_up(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Item]:
+    """Each text with its second one, where there are any."""
+    if not seconds:
+        return list(texts)
+    if len(seconds) != len(texts):
+        msg = f"there are {len(seconds)} --pair and {len(texts)} texts; give one --pair for each"
+        raise InputError(msg)
+    if not all(second.strip() for second in seconds):
+        msg = "--pair is empty; give the second text in quotes, or leave it out"
+        raise InputError(msg)
+    return list(zip(texts, seconds, strict=True))
+
+
+def check_texts(items: Sequence[Item], kind: str) -> None:
     """Refuse names of files where a model takes text: their names would be explained."""
+    texts = [text for item in items for text in ((item,) if isinstance(item, str) else item)]
     for text in texts if kind in ("text", "pair") else ():
-        if is_file(text):
+        if names_file(text):
             msg = (
                 f"{text!r} is a file, and its name would be explained as a text; did you mean "
                 f"-f {text}?"
@@ -60,15 +78,16 @@ def check_texts(texts: Sequence[str], kind: str) -> None:
             raise InputError(msg)
 
 
-def is_file(text: str) -> bool:
+def names_file(text: str) -> bool:
     """Whether a text is the name of a file, and looks like one: with an ending or a folder."""
     path = Path(text)
-    if len(text) > LONGEST_NAME or not (path.suffix or "/" in text):
-        return False
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
+    return len(text) <= LONGEST_NAME and bool(path.suffix or "/" in text) and is_file(path)
+
+
+def read_item(given: str | None, file: Path | None, second: str | None) -> Item:
+    """The one text that was given, or a pair."""
+    (item,) = pair_up([read_text(given, file)], None if second is None else [second])
+    return item
 
 
 def read_text(given: str | None, file: Path | None = None) -> str:

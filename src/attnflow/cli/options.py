@@ -106,7 +106,7 @@ Methods = Annotated[
         help="The method: {methods}.",
         autocompletion=_method_names,
         rich_help_panel=_SELECTION,
-        show_default="what answers best for the model; in evaluate the paper's three",
+        show_default="what answers best for the model; in evaluate the paper's three, too",
     ),
 ]
 Method = Annotated[
@@ -241,6 +241,15 @@ Steps = Annotated[
         show_default="as many as it needs",
     ),
 ]
+_pair = typer.Option(
+    "--pair",
+    metavar="TEXT",
+    help="The second text, where the model reads two as one input; of many texts, one for each.",
+    rich_help_panel=_INPUT,
+    show_default=False,
+)
+Pair = Annotated[str | None, _pair]
+Pairs = Annotated[list[str] | None, _pair]
 Answer = Annotated[
     str | None,
     typer.Option(

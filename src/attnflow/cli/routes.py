@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnflow.cli import options, running
-from attnflow.cli.inputs import read_text
+from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
     from attnflow.records import FlowTrace
@@ -19,7 +19,7 @@ To = Annotated[
         "--to",
         "-t",
         metavar="TOKEN",
-        help="The input token the flow goes to, or its number, from 0.",
+        help="The input token that the score is traced back to, or its number, from 0.",
         rich_help_panel="Selection",
     ),
 ]
@@ -36,9 +36,11 @@ def routes(  # noqa: PLR0913 - one argument per option
     *,
     to: To,
     file: options.File = None,
+    pair: options.Pair = None,
     model: options.Model = None,
     target: options.Target = None,
     contrast: options.Contrast = None,
+    start: options.Source = "position",
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     bos: options.Bos = False,
@@ -53,14 +55,14 @@ def routes(  # noqa: PLR0913 - one argument per option
     as_json: options.Json = False,
     plugin: options.Plugins = None,
 ) -> None:
-    """Show the paths that carry the flow to a token, and its bottleneck.
+    """Show the paths that a token's score came by, and their bottleneck.
 
     Example: attnflow routes "the keys to the cabinet" --to keys
     """
     from attnflow.api.routes import check_routes, trace_to
     from attnflow.pipeline.config import ExplainConfig
 
-    source = read_text(text, file)
+    source = read_item(text, file, pair)
     config = ExplainConfig(
         method=method,
         edges=edges,
@@ -71,6 +73,7 @@ def routes(  # noqa: PLR0913 - one argument per option
         correction=options.parse_correction(correction),
         target=options.parse_target(target),
         contrast=options.parse_target(contrast),
+        source=start,
         truncate=truncate,
         bos=bos,
         routes=True,

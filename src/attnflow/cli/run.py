@@ -60,6 +60,16 @@ IdColumn = Annotated[
         show_default=False,
     ),
 ]
+PairColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--pair-column",
+        metavar="NAME",
+        help="The column of the second text, where the model reads two as one input.",
+        rich_help_panel=_INPUT,
+        show_default=False,
+    ),
+]
 ManyEdges = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,7 +77,7 @@ ManyEdges = Annotated[
         metavar="RULE",
         help="What the edges are made of: {edges}.",
         rich_help_panel="Selection",
-        show_default="auto, in evaluate attention; repeat for several",
+        show_default="auto; in evaluate attention, too; repeat for several",
     ),
 ]
 BatchSize = Annotated[
@@ -110,6 +120,26 @@ Threads = Annotated[
         rich_help_panel=_WORK,
     ),
 ]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Let workers run on a Ray cluster: auto, host:6379, or local to start one here.",
+        rich_help_panel=_WORK,
+        show_default=False,
+    ),
+]
+GpusPerWorker = Annotated[
+    float,
+    typer.Option(
+        "--gpus-per-worker",
+        metavar="N",
+        min=0,
+        help="On a Ray cluster: how many GPUs each worker has, such as 1 or 0.5.",
+        rich_help_panel=_WORK,
+    ),
+]
 
 
 def run(  # noqa: PLR0913 - one argument per option
@@ -120,8 +150,10 @@ def run(  # noqa: PLR0913 - one argument per option
     text_column: TextColumn = "text",
     target_column: TargetColumn = None,
     id_column: IdColumn = None,
+    pair_column: PairColumn = None,
     model: options.Model = None,
     contrast: options.Contrast = None,
+    start: options.Source = "position",
     truncate: options.Truncate = False,
     bos: options.Bos = False,
     strict: options.Strict = False,
@@ -139,6 +171,8 @@ def run(  # noqa: PLR0913 - one argument per option
     shard_size: ShardSize = 1000,
     workers: Workers = 1,
     threads: Threads = 1,
+    ray: Ray = None,
+    gpus_per_worker: GpusPerWorker = 0,
     plugin: options.Plugins = None,
 ) -> None:
     """Explain every row of a data set, into a folder of Parquet files.
@@ -157,6 +191,7 @@ def run(  # noqa: PLR0913 - one argument per option
             text_column=text_column,
             target_column=target_column,
             id_column=id_column,
+            pair_column=pair_column,
             format=file_format,
             methods=options.parse_methods(method) or None,
             edges=edges or "auto",
@@ -168,6 +203,7 @@ def run(  # noqa: PLR0913 - one argument per option
             correction=options.parse_correction(correction),
             words=words,
             contrast=options.parse_target(contrast),
+            source=start,
             steps=steps,
             truncate=truncate,
             bos=bos,
@@ -176,6 +212,8 @@ def run(  # noqa: PLR0913 - one argument per option
             shard_size=shard_size,
             workers=workers,
             threads=threads,
+            ray=ray,
+            gpus_per_worker=gpus_per_worker,
             plugins=plugin or (),
             progress=sys.stderr.isatty(),
         )

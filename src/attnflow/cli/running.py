@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from attnflow.cli.inputs import check_texts
+from attnflow.cli.inputs import Item, check_texts
 from attnflow.cli.status import show_status
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MANY = 20  # from this many texts on, a progress bar is shown
 
 
 def sessions(
-    texts: Sequence[str],
+    texts: Sequence[Item],
     model: str | None,
     config: ExplainConfig,
     *,
@@ -53,7 +53,7 @@ def sessions(
 
 
 def one_session(
-    text: str,
+    text: Item,
     model: str | None,
     config: ExplainConfig,
     *,

@@ -30,7 +30,7 @@ def check_by_blanking(session: Session) -> Attribution | None:
     top = config.resolve_layers(session.depth)[1] == session.depth
     text = adapter.kind == "text" and session.tokens.grid is None
     comparable = text and session.prediction is not None and top and not chosen
-    if not comparable or work > MOST_WORK or len(session.blankable) < FEWEST:
+    if not comparable or work > MOST_WORK or len(session.blanking.positions) < FEWEST:
         return None
     if not session.measurable:
         return None
@@ -38,7 +38,7 @@ def check_by_blanking(session: Session) -> Attribution | None:
     if config.words or objective.contrast is not None:
         return session.attribution(MEMBER.name)
     # One run for this and for all who ask later what is predicted without a token.
-    rows = session.without_each()
+    rows = session.blanking.each()
     whole = rows[None]
     index = int(whole.argmax())
     if objective.target is not None:

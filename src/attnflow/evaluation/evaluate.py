@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -14,15 +15,15 @@ from attnflow.errors import AttnflowError, InputError, shown
 from attnflow.evaluation.erasure import check_fillers
 from attnflow.evaluation.explainers import (
     DRAWN,
-    FEWEST,
     REFERENCES,
     Text,
     add_drawn,
     make_configs,
+    name_default,
     score_texts,
 )
 from attnflow.evaluation.metrics import METRICS, Case
-from attnflow.evaluation.metrics.metric import STEPS
+from attnflow.evaluation.metrics.metric import STEPS, Erase
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Column, Evaluation, Explainer
 from attnflow.io.inputs import several
@@ -30,7 +31,9 @@ from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.models.bos import put_bos
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import Layers
+from attnflow.pipeline.choice import usual_methods
+from attnflow.pipeline.config import AUTO, Layers
+from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records import FloatArray
 from attnflow.records.checks import check_flag, check_number
 from attnflow.records.rounding import round_scores
@@ -44,17 +47,19 @@ GRID = np.linspace(0, 1, STEPS + 1)
 
 
 def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    source: str | PathLike[str] | Iterable[str | Mapping[str, Any]],
+    data: str | PathLike[str] | Iterable[str | Mapping[str, Any]],
     model: Source = None,
     *,
     methods: str | Sequence[str] | None = None,
-    edges: str | Sequence[str] = "attention",
+    edges: str | Sequence[str] | None = None,
     layers: Layers = None,
+    source: str = "position",
     metrics: str | Sequence[str] | None = None,
     fillers: str | Sequence[str] = "unk",
     text_column: str = "text",
     target_column: str | None = None,
     rationale_column: str | None = None,
+    pair_column: str | None = None,
     format: str | None = None,
     limit: int | None = None,
     bos: bool = False,
@@ -64,15 +69,17 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     """How faithful and how plausible methods are, with intervals, beside baselines.
 
     Args:
-        source: Texts, as for `attnflow.run`.
+        data: Texts, as for `attnflow.run`.
         model: A classifier, a masked or a causal language model, as for `attnflow.explain`.
-        methods: By default those that are shown by default. In the table are always: tokens in
-            random order, from the first, from the last; gradient × input; integrated gradients; the
-            attention of the last layer.
-        edges: Edge rules for the methods that read edges; by default the paper's, so that methods
-            are compared on the same edges. What `attnflow.explain` uses by default is compared by
-            naming it: ``methods="rollout", edges=["attention", "alti"]``.
+        methods: By default the paper's, and with its edges what `attnflow.explain` uses by default.
+            In the table are always: tokens in random order, from the first, from the last;
+            gradient × input; integrated gradients; the attention of the last layer.
+        edges: Edge rules for the methods that read edges; by default attention, so that methods are
+            compared on the same edges. ``"auto"`` is what `attnflow.explain` uses by default, edges
+            and method.
         layers: Which layers of them: numbers, ``"all"``, or the top one by default.
+        source: ``"logit"``: the scores of the methods and edges start at the target's logit, as for
+            `attnflow.explain`.
         metrics: Of ``attnflow.METRICS``; by default all that can be measured.
         fillers: What stands for removed tokens, of ``"unk"``, ``"mask"``, ``"delete"`` and
             ``"mean"`` (the mean of all word embeddings); each has columns of its own.
@@ -80,6 +87,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         target_column: The column of the target; by default the model's prediction.
         rationale_column: A column with one number for each word of the text, as it is split at
             blanks; words of at least 0.5, for or against, are marked.
+        pair_column: The column of the second text, where the model reads two as one input.
         format: The format of a file, where its name does not tell.
         limit: Evaluate so many rows at most.
         bos: Put BOS in front of every text, as for `attnflow.explain`; it is never removed.
@@ -103,28 +111,25 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         check_number("limit", limit, 1)
     wanted = None if metrics is None else several("metrics", metrics)
     chosen = _chosen(wanted, rationale=rationale_column is not None)
-    names = tuple(
-        [each.name for each in AGGREGATORS.members() if each.shown_by_default]
-        if methods is None
-        else [AGGREGATORS[name].name for name in several("methods", methods)]
-    )
-    columns = Columns(text_column, target_column, rationale=rationale_column)
-    rows = list(islice(open_rows(source, columns, format).read(), limit))
+    names, rules = _compared(methods, edges, source)
+    columns = Columns(text_column, target_column, rationale=rationale_column, pair=pair_column)
+    rows = list(islice(open_rows(data, columns, format).read(), limit))
     adapter = load_model(model)
     fillers = several("fillers", fillers)
     check_fillers(adapter, fillers)
+    configs = make_configs(names, rules, layers, bos=bos, source=source)
     texts, skipped = _usable(adapter, rows, bos=bos)
-    configs = make_configs(names, several("edges", edges), layers, bos=bos)
     found = [Text(row) for row in texts]
     score_texts(adapter, [rows[row] for row in texts], found, configs, fillers, names)
     for text in list(found):
-        if len(next(iter(text.erasers.values())).positions) < FEWEST:
+        if not text.scores:
             skipped.append((text.row, "fewer than two of its tokens can be removed"))
             found.remove(text)
     if not found:
         reasons = f"row {skipped[0][0]}: {skipped[0][1]}" if skipped else "there are no rows"
         msg = f"no text can be evaluated; {reasons}"
         raise InputError(msg)
+    name_default(found)
     add_drawn(found, seed)
     explainers = tuple(found[0].scores)
     table = _columns(chosen, fillers)
@@ -134,12 +139,11 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     }
     with progress_bar("evaluating", len(found), shown=progress, unit="texts") as show:
         for at, text in enumerate(found):
-            for place, explainer in enumerate(explainers):
-                for number, column in enumerate(table):
-                    case = _case(text, explainer, column, fillers, seed)
-                    values[place, number, at] = METRICS[column.metric].measure(case)
-                for filler in fillers:
-                    case = _case(text, explainer, Column("deletion", filler), fillers, seed)
+            _erase_ahead(text, table, seed)
+            values[:, :, at] = _measured(text, table, seed)
+            for filler, eraser in text.erasers.items():
+                for place, scores in enumerate(text.scores.values()):
+                    case = Case(scores, text.value, eraser)
                     shares = np.array(case.counts) / case.size
                     for kind, curve in enumerate((case.removing(), case.adding())):
                         curves[filler][kind, place, at] = np.interp(GRID, shares, curve)
@@ -156,9 +160,31 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
             "rows": [text.row for text in found],
             "seed": seed,
             **({"bos": True} if bos else {}),
+            **({"source": source} if source != POSITION else {}),
             "version": VERSION,
         },
     )
+
+
+def _compared(
+    methods: str | Sequence[str] | None, edges: str | Sequence[str] | None, source: str
+) -> tuple[tuple[str, ...], Sequence[str]]:
+    """The methods and the edge rules; by default the paper's and what `attnflow.explain` uses."""
+    rules = None if edges is None else several("edges", edges)
+    if methods is not None:
+        names = [AGGREGATORS[name].name for name in several("methods", methods)]
+        if rules is not None and AUTO in rules and source != LOGIT:
+            msg = (
+                "edges='auto' is what explain chooses, edges and method: leave methods out, or "
+                "name the edges"
+            )
+            raise InputError(msg)
+        usual = [AUTO] if source == LOGIT else ["attention"]
+        return tuple(names), usual if rules is None else rules
+    names, usual = usual_methods(), ["attention", AUTO]
+    if source == LOGIT:
+        names, usual = methods_from_logit(), [AUTO]
+    return tuple(names), usual if rules is None else rules
 
 
 def _chosen(metrics: Sequence[str] | None, *, rationale: bool) -> list[str]:
@@ -190,7 +216,7 @@ def _usable(
         error = row.error
         if error is None:
             try:
-                tokens = adapter.tokenize(row.text)
+                tokens = adapter.tokenize(row.item)
                 tokens = put_bos(adapter, tokens) if bos else tokens
                 adapter.decision(tokens)
                 mark_tokens(row.rationale, tokens, ())
@@ -205,9 +231,41 @@ def _usable(
     return usable, skipped
 
 
-def _case(
-    text: Text, explainer: Explainer, column: Column, fillers: Sequence[str], seed: int
-) -> Case:
+def _measured(text: Text, columns: Sequence[Column], seed: int) -> FloatArray:
+    """``[explainer, column]`` of one text."""
+    return np.array(
+        [
+            [METRICS[column.metric].measure(_case(text, each, column, seed)) for column in columns]
+            for each in text.scores
+        ]
+    )
+
+
+def _erase_ahead(text: Text, columns: Sequence[Column], seed: int) -> None:
+    """Run the model without every set of tokens that will be asked for, in as few passes.
+
+    Which sets they are is found out with a model that reads nothing.
+    """
+    asked: dict[str, list[tuple[int, ...]]] = {filler: [] for filler in text.erasers}
+
+    def unmoved(filler: str) -> Erase:
+        def erase(sets: Sequence[tuple[int, ...]]) -> FloatArray:
+            asked[filler] += sets
+            return np.full(len(sets), text.value)
+
+        return erase
+
+    plain = replace(text, erasers={filler: unmoved(filler) for filler in asked})
+    _measured(plain, [column for column in columns if column.against in asked], seed)
+    for filler, erase in plain.erasers.items():
+        for scores in text.scores.values():
+            case = Case(scores, text.value, erase)
+            case.removing()
+            case.adding()
+        text.erasers[filler](asked[filler])
+
+
+def _case(text: Text, explainer: Explainer, column: Column, seed: int) -> Case:
     scores = text.scores[explainer]
     if explainer.method in DRAWN and METRICS[column.metric].against != "filler":
         # An order has no sign: the last of a falling one is not its most important.
@@ -215,7 +273,7 @@ def _case(
     return Case(
         scores,
         text.value,
-        text.erasers[column.against if column.against in fillers else fillers[0]],
+        text.erasers.get(column.against) or next(iter(text.erasers.values())),
         text.references.get(column.against),
         text.rationale,
         seed + text.row,

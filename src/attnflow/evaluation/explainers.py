@@ -10,11 +10,13 @@ import numpy as np
 
 from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.evaluation.erasure import Eraser
+from attnflow.evaluation.metrics.metric import Erase
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Explainer
 from attnflow.io.rows import Row
-from attnflow.pipeline.config import ExplainConfig, Layers
+from attnflow.pipeline.config import AUTO, ExplainConfig, Layers
 from attnflow.pipeline.sessions import open_sessions
+from attnflow.pipeline.source import LOGIT, POSITION
 from attnflow.records import FloatArray
 
 if TYPE_CHECKING:
@@ -35,15 +37,25 @@ class Text:
     row: int
     scores: dict[Explainer, FloatArray] = field(default_factory=dict)
     references: dict[str, FloatArray] = field(default_factory=dict)
-    erasers: dict[str, Eraser] = field(default_factory=dict)
+    erasers: dict[str, Erase] = field(default_factory=dict)
     value: float = 0.0
     rationale: FloatArray | None = None
+    chosen: tuple[str, str] = ("", "")  # edges and method that `attnflow.explain` would use
 
 
 def make_configs(
-    names: tuple[str, ...], edges: Sequence[str], layers: Layers, *, bos: bool = False
+    names: tuple[str, ...],
+    edges: Sequence[str],
+    layers: Layers,
+    *,
+    bos: bool = False,
+    source: str = POSITION,
 ) -> list[tuple[ExplainConfig, tuple[str, ...]]]:
-    """For each rule its configuration and methods; what reads no edges comes with the first."""
+    """For each rule its configuration and methods; what reads no edges comes with the first.
+
+    The rule ``"auto"`` is what `attnflow.explain` chooses, edges and method. From the logit, single
+    layers have no scores.
+    """
     on_edges = [name for name in names if not isinstance(AGGREGATORS[name], Measure)]
     others = [name for name in names if name not in on_edges]
     alone = tuple(dict.fromkeys([*others, *COMPUTED, *REFERENCES]))
@@ -56,7 +68,22 @@ def make_configs(
     found = []
     for rule in dict.fromkeys(("attention", *edges)):
         asked = tuple(on_edges) if rule in edges else ()
-        if rule == "attention":
+        if source == LOGIT:
+            if rule == "attention":
+                found.append((attention, alone))
+            if asked:
+                config = ExplainConfig(
+                    method=asked[0],
+                    methods=asked,
+                    edges=rule,
+                    source=source,
+                    layers=layers,
+                    bos=bos,
+                )
+                found.append((config, asked))
+        elif rule == AUTO:
+            found.append((ExplainConfig(layers=layers, bos=bos), (AUTO,)))
+        elif rule == "attention":
             found.append((attention, (*asked, *alone)))
         elif asked:
             config = replace(attention, method=asked[0], methods=asked, edges=rule)
@@ -74,10 +101,12 @@ def score_texts(
 ) -> None:
     """Fill in the scores of all texts."""
     targets = [row.target for row in rows]
+    named = any(target is not None for target in targets)
     for config, methods in configs:
-        given = replace(config, target=targets) if config.uses_target else config
-        for place, session in open_sessions([row.text for row in rows], adapter, given):
-            text, positions = found[place], session.blankable
+        towards = config.uses_target or (named and methods == (AUTO,))
+        given = replace(config, target=targets) if towards else config
+        for place, session in open_sessions([row.item for row in rows], adapter, given):
+            text, positions = found[place], session.blanking.positions
             if not text.erasers:
                 for filler in fillers:
                     text.erasers[filler] = Eraser(
@@ -92,7 +121,8 @@ def score_texts(
 def _score_one(
     text: Text, session: Session, methods: Sequence[str], asked: Sequence[str], at: Any
 ) -> None:
-    for method in methods:
+    for name in methods:
+        method = session.config.method if name == AUTO else name
         one = session.attribution(method, only_asked=True)
         if isinstance(AGGREGATORS[method], Measure):
             scores = one.values[at]
@@ -102,8 +132,13 @@ def _score_one(
                 key = Explainer(method, baseline=method in COMPUTED)
                 text.scores.setdefault(key, scores)
             continue
+        edges, source = session.config.edges, session.config.source
+        if name == AUTO:
+            text.chosen, method, edges = (edges, method), AUTO, AUTO
         for layer in one.layers:
-            key = Explainer(method, session.config.edges, layer)
+            key = Explainer(method, edges, layer)
+            if source == LOGIT:
+                key = Explainer(method, edges, source=source)
             text.scores[key] = one.row(layer)[at]
     if session.config.edges == "attention":
         key = Explainer("last-layer attention", baseline=True)
@@ -116,6 +151,19 @@ def _last_layer(session: Session) -> FloatArray:
     scores = session.scores(LAST_LAYER, [session.depth], asked).values[0]
     mean: FloatArray = scores.mean(0)
     return mean
+
+
+def name_default(found: Sequence[Text]) -> None:
+    """Call what `attnflow.explain` chooses by its name, where that is the same for all texts."""
+    (edges, method), *others = {text.chosen for text in found}
+    if others or not method:
+        return
+    for text in found:
+        named = {
+            replace(key, method=method, edges=edges) if key.edges == AUTO else key: scores
+            for key, scores in text.scores.items()
+        }
+        text.scores = named
 
 
 def add_drawn(found: Sequence[Text], seed: int) -> None:

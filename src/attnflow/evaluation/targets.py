@@ -31,13 +31,19 @@ def make_attribution(  # noqa: PLR0913 - the parts of a record
         layer=model.depth,
         query=target.position,
         method=method,
-        options={**options, "target": target.label, **_named_contrast(model, target)},
+        options={
+            **options,
+            "target": target.label,
+            **_named_contrast(model, target),
+            **({} if tokens.pair is None else {"pair": list(tokens.pair)}),
+        },
         model=model.name,
         text=tokens.text,
         prediction=target.prediction,
         statistics=statistics,
         word_ids=tokens.word_ids,
         word_texts=tokens.word_texts,
+        segments=tokens.segments,
     )
 
 

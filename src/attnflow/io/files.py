@@ -1,4 +1,4 @@
-"""Files that are about to be written: one check for all of them, made before any work."""
+"""Names of files, and files that are about to be written: one check, made before any work."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ def as_path(file: object) -> Path:
         msg = f"path={shown(str(path))} holds a NUL character; no file's name does"
         raise InputError(msg)
     return path
+
+
+def is_file(path: Path) -> bool:
+    """Whether such a file exists; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def check_target(file: str | Path, *, overwrite: bool) -> Path:

@@ -16,15 +16,11 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
     """The inputs as a list, and whether a single one was given: a text, a path, an image.
 
     Many are any iterable with one axis: a list, a pandas Series, a NumPy array of strings, a
-    generator. An array of numbers is one input: a sound, or an image. A tuple of two texts is how
-    libraries write a pair that a model reads as one (a premise and a hypothesis), so it is refused.
+    generator. An array of numbers is one input: a sound, or an image. So is a tuple of two texts,
+    which a model reads as a pair (a premise and a hypothesis).
     """
-    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(g, str) for g in given):
-        msg = (
-            "a tuple of two texts is a pair, and pairs that are read as one can't be explained; "
-            "for two texts, give a list of them"
-        )
-        raise InputError(msg)
+    if is_pair(given):
+        return [given], True
     numbers = hasattr(given, "dtype") and getattr(given.dtype, "kind", "f") in tuple("fiu")
     one = numbers or isinstance(given, str | bytes | bytearray | memoryview | PathLike | Mapping)
     single = one or not isinstance(given, Iterable)
@@ -33,8 +29,19 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
     return list(given), False
 
 
+def is_pair(given: Any) -> bool:
+    """Whether this is a tuple of two texts, which are read as one input."""
+    return (
+        isinstance(given, tuple)
+        and len(given) == 2
+        and all(isinstance(part, str) for part in given)
+    )
+
+
 def check_unicode(name: str, given: Any) -> Any:
     """What was given, unless it is a text that no tokenizer and no file can take."""
+    if is_pair(given):
+        return tuple(check_unicode(name, part) for part in given)
     if isinstance(given, str):
         try:
             given.encode()

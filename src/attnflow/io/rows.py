@@ -15,41 +15,51 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError, shown
-from attnflow.io.inputs import check_choice, check_unicode
+from attnflow.io.inputs import check_choice, check_unicode, is_pair
 from attnflow.io.tables import TEXT_ONLY, Record, find_reader, open_records
 
-PAIR = (
-    "it is a pair of texts that are read as one, and pairs can't be explained yet; give one text "
-    "per row"
-)
+LIST = "it is a list of two; a pair of texts that are read as one is a tuple"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that are read: the text's, and perhaps a target's, a name's and a rationale's."""
+    """The columns that are read: the text's, and perhaps others.
+
+    Attributes:
+        text: The text, or the first text of a pair.
+        target: The target.
+        id: The row's name.
+        rationale: What people marked.
+        pair: The second text of a pair that is read as one input.
+    """
 
     text: str = "text"
     target: str | None = None
     id: str | None = None
     rationale: str | None = None
+    pair: str | None = None
 
     def __post_init__(self) -> None:
         for name, column in asdict(self).items():
             if not (isinstance(column, str) and column) and (name == "text" or column is not None):
                 msg = f"{name}_column={shown(column)} must be the name of a column"
                 raise InputError(msg)
+        if self.rationale is not None and self.pair is not None:
+            msg = "rationale_column is for single texts, and pair_column makes pairs; leave one out"
+            raise InputError(msg)
 
     @property
     def names(self) -> list[str]:
         """Those that are read, each once."""
-        return list(dict.fromkeys(filter(None, (self.text, self.target, self.id, self.rationale))))
+        read = (self.text, self.target, self.id, self.rationale, self.pair)
+        return list(dict.fromkeys(filter(None, read)))
 
 
 @dataclass(frozen=True)
 class Row:
     """One row: a text with its target, its name and what people marked, or why it can't be used.
 
-    A rationale has one number for each word.
+    A rationale has one number for each word. ``pair`` is the second text of a pair.
     """
 
     text: str
@@ -57,6 +67,12 @@ class Row:
     id: str | None = None
     error: str | None = None
     rationale: tuple[float, ...] | None = None
+    pair: str | None = None
+
+    @property
+    def item(self) -> str | tuple[str, str]:
+        """What the model reads."""
+        return self.text if self.pair is None else (self.text, self.pair)
 
 
 @dataclass(frozen=True)
@@ -132,8 +148,12 @@ def _as_record(given: Any, columns: Columns) -> Record:
         return dict(given)
     if isinstance(given, str | os.PathLike):
         return {columns.text: os.fspath(given), **dict.fromkeys(columns.names[1:])}
-    if isinstance(given, tuple | list) and len(given) == 2:
-        return PAIR
+    if is_pair(given):
+        if columns.pair is None:
+            return "it is a pair of texts; name the column of the second with pair_column="
+        return {**dict.fromkeys(columns.names), columns.text: given[0], columns.pair: given[1]}
+    if isinstance(given, list) and len(given) == 2:
+        return LIST
     return f"it is {shown(given)}; a row is a text, or a mapping from column to value"
 
 
@@ -164,6 +184,7 @@ def _checked(records: Iterable[Record], columns: Columns, name: str) -> Iterator
 
 def _row(record: Mapping[str, Any], columns: Columns) -> Row:
     text, error = record[columns.text], None
+    second = None if columns.pair is None else record[columns.pair]
     given = None if columns.id is None else record[columns.id]
     name = None if given is None else _encodable(str(given))
     try:
@@ -172,12 +193,16 @@ def _row(record: Mapping[str, Any], columns: Columns) -> Row:
         elif not text.strip():
             error = f"{columns.text} is empty"
         check_unicode(columns.text, text)
+        if columns.pair is not None and error is None:
+            if not (isinstance(second, str) and second.strip()):
+                error, second = f"{columns.pair}={shown(second)} must be a text", None
+            check_unicode(columns.pair, second)
         given = None if columns.target is None else record[columns.target]
         target = check_choice("target", given)
         marked = None if columns.rationale is None else _rationale(record[columns.rationale])
     except InputError as refused:
         return Row(_encodable(text), id=name, error=str(refused))
-    return Row(text, target, name, error, marked)
+    return Row(text, target, name, error, marked, second if error is None else None)
 
 
 def _rationale(given: Any) -> tuple[float, ...]:

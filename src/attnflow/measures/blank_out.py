@@ -111,4 +111,12 @@ def measure(question: Question) -> Scores:
     return Scores(np.abs(change), {"probability": before, "replacement": filler.name})
 
 
-MEMBER = Measure("blank-out", "Blank-out", measure, cost="passes", shown_by_default=False, slot=3)
+MEMBER = Measure(
+    "blank-out",
+    "Blank-out",
+    measure,
+    summary="How much the answer’s probability changes when a token is blanked out.",
+    cost="passes",
+    shown_by_default=False,
+    slot=3,
+)

@@ -75,7 +75,20 @@ def _at_once(question: Question) -> tuple[Tensor, Tensor, Tensor]:
     return EmbeddingGradient(question.model, [question.tokens], [question.target]).at()
 
 
-NORM = Measure("gradient-norm", "Gradient norm", measure_norm, shown_by_default=False, slot=5)
+NORM = Measure(
+    "gradient-norm",
+    "Gradient norm",
+    measure_norm,
+    summary="How much the answer moves with a small change of a token, in any direction.",
+    shown_by_default=False,
+    slot=5,
+)
 INPUT = Measure(
-    "gradient-input", "Gradient × input", measure_input, signed=True, shown_by_default=False, slot=4
+    "gradient-input",
+    "Gradient × input",
+    measure_input,
+    summary="The gradient times the token itself: whether it speaks for the answer or against it.",
+    signed=True,
+    shown_by_default=False,
+    slot=4,
 )

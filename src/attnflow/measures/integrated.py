@@ -79,6 +79,7 @@ MEMBER = Measure(
     "integrated",
     "Integrated gradients",
     measure,
+    summary="Gradients summed on the way from a blank input: parts that add up to the answer.",
     cost="passes",
     uses_steps=True,
     signed=True,

@@ -70,4 +70,11 @@ def _value(logits: Tensor, question: Question) -> Tensor:
     return logits[0, target.index] - other
 
 
-MEMBER = Measure("lrp", "Layer-wise relevance", measure, signed=True, shown_by_default=False)
+MEMBER = Measure(
+    "lrp",
+    "Layer-wise relevance",
+    measure,
+    summary="The answer’s score, handed back through every layer to the tokens that made it.",
+    signed=True,
+    shown_by_default=False,
+)

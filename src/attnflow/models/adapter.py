@@ -32,8 +32,11 @@ class Tokens:
         word_texts: The words.
         segments: For each token what it is part of.
         grid: For images and sounds, how patches lie on the image, or frames in time.
-        answer: For encoder–decoders, the answer that is explained.
+        answer: What was made of the input, where that is explained.
         notices: What a reader must know of this input, e.g. that it was cut.
+        pair: The two texts, where a pair is read as one input.
+        spans: For each token where it stands in ``text``, or in ``answer``; ``None`` where that is
+            not known.
     """
 
     names: tuple[str, ...]
@@ -45,6 +48,8 @@ class Tokens:
     grid: PatchGrid | None = None
     answer: str | None = None
     notices: tuple[str, ...] = ()
+    pair: tuple[str, str] | None = None
+    spans: tuple[tuple[int, int], ...] | None = None
 
     def __len__(self) -> int:
         return len(self.names)

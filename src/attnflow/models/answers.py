@@ -1,4 +1,4 @@
-"""Answers of encoder–decoders as tokens: as they were generated, or as a text that was given."""
+"""Answers as tokens: as they were generated, or as a text that was given."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from attnflow.models.adapter import Tokens
 from attnflow.models.tokens import name_token
 from attnflow.models.words import assign_words
+from attnflow.models.writing import end_tokens
 
 
 def read_answer(tokenizer: Any, ids: Sequence[int], generation: Any = None) -> Tokens:
@@ -18,23 +19,45 @@ def read_answer(tokenizer: Any, ids: Sequence[int], generation: Any = None) -> T
     Tokenizers may cut the same text in another way than the model wrote it. ``generation`` is the
     model's generation configuration, which may name more tokens that end an answer.
     """
-    kept = list(ids)
-    ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
-    for name in ("eos_token_id", "forced_eos_token_id"):
-        stated = getattr(generation, name, None)
-        ends.update(stated if isinstance(stated, list) else [stated])
+    kept, ends = list(ids), end_tokens(tokenizer, generation)
     while len(kept) > 1 and kept[-1] in ends:
         kept.pop()
-    special = frozenset(at for at, i in enumerate(kept) if i in tokenizer.all_special_ids or not at)
+    return read_tokens(tokenizer, kept, start=1)
+
+
+def read_tokens(tokenizer: Any, ids: Sequence[int], start: int = 0) -> Tokens:
+    """Tokens with the text that they make; the first ``start`` of them only start it."""
+    special = frozenset(
+        at for at, i in enumerate(ids) if at < start or i in tokenizer.all_special_ids
+    )
     text, spans = "", []
-    for end in range(1, len(kept) + 1):
-        plain = [number for at, number in enumerate(kept[:end]) if at not in special]
+    for end in range(1, len(ids) + 1):
+        plain = [number for at, number in enumerate(ids[:end]) if at not in special]
         longer = str(tokenizer.decode(plain, skip_special_tokens=True))
         spans.append((min(len(text), len(longer)), len(longer)))
         text = longer
     words, texts = assign_words(text, spans, special)
-    names = tuple(name_token(tokenizer, number) for number in kept)
-    return Tokens(names, text, {"input_ids": kept}, words, texts)
+    names = tuple(name_token(tokenizer, number) for number in ids)
+    return Tokens(names, text, {"input_ids": list(ids)}, words, texts, spans=tuple(spans))
+
+
+def join_answer(prompt: Tokens, answer: Tokens, **inputs: Any) -> Tokens:
+    """A prompt and its answer as one list of tokens; ``inputs`` are what the model takes."""
+    pairs = (prompt.word_ids, answer.word_ids), (prompt.spans, answer.spans)
+    known = [None not in pair for pair in pairs]
+    first = len(prompt.word_texts)
+    moved = (None if word is None else word + first for word in answer.word_ids or ())
+    return replace(
+        prompt,
+        names=prompt.names + answer.names,
+        inputs={**prompt.inputs, **inputs},
+        word_ids=(*(prompt.word_ids or ()), *moved) if known[0] else None,
+        word_texts=prompt.word_texts + answer.word_texts,
+        segments=(*(prompt.segments or ()), *(answer.segments or ())),
+        answer=answer.text,
+        notices=tuple(dict.fromkeys(prompt.notices + answer.notices)),
+        spans=(*(prompt.spans or ()), *(answer.spans or ())) if known[1] else None,
+    )
 
 
 def without_end(answer: Tokens, tokenizer: Any) -> Tokens:
@@ -60,6 +83,7 @@ def first_tokens(answer: Tokens, size: int) -> Tokens:
         names=answer.names[:size],
         inputs={"input_ids": list(answer.inputs["input_ids"][:size])},
         word_ids=None if answer.word_ids is None else answer.word_ids[:size],
+        spans=None if answer.spans is None else answer.spans[:size],
     )
 
 
@@ -70,4 +94,5 @@ def put_before(start: int, tokenizer: Any, answer: Tokens) -> Tokens:
         names=(name_token(tokenizer, start), *answer.names),
         inputs={"input_ids": [start, *answer.inputs["input_ids"]]},
         word_ids=None if answer.word_ids is None else (None, *answer.word_ids),
+        spans=None if answer.spans is None else ((0, 0), *answer.spans),
     )

@@ -9,16 +9,24 @@ from typing import Any
 
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import Filler, Kind, Query, Tokens, refuse_answer
 from attnflow.models.checks.layout import Layout, find_frame_layout
 from attnflow.models.frames import Frames, find_frames, longest
 from attnflow.models.grids import GridModel
-from attnflow.models.heads import AUDIO, CTC, XVECTOR
+from attnflow.models.heads import AUDIO, BARE, CTC, XVECTOR
+from attnflow.models.objectives import token_index
 from attnflow.models.outputs import predict
-from attnflow.models.sounds import Sound, read_sound
+from attnflow.models.sounds import Sound, given_sound
 from attnflow.models.tokens import name_token
 from attnflow.records import PatchGrid, Prediction
+
+MOST_SECONDS = 200.0  # 10,000 frames of most models: 5 GB of attention in every layer of 12 heads
+
+SUMS = (
+    "the head of {} reads a weighted sum of all layers: scores are those of one layer, the last by "
+    "default; layers='all' has each of them"
+)
 
 
 class AudioModel(GridModel):
@@ -49,13 +57,14 @@ class AudioModel(GridModel):
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One sound as frames, named by their time."""
         refuse_answer(self.name, answer)
-        sound = hear(item, self.extractor, truncate=truncate)
+        sound, notices = hear(item, self.extractor, truncate=truncate)
         inputs = features_of(self.network, self.extractor, sound)
         frames = find_frames(self.network, self.extractor, inputs[self.reads])
         names = frames.names()
         text = show_sound(item, sound)
         segments = ("patch",) * len(names)
-        return Tokens(names, text, inputs, segments=segments, grid=frames.grid(sound))
+        grid = frames.grid(sound)
+        return Tokens(names, text, inputs, segments=segments, grid=grid, notices=notices)
 
     def positions(
         self, query: Query, tokens: Tokens, pieces: Tokens, output: Any, item: int
@@ -95,6 +104,22 @@ class AudioModel(GridModel):
         tokenizer = getattr(self.processor, "tokenizer", None)
         return f"[{index}]" if tokenizer is None else name_token(tokenizer, index)
 
+    def logits_at(self, output: Any, item: int, piece: int) -> Tensor | None:
+        """Of labels; for CTC of the characters at a frame."""
+        if self.head is not CTC:
+            return super().logits_at(output, item, piece)
+        return output.logits[item, piece]  # type: ignore[no-any-return]
+
+    def output_index(self, target: str | int) -> int:
+        """The number of a label, or of a character."""
+        if self.head is not CTC:
+            return super().output_index(target)
+        tokenizer = getattr(self.processor, "tokenizer", None)
+        if tokenizer is None and isinstance(target, str):
+            msg = f"target={shown(target)}: there is no tokenizer with {self.name}; give a number"
+            raise InputError(msg)
+        return token_index(tokenizer, target, int(self.network.config.vocab_size), self.name)
+
     def filler(self, name: str | None = None) -> Filler:
         """Nothing to be heard."""
         return Filler("mean", "silence")
@@ -111,7 +136,10 @@ class AudioModel(GridModel):
         """Where the frames stand, measured."""
         inputs = self.inputs([tokens])
         frames = find_frames(self.network, self.extractor, tokens.inputs[self.reads])
-        return find_frame_layout(self.network, inputs, self.reads, frames, size)
+        found = find_frame_layout(self.network, inputs, self.reads, frames, size)
+        if self.head is not BARE and getattr(self.config, "use_weighted_layer_sum", False):
+            found = replace(found, warnings=(*found.warnings, SUMS.format(self.name)))
+        return found
 
 
 def check_extractor(extractor: Any, net: Any) -> None:
@@ -124,19 +152,29 @@ def check_extractor(extractor: Any, net: Any) -> None:
         raise ModelError(msg)
 
 
-def hear(item: Any, extractor: Any, *, truncate: bool) -> Sound:
-    """The sound at the model's sampling rate; beyond the model's limit an error, or its start."""
-    sound = read_sound(item, int(extractor.sampling_rate))
-    most = longest(extractor)
-    if most is None or sound.seconds <= most:
-        return sound
+def hear(item: Any, extractor: Any, *, truncate: bool) -> tuple[Sound, tuple[str, ...]]:
+    """The sound at the model's rate, and what a reader must know of it.
+
+    Beyond the model's limit it is an error, or its start.
+    """
+    rate, limit = int(extractor.sampling_rate), longest(extractor)
+    sound, most = given_sound(item, rate), MOST_SECONDS if limit is None else limit
+    if sound.seconds <= most:
+        return sound.at_rate(rate), ()
     if not truncate:
+        why = (
+            f"this model hears at most {most:g} s"
+            if limit
+            else f"at most {most:g} s can be explained: attention grows with the square of it"
+        )
         msg = (
-            f"the sound is {sound.seconds:.2f} s long; this model hears at most {most:g} s. "
+            f"the sound is {sound.seconds:.2f} s long; {why}. "
             f"Cut it, or explain its first {most:g} s with truncate=True (--truncate)"
         )
         raise InputError(msg)
-    return replace(sound, samples=sound.samples[: int(most * sound.rate)])
+    notice = f"the sound was cut: only the first {most:g} of its {sound.seconds:.2f} s were heard"
+    start = replace(sound, samples=sound.samples[: max(1, int(most * sound.rate))])
+    return start.at_rate(rate), (notice,)
 
 
 def features_of(net: Any, extractor: Any, sound: Sound) -> dict[str, Tensor]:

@@ -74,12 +74,22 @@ def per_token(tokens: Tokens) -> list[str]:
     ]
 
 
+def first_positions(tokens: Tokens, size: int) -> Tokens:
+    """The first tokens of a text."""
+    names = per_token(tokens)
+    inputs = {
+        name: values[:size] if name in names else values for name, values in tokens.inputs.items()
+    }
+    return _select(tokens, range(size), inputs)
+
+
 def _select(tokens: Tokens, positions: Sequence[int], inputs: dict[str, Any]) -> Tokens:
-    words, segments = tokens.word_ids, tokens.segments
+    words, segments, spans = tokens.word_ids, tokens.segments, tokens.spans
     return replace(
         tokens,
         names=tuple(tokens.names[at] for at in positions),
         inputs=inputs,
         word_ids=None if words is None else tuple(words[at] for at in positions),
         segments=None if segments is None else tuple(segments[at] for at in positions),
+        spans=None if spans is None else tuple(spans[at] for at in positions),
     )

@@ -26,6 +26,9 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
     if not isinstance(model, TextModel) or model.head is not CAUSAL:
         msg = f"bos=True is for causal language models, and {model.name} is not one; leave it out"
         raise InputError(msg)
+    if tokens.grid is not None:
+        msg = "bos=True is for texts alone, and this input has an image; leave it out"
+        raise InputError(msg)
     bos = model.tokenizer.bos_token_id
     if bos is None:
         msg = f"bos=True: the tokenizer of {model.name} has no BOS token; leave it out"
@@ -50,6 +53,7 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
         },
         word_ids=None if tokens.word_ids is None else (None, *tokens.word_ids),
         segments=None if tokens.segments is None else (tokens.segments[0], *tokens.segments),
+        spans=None if tokens.spans is None else ((0, 0), *tokens.spans),
     )
 
 
@@ -61,6 +65,7 @@ def drop_bos(tokens: Tokens) -> Tokens:
         inputs={name: values[1:] for name, values in tokens.inputs.items()},
         word_ids=None if tokens.word_ids is None else tokens.word_ids[1:],
         segments=None if tokens.segments is None else tokens.segments[1:],
+        spans=None if tokens.spans is None else tokens.spans[1:],
     )
 
 

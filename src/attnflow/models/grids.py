@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,18 +101,24 @@ class GridModel(UnmeasuredModel, ABC):
             replace(network.square_activations(capture, item, size), model=self.name)
             for item in range(len(batch))
         ]
+        named = [self._with_extra(pieces, layout.before, layout.after) for pieces in batch]
+        asked = [
+            self.positions(query, named[item], pieces, output, item)
+            for item, pieces in enumerate(batch)
+        ]
         wanted: list[Objective | None] = [None] * len(batch)
         if spec.gradients:
-            each = enumerate(objectives or [Objective()] * len(batch))
-            values = [self._objective(output, item, objective) for item, objective in each]
+            each = zip(asked, objectives or [Objective()] * len(batch), strict=True)
+            values = [
+                self._objective(output, item, first - layout.before, objective)
+                for item, ((first, *_), objective) in enumerate(each)
+            ]
             total = torch.stack([value for value, _ in values]).sum()
             seen = network.add_gradients(seen, capture, total)
-            wanted = [named for _, named in values]
+            wanted = [resolved for _, resolved in values]
         passes = []
         for item, pieces in enumerate(batch):
-            activations = seen[item]
-            tokens = self._with_extra(pieces, layout.before, layout.after)
-            positions = self.positions(query, tokens, pieces, output, item)
+            activations, positions = seen[item], asked[item]
             if spec.zeroing:
                 inputs, maps = self.inputs([pieces]), [[each] for each in activations.attention]
                 found = measure_zeroing(self.network, inputs, maps, spec.progress)
@@ -120,7 +126,7 @@ class GridModel(UnmeasuredModel, ABC):
             said = self.prediction(output, item, positions[0] - layout.before)
             passes.append(
                 ForwardPass(
-                    tokens,
+                    named[item],
                     activations,
                     positions[0],
                     said,
@@ -149,9 +155,15 @@ class GridModel(UnmeasuredModel, ABC):
         """The number of a label."""
         return label_index(self.network.config, target, self.name)
 
-    def _objective(self, output: Any, item: int, objective: Objective) -> tuple[Tensor, Objective]:
-        logits = output.logits[item] if self.head is self.labels else None
-        several = is_multi_label(self.network.config)
+    def logits_at(self, output: Any, item: int, piece: int) -> Tensor | None:
+        """The logits of an input's labels; ``piece`` is for heads that say something at each."""
+        return output.logits[item] if self.head is self.labels else None
+
+    def _objective(
+        self, output: Any, item: int, piece: int, objective: Objective
+    ) -> tuple[Tensor, Objective]:
+        logits = self.logits_at(output, item, piece)
+        several = self.head is self.labels and is_multi_label(self.network.config)
         return resolve_objective(self, logits, objective, multi_label=several)
 
     def output_name(self, index: int) -> str:
@@ -187,7 +199,7 @@ class GridModel(UnmeasuredModel, ABC):
                 f"{len(pieces)} {called}: it pools or leaves out {called}, which is not supported"
             )
             raise ModelError(msg)
-        key = ("layout", tuple(pieces.inputs[self.reads].shape))
+        key = ("layout", *size_of(pieces, self.reads))
         return once(self.network, key, lambda: self.find_layout(pieces, grid, size))
 
     def positions(
@@ -211,7 +223,7 @@ class GridModel(UnmeasuredModel, ABC):
 
     def deciding(self, pieces: Tokens) -> tuple[int, ...]:
         """Where a head decides, or what is pooled: measured once for a size of inputs."""
-        key = ("deciding", tuple(pieces.inputs[self.reads].shape))
+        key = ("deciding", *size_of(pieces, self.reads))
         return once(
             self.network, key, lambda: deciding_positions(self.network, self.inputs([pieces]))
         )
@@ -239,3 +251,13 @@ class GridModel(UnmeasuredModel, ABC):
         if self.head is not self.labels:
             return None
         return predict_label(output.logits[item], self.network.config)
+
+
+def size_of(tokens: Tokens, reads: str) -> tuple[Hashable, ...]:
+    """What inputs of one size share: the shape of what is cut into pieces, and what is masked."""
+    masks = (
+        tuple(values.flatten().tolist())
+        for name, values in tokens.inputs.items()
+        if isinstance(values, Tensor) and "mask" in name
+    )
+    return (tuple(tokens.inputs[reads].shape), *masks)

@@ -26,6 +26,7 @@ CLASSIFIER = HeadKind(
 TAGGER = HeadKind(
     "token classifier", ("ForTokenClassification",), "AutoModelForTokenClassification"
 )
+SPANS = HeadKind("question answering", ("ForQuestionAnswering",), "AutoModelForQuestionAnswering")
 MASKED = HeadKind(
     "masked language model", ("ForMaskedLM", "WithLMHeadModel"), "AutoModelForMaskedLM"
 )
@@ -48,7 +49,7 @@ AUDIO = HeadKind(
 XVECTOR = HeadKind("speaker vector", ("ForXVector",), "AutoModelForAudioXVector")
 CTC = HeadKind("speech recogniser (CTC)", ("ForCTC",), "AutoModelForCTC")
 BARE = HeadKind("no head", (), "AutoModel")
-HEADS = (CLASSIFIER, TAGGER, MASKED, CAUSAL, SEQ2SEQ, IMAGES, AUDIO, XVECTOR, CTC)
+HEADS = (CLASSIFIER, TAGGER, SPANS, MASKED, CAUSAL, SEQ2SEQ, IMAGES, AUDIO, XVECTOR, CTC)
 
 
 def head_of(class_name: str) -> HeadKind:

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
+from attnflow.io.inputs import check_unicode
+from attnflow.io.pictures import open_image
 from attnflow.models.adapter import ForwardPass, Objective, Query, Tokens, refuse_answer
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
@@ -23,9 +25,10 @@ from attnflow.models.checks.layout import change_patch
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states
 from attnflow.models.heads import CAUSAL, HeadKind
+from attnflow.models.sizes import limit
 from attnflow.models.text import TextModel
 from attnflow.models.tokens import name_token
-from attnflow.models.vision import open_image, seen_box
+from attnflow.models.vision import seen_box
 from attnflow.records import PatchGrid
 
 if TYPE_CHECKING:
@@ -36,6 +39,30 @@ BEFORE = (
     "other: scores show the ways through the language model alone"
 )
 HOW = 'give {"image": …, "text": …}, with the placeholder of the image in the text'
+
+NEED_IMAGES = {
+    "paligemma": "without an image, transformers lets its tokens see those behind them with sdpa "
+    "and not with eager attention"
+}
+
+
+def make_image_text(net: Any, processor: Any, name: str) -> TextModel:
+    """The model with its processor; with a tokenizer alone, it reads texts alone."""
+    if hasattr(processor, "image_processor"):
+        return ImageTextModel(net, processor, name)
+    check_text_alone(net)
+    return TextModel(net, processor, name, CAUSAL)
+
+
+def check_text_alone(net: Any) -> None:
+    """Refuse a model of which it is uncertain what it does with a text alone."""
+    reason = NEED_IMAGES.get(str(net.config.model_type))
+    if reason is not None:
+        msg = (
+            f"{type(net).__name__} can't be explained on a text alone: {reason}. Load it with its "
+            f"processor, and {HOW}"
+        )
+        raise ModelError(msg)
 
 
 class ImageTextModel(TextModel):
@@ -70,7 +97,12 @@ class ImageTextModel(TextModel):
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """A text as tokens; an image with a text as patches and tokens."""
         if isinstance(item, str):
-            return super().tokenize(item, truncate=truncate, answer=answer)
+            check_text_alone(self.network)
+            tokens = super().tokenize(item, truncate=truncate, answer=answer)
+            if self.image_token in tokens.inputs["input_ids"]:
+                msg = f"the text has a placeholder, and there is no image; {HOW}"
+                raise InputError(msg)
+            return tokens
         refuse_answer(self.name, answer)
         if not isinstance(item, Mapping) or set(item) != {"image", "text"}:
             what = f"a dict with {', '.join(map(repr, item))}" if isinstance(item, Mapping) else ""
@@ -85,13 +117,19 @@ class ImageTextModel(TextModel):
                 "tokens: not supported; give the text alone"
             )
             raise ModelError(msg)
-        image = open_image(item["image"])
-        made = dict(self.processor(images=image, text=item["text"], return_tensors="pt"))
-        made.pop("labels", None)  # PaliGemma's processor makes some, for training
+        image, notices = open_image(item["image"])
+        made = self._read(image, check_unicode("text", item["text"]))
         ids = [int(number) for number in made["input_ids"][0]]
         places = [at for at, number in enumerate(ids) if number == self.image_token]
         if not places:
             msg = f"the text has no placeholder for the image; {HOW}"
+            raise InputError(msg)
+        most = limit(self.network, self.tokenizer)
+        if most and len(ids) > most:
+            msg = (
+                f"image and text have {len(ids)} tokens, {len(places)} of them patches; this model "
+                f"takes at most {most}. Shorten the text: beside an image it can't be cut"
+            )
             raise InputError(msg)
         grid = self._grid(len(places), made, (image.height, image.width))
         names = [name_token(self.tokenizer, number) for number in ids]
@@ -108,7 +146,21 @@ class ImageTextModel(TextModel):
             word_texts=tuple(names),
             segments=tuple("patch" if at in set(places) else "text" for at in range(len(ids))),
             grid=grid,
+            notices=notices,
         )
+
+    def _read(self, image: Any, text: str) -> dict[str, Any]:
+        """What the processor makes of an image and a text with one placeholder."""
+        if text.count(str(name_token(self.tokenizer, self.image_token))) > 1:
+            msg = f"the text has several placeholders, and there is one image; {HOW}"
+            raise InputError(msg)
+        try:
+            made = dict(self.processor(images=image, text=text, return_tensors="pt"))
+        except (ValueError, TypeError, RuntimeError, LookupError, AttributeError) as error:
+            msg = f"{type(self.processor).__name__} can't read this image and text: {error}; {HOW}"
+            raise InputError(msg) from error
+        made.pop("labels", None)  # PaliGemma's processor makes some, for training
+        return made
 
     def _grid(self, count: int, made: Any, size: tuple[int, int]) -> PatchGrid:
         """How so many patches lie on the image: as stated, or in a square."""
@@ -152,11 +204,13 @@ class ImageTextModel(TextModel):
             msg = "of images with text, attention alone is read; choose edges='attention'"
             raise InputError(msg)
         (tokens,) = batch
-        inputs = self._inputs(batch)
+        inputs = self.inputs(batch)
         output, capture = network.run(self.network, inputs, spec)
         size = len(tokens)
         # The vision tower runs first, or in between: its maps have other sizes.
         sites = [s for s in capture.sites if s.probabilities.shape[-2:] == (size, size)]
+        if len(sites) > self.depth:  # by chance those of the tower have this size: they see ahead
+            sites = [s for s in sites if network.is_causal([s.probabilities[0]])]
         network.expect(sites, self.depth, (size, size), self.network)
         capture.sites[:] = sites
         activations = replace(network.square_activations(capture, 0, size), model=self.name)
@@ -179,9 +233,10 @@ class ImageTextModel(TextModel):
             raise InputError(msg)
         return super().logits(batch, positions, edit)
 
-    def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+        """What the network is called with: texts, with their images where there are any."""
         if batch[0].grid is None:
-            return super()._inputs(batch)
+            return super().inputs(batch)
         parameter = next(self.network.parameters())
         found: dict[str, Any] = {"use_cache": False}
         for name, values in batch[0].inputs.items():
@@ -207,11 +262,11 @@ class ImageTextModel(TextModel):
         if grid is None or not isinstance(pixels, Tensor) or pixels.dim() != 4 or len(pixels) > 1:
             raise ModelError(unknown)
         places = [at for at, segment in enumerate(tokens.segments or ()) if segment == "patch"]
-        before = last_states(self.network, self._inputs([tokens]))
+        before = last_states(self.network, self.inputs([tokens]))
         for piece in sorted({0, grid.columns - 1, len(places) - 1}):
             changed = change_patch(pixels, piece, (grid.rows, grid.columns))
             other = replace(tokens, inputs={**tokens.inputs, "pixel_values": changed})
-            after = last_states(self.network, self._inputs([other]))
+            after = last_states(self.network, self.inputs([other]))
             if before is None or after is None or after.shape[1] != len(tokens):
                 raise ModelError(unknown)
             apart = (after[0] - before[0]).abs().amax(-1)

@@ -45,8 +45,8 @@ def objective_value(
 def no_probability(name: str) -> ModelError:
     """The error of models whose predictions importance can't be measured by."""
     return ModelError(
-        f"{name} is not a text classifier, a masked or a causal language model, so there is no "
-        "probability to measure importance by"
+        f"{name} is not a classifier of texts or tokens, a masked or a causal language model, so "
+        "there is no probability to measure importance by"
     )
 
 

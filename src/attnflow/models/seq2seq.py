@@ -22,21 +22,22 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
-from attnflow.models.answers import first_tokens, put_before, read_answer, without_end
+from attnflow.models.answers import first_tokens, join_answer, put_before, read_answer, without_end
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
-from attnflow.models.heads import SEQ2SEQ, HeadKind
+from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
 from attnflow.models.notices import cut_notice
 from attnflow.models.objectives import resolve_objective, token_index
-from attnflow.models.outputs import predict
+from attnflow.models.outputs import is_multi_label, predict
 from attnflow.models.sides import add_gradients, add_zeroed, check_sites, pair_activations
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.models.unmeasured import UnmeasuredModel
+from attnflow.models.writing import Writing
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
 
@@ -54,10 +55,11 @@ class Seq2SeqModel(UnmeasuredModel):
     head: HeadKind
 
     def __post_init__(self) -> None:
-        if self.head is not SEQ2SEQ:
+        if self.head not in (SEQ2SEQ, CLASSIFIER):
             msg = (
                 f"{type(self.network).__name__}: of encoder–decoder models, those that generate "
-                "text can be explained (…ForConditionalGeneration)"
+                "text (…ForConditionalGeneration) and classifiers of texts "
+                "(…ForSequenceClassification) can be explained"
             )
             raise ModelError(msg)
 
@@ -100,11 +102,25 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Source and target as one list of tokens."""
+        source = self.read_source(item, truncate=truncate)
+        most = limit(self.network, self.tokenizer)
+        return self.join(source, self._answer(source, answer, most, truncate=truncate))
+
+    def read_source(self, item: Any, *, truncate: bool = False, special: bool = True) -> Tokens:
+        """The source alone; without ``special``, the text has its special tokens already."""
         check_text(self.name, item)
         most = limit(self.network, self.tokenizer)
-        source = tokenize(self.tokenizer, item, most, truncate=truncate)
-        written = self._answer(source, answer, most, truncate=truncate)
-        return self._join(replace(source, segments=("source",) * len(source)), written)
+        source = tokenize(self.tokenizer, item, most, truncate=truncate, special=special)
+        return replace(source, segments=("source",) * len(source))
+
+    def write_target(self, source: Tokens, writing: Writing) -> Tokens:
+        """The answer that the model writes, or a text, behind the token that starts it."""
+        if writing.text is not None:
+            most = limit(self.network, self.tokenizer)
+            return self._answer(source, writing.text, most, truncate=False)
+        options = writing.options(self.tokenizer, skip_prompt=False)
+        ids = network.generate(self.network, {**self._sources([source]), **options}, writing.length)
+        return read_answer(self.tokenizer, ids, self.network.generation_config)
 
     def _answer(
         self, source: Tokens, answer: str | None, most: int | None, *, truncate: bool
@@ -128,18 +144,10 @@ class Seq2SeqModel(UnmeasuredModel):
 
     starts_itself = False  # whether the tokenizer puts the token before answers that starts them
 
-    def _join(self, source: Tokens, written: Tokens) -> Tokens:
+    def join(self, source: Tokens, written: Tokens) -> Tokens:
         """Source and answer as one list of tokens."""
-        return replace(
-            source,
-            names=source.names + written.names,
-            inputs={**source.inputs, "decoder_input_ids": written.inputs["input_ids"]},
-            word_ids=_join_word_ids(source, written),
-            word_texts=source.word_texts + written.word_texts,
-            segments=(*(source.segments or ()), *(("target",) * len(written))),
-            answer=written.text,
-            notices=tuple(dict.fromkeys(source.notices + written.notices)),
-        )
+        written = replace(written, segments=("target",) * len(written))
+        return join_answer(source, written, decoder_input_ids=written.inputs["input_ids"])
 
     def _cut(self, answer: Tokens, most: int, *, truncate: bool) -> Tokens:
         if not truncate:
@@ -153,7 +161,7 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def _start(self, labels: Sequence[int]) -> int:
         """The token that answers start with: as stated, or as the model makes it of labels."""
-        for config in (self.network.generation_config, self.network.config):
+        for config in (getattr(self.network, "generation_config", None), self.network.config):
             start = getattr(config, "decoder_start_token_id", None)
             if start is not None:
                 return int(start)
@@ -176,24 +184,21 @@ class Seq2SeqModel(UnmeasuredModel):
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
         """Run encoder and decoder once on a batch."""
-        source, target = self._sides(batch)
-        output, capture = network.run(self.network, _inputs(source, target), spec)
-        lengths = (max(map(source_size, batch)), target["input_ids"].shape[1])
-        check_sites(capture.sites, lengths, self._depths(), self.network)
-        warnings = self._warnings(batch[0])
+        output, capture = self.run_captured(batch, spec)
+        warnings = self.warnings(batch[0])
         asked = [self._position(query, tokens) for tokens in batch]
-        seen = [self._activations(capture, item, tokens) for item, tokens in enumerate(batch)]
+        seen = [self.activations(capture, item, tokens) for item, tokens in enumerate(batch)]
         wanted: list[Objective | None] = [None] * len(batch)
         if spec.gradients:
             objectives = objectives or [Objective()] * len(batch)
             values = [
-                resolve_objective(self, self._logits(output, item, *of), objectives[item])
+                self._objective(output, item, *of, objectives[item])
                 for item, of in enumerate(zip(batch, asked, strict=True))
             ]
             seen = add_gradients(seen, capture, torch.stack([value for value, _ in values]).sum())
             wanted = [named for _, named in values]
         if spec.zeroing:
-            seen = [self._zeroed(*pair, spec) for pair in zip(batch, seen, strict=True)]
+            seen = [self.zeroed(*pair, spec) for pair in zip(batch, seen, strict=True)]
         said = [
             self._prediction(output, item, *of)
             for item, of in enumerate(zip(batch, asked, strict=True))
@@ -201,17 +206,25 @@ class Seq2SeqModel(UnmeasuredModel):
         parts = zip(batch, seen, asked, said, wanted, strict=True)
         return [ForwardPass(*each, warnings=warnings) for each in parts]
 
-    def _activations(self, capture: Capture, item: int, tokens: Tokens) -> Activations:
+    def run_captured(self, batch: Sequence[Tokens], spec: CaptureSpec) -> tuple[Any, Capture]:
+        """What the model returns, and its attention, checked."""
+        inputs = self.inputs(batch)
+        output, capture = network.run(self.network, inputs, spec)
+        lengths = (max(map(source_size, batch)), inputs["decoder_input_ids"].shape[1])
+        check_sites(capture.sites, lengths, self._depths(), self.network)
+        return output, capture
+
+    def activations(self, capture: Capture, item: int, tokens: Tokens) -> Activations:
+        """What the model computed on one item."""
         source = source_size(tokens)
         sizes = (source, len(tokens) - source)
         return pair_activations(capture, item, sizes, self._depths(), self.network, self.name)
 
-    def _zeroed(self, tokens: Tokens, seen: Activations, spec: CaptureSpec) -> Activations:
+    def zeroed(self, tokens: Tokens, seen: Activations, spec: CaptureSpec) -> Activations:
         """With what becomes of every layer without single values."""
 
         def measure(layers: list[list[Tensor]]) -> list[list[Tensor]]:
-            inputs = _inputs(*self._sides([tokens]))
-            return measure_zeroing(self.network, inputs, layers, spec.progress)
+            return measure_zeroing(self.network, self.inputs([tokens]), layers, spec.progress)
 
         return add_zeroed(seen, measure)
 
@@ -220,10 +233,8 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The tokens that follow positions of the answer."""
-        source, target = self._sides(batch)
         with torch.no_grad():
-            evaluated = network.in_eval_mode(self.network)
-            output = network.called(evaluated, _inputs(source, target))
+            output = network.called(network.in_eval_mode(self.network), self.inputs(batch))
         pairs = enumerate(zip(batch, positions, strict=True))
         return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
 
@@ -253,14 +264,21 @@ class Seq2SeqModel(UnmeasuredModel):
         """The pair with a filler at each of these positions of the source."""
         return blank_tokens(tokens, positions, filler)
 
-    def _sides(self, batch: Sequence[Tokens]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        return self._sources(batch), self._batch(batch, {"decoder_input_ids": "input_ids"})
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+        """What the network is called with: padded tensors of both sides, where it is."""
+        target = self._batch(batch, {"decoder_input_ids": "input_ids"})
+        return {
+            **self._sources(batch),
+            "decoder_input_ids": target["input_ids"],
+            "decoder_attention_mask": target["attention_mask"],
+            "use_cache": False,
+        }
 
     def _sources(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
         """What the encoder is called with."""
         return self._batch(batch, SOURCE)
 
-    def _warnings(self, tokens: Tokens) -> tuple[str, ...]:
+    def warnings(self, tokens: Tokens) -> tuple[str, ...]:
         """What a reader must know: whether tokens reach each other past attention."""
         found = (*mixing_warnings(self, tokens), *answer_mixing_warnings(self, tokens))
         return tuple(dict.fromkeys(found))
@@ -279,24 +297,21 @@ class Seq2SeqModel(UnmeasuredModel):
 
     def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
         """For each input what must not depend on the others: outputs and attention."""
-        source, target = self._sides(batch)
-        output, capture = network.run(self.network, _inputs(source, target), CaptureSpec())
-        lengths = (max(map(source_size, batch)), target["input_ids"].shape[1])
-        check_sites(capture.sites, lengths, self._depths(), self.network)
+        output, capture = self.run_captured(batch, CaptureSpec())
         found = []
         for item, tokens in enumerate(batch):
             length = len(tokens.inputs["decoder_input_ids"])
-            maps = self._activations(capture, item, tokens).attention
+            maps = self.activations(capture, item, tokens).attention
             found.append([output.logits[item, :length], *maps])
         return found
 
     def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
         """The last states of a side in which every position attends to itself alone."""
-        source, target = self._sides([tokens])
         if ids == "decoder_input_ids":
-            found = last_states(self.network, _inputs(source, target))
+            found = last_states(self.network, self.inputs([tokens]))
         else:
-            found = last_states(network.in_eval_mode(self.network).get_encoder(), source)
+            encoder = network.in_eval_mode(self.network).get_encoder()
+            found = last_states(encoder, self._sources([tokens]))
         return None if found is None or found.shape[1] != len(tokens.inputs[ids]) else found[0]
 
     def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
@@ -304,6 +319,14 @@ class Seq2SeqModel(UnmeasuredModel):
         source = source_size(tokens)
         logits: Tensor | None = None if at < source else output.logits[item, at - source]
         return logits
+
+    def _objective(
+        self, output: Any, item: int, tokens: Tokens, at: int, objective: Objective
+    ) -> tuple[Tensor, Objective]:
+        """The value of an objective, and its target and contrast by their names."""
+        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
+        logits = self._logits(output, item, tokens, at)
+        return resolve_objective(self, logits, objective, multi_label=several)
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         logits = self._logits(output, item, tokens, at)
@@ -315,20 +338,3 @@ class Seq2SeqModel(UnmeasuredModel):
 def source_size(tokens: Tokens) -> int:
     """How many positions the source has: those before the target."""
     return len(tokens) - (tokens.segments or ()).count("target")
-
-
-def _inputs(source: dict[str, Tensor], target: dict[str, Tensor]) -> dict[str, Any]:
-    return {
-        **source,
-        "decoder_input_ids": target["input_ids"],
-        "decoder_attention_mask": target["attention_mask"],
-        "use_cache": False,
-    }
-
-
-def _join_word_ids(source: Tokens, target: Tokens) -> tuple[int | None, ...] | None:
-    if source.word_ids is None or target.word_ids is None:
-        return None
-    first = len(source.word_texts)
-    moved = (None if word is None else word + first for word in target.word_ids)
-    return (*source.word_ids, *moved)

@@ -135,10 +135,10 @@ def _check_causal(attention: Tensor, net: Any) -> None:
 
 
 def add_gradients(
-    passes: Sequence[Activations], capture: Capture, target: Tensor
+    passes: Sequence[Activations], capture: Capture, target: Tensor, *, keep: bool = False
 ) -> list[Activations]:
     """The activations of a batch with the gradients of a scalar that sums over the batch."""
-    gradients = capture.gradients(target)
+    gradients = capture.gradients(target, keep=keep)
     found = []
     for item, each in enumerate(passes):
         placed = tuple(

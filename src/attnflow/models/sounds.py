@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import wave
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnflow.errors import InputError, shown
+from attnflow.io.files import is_file
+from attnflow.models.waves import read_wav
 from attnflow.records.kinds import FloatArray
 from attnflow.records.selection import is_integer
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
 
 ENCODED = (".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".wma", ".webm", ".mp4", ".aiff")
+LOUDEST = 32.0  # no recording goes far beyond 1
 HOW = "a sound is a .wav file, or an array of samples [time] with its sampling_rate"
 
 
@@ -61,37 +63,44 @@ def with_rate(item: Any, rate: int | None) -> Any:
     """An array with the sampling rate that its caller named; files state their own."""
     if rate is None:
         return item
-    if not is_integer(rate) or not 0 < rate < 1 << 31:
-        msg = f"sampling_rate={shown(rate)} must be a whole number of samples per second"
-        raise InputError(msg)
+    rate = _check_rate(rate)
     if isinstance(item, str | PathLike | Mapping) or not hasattr(item, "__array__"):
         msg = (
             f"sampling_rate={rate} is for an array of samples; this is {type(item).__name__} "
             "(a file states its own rate): leave sampling_rate out"
         )
         raise InputError(msg)
-    return {"array": item, "sampling_rate": int(rate)}
+    return {"array": item, "sampling_rate": rate}
+
+
+def _check_rate(rate: Any) -> int:
+    if not is_integer(rate) or not 0 < rate < 1 << 31:
+        msg = f"sampling_rate={shown(rate)} must be a whole number of samples per second"
+        raise InputError(msg)
+    return int(rate)
 
 
 def read_sound(item: Any, rate: int) -> Sound:
     """A sound with so many samples per second; an array alone is taken to have that rate."""
+    return given_sound(item, rate).at_rate(rate)
+
+
+def given_sound(item: Any, rate: int) -> Sound:
+    """A sound as it was given, not resampled; an array alone is taken to have that rate."""
     if isinstance(item, str | PathLike):
-        sound = _read_wav(Path(item))
-    elif isinstance(item, Mapping):
-        if not {"array", "sampling_rate"} <= set(item):
-            msg = f"{HOW}; this is a dict with {', '.join(map(shown, item)) or 'nothing'}"
-            raise InputError(msg)
-        given = with_rate(item["array"], item["sampling_rate"])["sampling_rate"]
-        sound = Sound(_samples(item["array"]), given)
-    else:
-        sound = Sound(_samples(item), rate)
-    return sound.at_rate(rate)
+        return _read_file(Path(item))
+    if not isinstance(item, Mapping):
+        return Sound(_samples(item), rate)
+    if not {"array", "sampling_rate"} <= set(item):
+        msg = f"{HOW}; this is a dict with {', '.join(map(shown, item)) or 'nothing'}"
+        raise InputError(msg)
+    return Sound(_samples(item["array"]), _check_rate(item["sampling_rate"]))
 
 
 def _samples(given: Any) -> FloatArray:
     try:
         array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, NotImplementedError) as error:
         msg = f"{HOW}; this is {type(given).__name__}: {error}"
         raise InputError(msg) from None
     if array.ndim == 2:
@@ -104,52 +113,31 @@ def _samples(given: Any) -> FloatArray:
         most = np.iinfo(array.dtype).max
         msg = f"the samples are of {array.dtype}; make them −1 … 1: array / {most}"
         raise InputError(msg)
-    samples = array.astype(np.float64)
+    return _checked(array.astype(np.float64))
+
+
+def _checked(samples: FloatArray) -> FloatArray:
+    """Samples from −1 to 1, or a little beyond."""
     if not len(samples) or not np.isfinite(samples).all():
         what = "holds NaN or infinity" if len(samples) else "has no samples"
         msg = f"the sound {what}; {HOW}"
         raise InputError(msg)
+    loudest = float(np.abs(samples).max())
+    if loudest > LOUDEST:  # whole numbers as floats: models that read them as such hear noise
+        msg = f"the samples reach {loudest:g}; make them −1 … 1, of 16 bits by array / 32768"
+        raise InputError(msg)
     return samples
 
 
-def _read_wav(path: Path) -> Sound:
+def _read_file(path: Path) -> Sound:
     if path.suffix.lower() in ENCODED:
         msg = (
             f"{str(path)!r} is a {path.suffix} file, which is not read here; convert it first "
             "(ffmpeg -i IN out.wav), or give its samples as an array with sampling_rate="
         )
         raise InputError(msg)
-    if not path.is_file():
-        msg = f"{str(path)!r} is not a file; this model takes sound: {HOW}"
+    if not is_file(path):
+        msg = f"{shown(str(path))} is not a file; this model takes sound: {HOW}"
         raise InputError(msg)
-    try:
-        with wave.open(str(path), "rb") as opened:
-            width, channels, rate = (
-                opened.getsampwidth(),
-                opened.getnchannels(),
-                opened.getframerate(),
-            )
-            content = opened.readframes(opened.getnframes())
-    except (wave.Error, EOFError, OSError) as error:
-        msg = (
-            f"{str(path)!r} is not a .wav file that can be read ({error or 'it ends too early'}); "
-            "convert it first: ffmpeg -i IN -c:a pcm_s16le out.wav"
-        )
-        raise InputError(msg) from None
-    whole = len(content) // (width * channels) * width * channels
-    frames = _integers(content[:whole], width).reshape(-1, channels)
-    if not len(frames) or rate < 1:
-        msg = f"{str(path)!r} holds no sound; {HOW}"
-        raise InputError(msg)
-    return Sound(frames.mean(1), rate)
-
-
-def _integers(content: bytes, width: int) -> FloatArray:
-    """Samples of 8 (unsigned), 16, 24 or 32 bits, from −1 to 1."""
-    if width == 1:
-        return np.frombuffer(content, "u1").astype(np.float64) / 128 - 1
-    if width == 3:  # the lowest byte of 32 bits is zero
-        parts = np.frombuffer(content, "u1").reshape(-1, 3)
-        content = np.pad(parts, ((0, 0), (1, 0))).tobytes()
-        width = 4
-    return np.frombuffer(content, f"<i{width}").astype(np.float64) / 2.0 ** (8 * width - 1)
+    samples, rate = read_wav(path)
+    return Sound(_checked(samples), rate)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import ModelError
+from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Kind, Tokens
 from attnflow.models.audio import check_extractor, features_of, hear, show_sound, silence
 from attnflow.models.capture import run as network
@@ -17,6 +17,7 @@ from attnflow.models.checks.layout import find_frame_layout
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import answer_mixing_warnings
 from attnflow.models.frames import find_frames
+from attnflow.models.grids import size_of
 from attnflow.models.heads import HeadKind
 from attnflow.models.seq2seq import Seq2SeqModel, source_size
 
@@ -52,7 +53,7 @@ class SpeechModel(Seq2SeqModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Frames and the text as one list of tokens."""
-        sound = hear(item, self.extractor, truncate=truncate)
+        sound, notices = hear(item, self.extractor, truncate=truncate)
         inputs = features_of(self.network, self.extractor, sound)
         frames = find_frames(self.network, self.extractor, inputs[self.reads])
         names = frames.names()
@@ -64,10 +65,11 @@ class SpeechModel(Seq2SeqModel):
             word_texts=names,
             segments=("patch",) * len(names),
             grid=frames.grid(sound),
+            notices=notices,
         )
         config = self.network.config
         most = getattr(config, "max_target_positions", None)
-        return self._join(source, self._answer(source, answer, most, truncate=truncate))
+        return self.join(source, self._answer(source, answer, most, truncate=truncate))
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """What the model hears, with the tokens that it starts with (language, task)."""
@@ -79,7 +81,11 @@ class SpeechModel(Seq2SeqModel):
         with torch.no_grad():
             evaluated = network.in_eval_mode(self.network)
             made = network.called(evaluated, {**inputs, **options}, "generate")
-        return [int(token) for token in made["segments"][0][0]["result"]]
+        parts = made["segments"][0]
+        if not parts:
+            msg = f"{self.name} hears no speech in this sound; give a text with answer="
+            raise InputError(msg)
+        return [int(token) for token in parts[0]["result"]]
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
         """Whether these sounds have one size; answers of any length are padded."""
@@ -111,7 +117,7 @@ class SpeechModel(Seq2SeqModel):
             found[name] = stacked.to(parameter.device, kind)
         return found
 
-    def _warnings(self, tokens: Tokens) -> tuple[str, ...]:
+    def warnings(self, tokens: Tokens) -> tuple[str, ...]:
         """Whether frames reach each other past attention, and stand in the order of their time."""
         frames = find_frames(self.network, self.extractor, tokens.inputs[self.reads])
 
@@ -120,6 +126,6 @@ class SpeechModel(Seq2SeqModel):
             inputs, size = self._sources([tokens]), source_size(tokens)
             return find_frame_layout(encoder, inputs, self.reads, frames, size).warnings
 
-        key = ("layout", tuple(tokens.inputs[self.reads].shape))
+        key = ("layout", *size_of(tokens, self.reads))
         found = (*once(self.network, key, find_out), *answer_mixing_warnings(self, tokens))
         return tuple(dict.fromkeys(found))

@@ -48,13 +48,15 @@ from attnflow.models.outputs import (
 )
 from attnflow.models.readouts import make_readout
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
-from attnflow.models.tokens import check_text, name_token, tokenize
+from attnflow.models.tagging import find_tagged
+from attnflow.models.tokens import check_text, check_texts, name_token, tokenize
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
 
+MEASURED = (CLASSIFIER, TAGGER, MASKED, CAUSAL)  # heads with a probability of a target
 SAMPLE = 16  # tokens of an input that a check runs
 DISTINCT = 3  # tokens that tell the first, the last and all of them apart
 
@@ -96,7 +98,7 @@ class TextModel:
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens."""
         refuse_answer(self.name, answer)
-        check_text(self.name, item)
+        (check_text if self.head is CAUSAL else check_texts)(self.name, item)
         return tokenize(
             self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
         )
@@ -111,7 +113,7 @@ class TextModel:
             return True
 
         def find_out() -> bool:
-            inputs = self._inputs([shorten(lengthen(tokens), SAMPLE)])
+            inputs = self.inputs([shorten(lengthen(tokens), SAMPLE)])
             _, capture = network.run(self.network, inputs, CaptureSpec())
             return bool(capture.sites) and network.is_causal(
                 [site.probabilities[0] for site in capture.sites]
@@ -127,7 +129,7 @@ class TextModel:
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
         """Run the network once on a batch."""
-        inputs = self._inputs(batch)
+        inputs = self.inputs(batch)
         output, capture = network.run(self.network, inputs, spec)
         width = inputs["input_ids"].shape[1]
         network.expect(capture.sites, self.depth, (width, width), self.network)
@@ -136,36 +138,45 @@ class TextModel:
             for i, t in enumerate(batch)
         ]
         refuse_seeing_ahead(self.network, [layer for each in passes for layer in each.attention])
-        pools = self.head is BARE and getattr(output, "pooler_output", None) is not None
+        aims = list(objectives) or [Objective()] * len(batch)
+        asked = [
+            (query, tokens, output, item, aim)
+            for item, (tokens, aim) in enumerate(zip(batch, aims, strict=True))
+        ]
         positions = [
-            self._positions(query, tokens, causal=each.causal, pools=pools)
-            for tokens, each in zip(batch, passes, strict=True)
+            self._positions(*each, causal=seen.causal)
+            for each, seen in zip(asked, passes, strict=True)
+        ]
+        batch = [
+            replace(tokens, notices=tokens.notices + self._notices(*each))
+            for tokens, each in zip(batch, asked, strict=True)
         ]
         if spec.zeroing:
-            passes = [self._zeroed(*pair, spec) for pair in zip(passes, batch, strict=True)]
+            passes = [self.zeroed(*pair, spec) for pair in zip(passes, batch, strict=True)]
         queries = [first for first, *_ in positions]
         said = self._predictions(output, batch, queries)
-        wanted: list[Objective | None] = [None] * len(batch)
+        wanted = [self._asked(each) for each in aims]
         if spec.gradients:
-            pairs = enumerate(zip(objectives or [Objective()] * len(batch), queries, strict=True))
-            values = [self._objective(output, item, at, each) for item, (each, at) in pairs]
+            values = [
+                self._objective(output, item, at, each, tokens)
+                for item, (each, at, tokens) in enumerate(zip(aims, queries, batch, strict=True))
+            ]
             passes = network.add_gradients(
                 passes, capture, torch.stack([value for value, _ in values]).sum()
             )
             wanted = [named for _, named in values]
         if spec.readout:
-            asked = objectives or [Objective()] * len(batch)
-            for item, (at, each) in enumerate(zip(positions, asked, strict=True)):
+            for item, (at, each) in enumerate(zip(positions, aims, strict=True)):
                 alone = at[0] if len(at) == 1 else None
                 passes[item], wanted[item] = self._with_readout(
-                    passes[item], output, capture, item, alone, each
+                    passes[item], output, capture, item, alone, each, batch[item]
                 )
         pooled = [each if len(each) > 1 else () for each in positions]
         warnings = [mixing_warnings(self, batch[0])] * len(batch)
         parts = zip(batch, passes, queries, said, wanted, pooled, warnings, strict=True)
         return [ForwardPass(*each) for each in parts]
 
-    def _with_readout(
+    def _with_readout(  # noqa: PLR0913 - what one item of a run has
         self,
         activations: Activations,
         output: Any,
@@ -173,12 +184,13 @@ class TextModel:
         item: int,
         position: int | None,
         objective: Objective,
+        tokens: Tokens,
     ) -> tuple[Activations, Objective | None]:
         """With how the target's logit is read, where one position decides."""
         logits = None if position is None else self._logits(output, item, position)
         if position is None or logits is None or logits.numel() == 1:
             return activations, None
-        _, named = self._objective(output, item, position, objective)
+        _, named = self._objective(output, item, position, objective, tokens)
         target = (
             logits.argmax() if objective.target is None else self.output_index(objective.target)
         )
@@ -186,22 +198,27 @@ class TextModel:
         found = make_readout(capture, item, position, logits, int(target), other)
         return replace(activations, readout=found), named
 
-    def _zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
+    def zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
         """With what becomes of every layer without single values."""
         maps = [[layer] for layer in activations.attention]
-        found = measure_zeroing(self.network, self._inputs([tokens]), maps, spec.progress)
+        found = measure_zeroing(self.network, self.inputs([tokens]), maps, spec.progress)
         return replace(activations, zeroed=tuple(layer[0] for layer in found))
 
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The predictions at positions."""
         with torch.no_grad():
-            output = network.called(network.in_eval_mode(self.network), self._inputs(batch))
+            output = network.called(network.in_eval_mode(self.network), self.inputs(batch))
         return self._predictions(output, batch, positions)
 
     def decision(self, tokens: Tokens) -> int:
-        """Where the head predicts: the mask, the last token, or the start."""
-        if self.head not in (CLASSIFIER, MASKED, CAUSAL):
+        """Where the head predicts: the mask, the last token, a token with a label, or the start."""
+        if self.head not in MEASURED:
             raise no_probability(self.name)
+        if self.head is TAGGER:
+            with torch.no_grad():
+                evaluated = network.in_eval_mode(self.network)
+                output = network.called(evaluated, self.inputs([tokens]))
+            return self._tagged(output, 0, tokens, Objective())[0]
         if self.head is MASKED:
             masks = self._masks(tokens)
             if len(masks) != 1:
@@ -214,7 +231,7 @@ class TextModel:
         if self.head is CAUSAL:
             if len(tokens) > 1:
                 once(
-                    self.network, "sight", lambda: check_sight(self.network, self._inputs([tokens]))
+                    self.network, "sight", lambda: check_sight(self.network, self.inputs([tokens]))
                 )
             return len(tokens) - 1
         return self._deciding(tokens)[0]
@@ -227,11 +244,11 @@ class TextModel:
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
         """For each input the logits of all labels, or of all tokens at its position."""
-        if self.head not in (CLASSIFIER, MASKED, CAUSAL):
+        if self.head not in MEASURED:
             raise no_probability(self.name)
-        inputs, evaluated = self._inputs(batch), network.in_eval_mode(self.network)
+        inputs, evaluated = self.inputs(batch), network.in_eval_mode(self.network)
         chosen = list(positions)
-        if self.head is CAUSAL and self._keeps_some_logits:
+        if self.head is CAUSAL and self.keeps_some_logits:
             # A vocabulary is wide: the logits of all positions may be larger than the model.
             wanted = sorted(set(chosen))
             inputs["logits_to_keep"] = torch.tensor(wanted, device=network.device_of(self.network))
@@ -253,7 +270,8 @@ class TextModel:
         return logits.double()
 
     @property
-    def _keeps_some_logits(self) -> bool:
+    def keeps_some_logits(self) -> bool:
+        """Whether the network can be asked for the logits of some positions only."""
         return "logits_to_keep" in signature(type(self.network).forward).parameters
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
@@ -261,8 +279,8 @@ class TextModel:
         config = self.network.config.get_text_config()
         width, heads = int(config.hidden_size), int(getattr(config, "num_attention_heads", 1))
         layer = length * (24 * width) + 3 * heads * length**2
-        outputs = 0 if self.head is CLASSIFIER else int(config.vocab_size)
-        outputs *= 3 * (1 if self.head is CAUSAL and self._keeps_some_logits else length)
+        outputs = 0 if self.head in (CLASSIFIER, TAGGER) else int(config.vocab_size)
+        outputs *= 3 * (1 if self.head is CAUSAL and self.keeps_some_logits else length)
         return 4 * ((self.depth if gradients else 2) * layer + outputs)
 
     def probabilities(
@@ -288,6 +306,12 @@ class TextModel:
 
     def filler(self, name: str | None = None) -> Filler:
         """What replaces a blanked token."""
+        if self.head is TAGGER and name == "delete":
+            msg = (
+                f"tokens can't be deleted for {self.name}, which labels tokens: the one that is "
+                "explained would go, too; choose 'unk', 'mask' or 'pad'"
+            )
+            raise InputError(msg)
         return find_filler(self.tokenizer, name, self.name)
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
@@ -305,11 +329,11 @@ class TextModel:
         if self.head is not CAUSAL:
             msg = f"{self.name} is not a causal language model: it can't continue a text"
             raise ModelError(msg)
-        inputs = self._inputs([tokens])
+        inputs = self.inputs([tokens])
         inputs.pop("use_cache", None)
         return network.generate(self.network, inputs, length)[len(tokens) :]
 
-    def _inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
         """What the network is called with: padded tensors, where the network is."""
         padding = self.tokenizer.pad_token_id
         inputs = network.pad([t.inputs for t in batch], {"input_ids": padding or 0})
@@ -324,14 +348,23 @@ class TextModel:
         return [i for i, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
 
     def _positions(
-        self, query: Query, tokens: Tokens, *, causal: bool, pools: bool
+        self,
+        query: Query,
+        tokens: Tokens,
+        output: Any,
+        item: int,
+        objective: Objective,
+        *,
+        causal: bool,
     ) -> tuple[int, ...]:
         """The position to explain; several where the head, or a model's pooling, reads several."""
         if query is not None and query != "all":
             return (tokens.position(query),)
         if self.head is CLASSIFIER:
             return self._deciding(tokens)
-        if pools:
+        if self.head is TAGGER:
+            return (self._tagged(output, item, tokens, objective)[0],)
+        if self.head is BARE and getattr(output, "pooler_output", None) is not None:
             # A pooler whose tanh is saturated depends on nothing: the start, as without a pooler.
             with suppress(ModelError):
                 return self._deciding(tokens)
@@ -342,6 +375,22 @@ class TextModel:
             return (masks[0],)
         return (len(tokens) - 1 if causal or self.head is CAUSAL else 0,)
 
+    def _notices(
+        self, query: Query, tokens: Tokens, output: Any, item: int, objective: Objective
+    ) -> tuple[str, ...]:
+        """What a reader must know of how the position was chosen."""
+        if self.head is not TAGGER or query is not None:
+            return ()
+        return self._tagged(output, item, tokens, objective)[1]
+
+    def _tagged(
+        self, output: Any, item: int, tokens: Tokens, objective: Objective
+    ) -> tuple[int, tuple[str, ...]]:
+        """The token whose label is explained where none is named."""
+        target = None if objective.target is None else self.output_index(objective.target)
+        logits = output.logits[item, : len(tokens)]
+        return find_tagged(logits, tokens, self.network.config.id2label, target)
+
     def _deciding(self, tokens: Tokens) -> tuple[int, ...]:
         """Where a classifier decides, measured once; an input with padding in it has its own."""
         size = len(tokens)
@@ -349,19 +398,19 @@ class TextModel:
             number in tokens.inputs["input_ids"] for number in self._padding() if number is not None
         )
         if padded or size < DISTINCT:
-            return deciding_positions(self.network, self._inputs([tokens]))
+            return deciding_positions(self.network, self.inputs([tokens]))
 
         def find_out() -> Rule | None:
             sample = shorten(tokens, SAMPLE)
-            positions = deciding_positions(self.network, self._inputs([sample]))
+            positions = deciding_positions(self.network, self.inputs([sample]))
             return find_rule(positions, len(sample))
 
         rule = once(self.network, ("deciding", self._padding()), find_out)
-        return rule(size) if rule else deciding_positions(self.network, self._inputs([tokens]))
+        return rule(size) if rule else deciding_positions(self.network, self.inputs([tokens]))
 
     def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
         """The last states of one input where every position attends to itself alone."""
-        found = last_states(self.network, self._inputs([tokens]))
+        found = last_states(self.network, self.inputs([tokens]))
         return None if found is None or found.shape[1] != len(tokens) else found[0]
 
     def _padding(self) -> tuple[int | None, int | None]:
@@ -371,12 +420,10 @@ class TextModel:
 
     def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
         """For each input what must not depend on the others: outputs and attention."""
-        output, capture = network.run(self.network, self._inputs(batch), CaptureSpec())
-        logits = getattr(output, "logits", None)
-        first = output[0] if logits is None else logits
+        output, capture = network.run(self.network, self.inputs(batch), CaptureSpec())
         return [
             [
-                first[item] if self.head is CLASSIFIER else first[item, : len(tokens)],
+                self._outcome(output, item, tokens),
                 *(
                     site.probabilities[item, :, : len(tokens), : len(tokens)]
                     for site in capture.sites
@@ -384,6 +431,13 @@ class TextModel:
             ]
             for item, tokens in enumerate(batch)
         ]
+
+    def _outcome(self, output: Any, item: int, tokens: Tokens) -> Tensor:
+        """What the head, or the last layer, says of one input of a batch."""
+        logits = getattr(output, "logits", None)
+        first = output[0] if logits is None else logits
+        found: Tensor = first[item] if self.head is CLASSIFIER else first[item, : len(tokens)]
+        return found
 
     def _logits(self, output: Any, item: int, query: int) -> Tensor | None:
         logits = getattr(output, "logits", None)
@@ -393,8 +447,12 @@ class TextModel:
             return logits[item]  # type: ignore[no-any-return]
         return logits[item, query] if self.head in (MASKED, CAUSAL, TAGGER) else None
 
+    def _asked(self, objective: Objective) -> Objective | None:
+        """What is asked for whatever the edges are; nothing here, where targets are for edges."""
+        return None
+
     def _objective(
-        self, output: Any, item: int, query: int, objective: Objective
+        self, output: Any, item: int, query: int, objective: Objective, tokens: Tokens
     ) -> tuple[Tensor, Objective]:
         """The value of an objective, and its target and contrast by their names."""
         several = self.head is CLASSIFIER and is_multi_label(self.network.config)

@@ -2,37 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from attnflow.errors import InputError
-from attnflow.io.inputs import NO_TEXT
+from attnflow.io.inputs import NO_TEXT, is_pair
 from attnflow.models.adapter import Tokens
 from attnflow.models.notices import cut_notice, unknown_notice
 from attnflow.models.words import Span, assign_words
 
+BETWEEN = " / "  # the texts of a pair where they are displayed
+SEGMENTS = {0: "first", 1: "second", None: "special"}
+NOT_PARTED = (
+    "the tokenizer puts no special token between the two texts: the model can't tell where the "
+    "second begins"
+)
 BLANKS = {"\n": "⏎", "\t": "⇥"}
 BROKEN = "\ufffd"
 
 
 def check_text(model: str, item: Any) -> None:
     """Refuse anything but a text, and texts of whitespace alone."""
+    if is_pair(item):
+        msg = (
+            f"{model} takes one text, and a tuple of two texts is a pair; join them into one text "
+            "as the model expects it, or give a list for two texts"
+        )
+        raise InputError(msg)
     if not isinstance(item, str):
-        msg = f"{model} takes text; this is {type(item).__name__}: give a text, or a list of texts"
+        msg = (
+            f"{model} takes text; this is {type(item).__name__}: give a text, or a list of texts "
+            "(a pair is a tuple of two texts)"
+        )
         raise InputError(msg)
     if not item.strip():
         raise InputError(NO_TEXT)
 
 
+def check_texts(model: str, item: Any) -> None:
+    """Refuse anything but a text or a pair of texts."""
+    for part in item if is_pair(item) else (item,):
+        check_text(model, part)
+
+
 def tokenize(
-    tokenizer: Any, text: str, limit: int | None, *, truncate: bool, as_target: bool = False
+    tokenizer: Any,
+    item: str | tuple[str, str],
+    limit: int | None,
+    *,
+    truncate: bool,
+    as_target: bool = False,
+    special: bool = True,
 ) -> Tokens:
-    """One text as tokens; beyond the limit an error, or truncated if requested."""
+    """One text or one pair as tokens; beyond the limit an error, or truncated if requested.
+
+    Without ``special`` no special tokens are put around it: the text has them already.
+    """
     fast = bool(getattr(tokenizer, "is_fast", False))
     cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
+    given = {"text_target" if as_target else "text": item}
+    text, pair = (item, None) if isinstance(item, str) else (BETWEEN.join(item), item)
+    if pair is not None:
+        given = {"text": pair[0], "text_pair": pair[1]}
     encoded = tokenizer(
-        **{"text_target" if as_target else "text": text},
+        **given,
         return_offsets_mapping=fast,
         return_special_tokens_mask=True,
+        add_special_tokens=special,
         padding=False,
         verbose=False,
         **(cut or {"truncation": False}),
@@ -49,20 +85,59 @@ def tokenize(
         )
         raise InputError(msg)
     inputs.setdefault("attention_mask", [1] * len(ids))
-    special = frozenset(
-        i for i, is_special in enumerate(encoded["special_tokens_mask"]) if is_special
-    )
+    marks = frozenset(at for at, put in enumerate(encoded["special_tokens_mask"]) if put)
+    if not special:
+        marks |= {at for at, token in enumerate(ids) if token in tokenizer.all_special_ids}
     spans = encoded.get("offset_mapping")
-    words, texts = (None, ()) if spans is None else assign_words(text, spans, special)
+    segments = None
+    if pair is not None:
+        sides = find_sides(tokenizer, encoded, pair, marks, fast=fast)
+        segments = tuple(SEGMENTS[side] for side in sides)
+        # Offsets of the second text as they are in the text that is displayed.
+        start = len(pair[0]) + len(BETWEEN)
+        spans = spans and [
+            (first + start, last + start) if side == 1 else (first, last)
+            for (first, last), side in zip(spans, sides, strict=True)
+        ]
+    words, texts = (None, ()) if spans is None else assign_words(text, spans, marks)
     notices = unknown_notice(tokenizer, ids, text, spans)
     if cut and len(ids) == limit:
-        whole = tokenizer(
-            **{"text_target" if as_target else "text": text}, truncation=False, verbose=False
-        )
+        whole = tokenizer(**given, truncation=False, verbose=False)
         what = "answer" if as_target else "text"
         notices += cut_notice(len(ids), len(whole["input_ids"]), what)
+    if segments is not None and not _parted(segments):
+        notices += (NOT_PARTED,)
     names = _names(tokenizer, ids, text, spans)
-    return Tokens(names, text, inputs, words, texts, notices=notices)
+    places = None if spans is None else tuple((int(start), int(end)) for start, end in spans)
+    return Tokens(
+        names, text, inputs, words, texts, segments, notices=notices, pair=pair, spans=places
+    )
+
+
+def find_sides(
+    tokenizer: Any, encoded: Any, pair: tuple[str, str], special: frozenset[int], *, fast: bool
+) -> list[int | None]:
+    """For each token which text of a pair it is of, 0 or 1; ``None`` for special tokens."""
+    if fast:
+        return [None if at in special else s for at, s in enumerate(encoded.sequence_ids(0))]
+    sizes = [len(tokenizer(each, add_special_tokens=False)["input_ids"]) for each in pair]
+    ordinary = [at for at in range(len(encoded["input_ids"])) if at not in special]
+    if len(ordinary) != sum(sizes):
+        msg = (
+            "this tokenizer (a slow one) does not say which text of a pair its tokens are of once "
+            "they are cut; shorten the texts, or use a fast tokenizer"
+        )
+        raise InputError(msg)
+    side = {at: int(place >= sizes[0]) for place, at in enumerate(ordinary)}
+    return [side.get(at) for at in range(len(encoded["input_ids"]))]
+
+
+def _parted(segments: Sequence[str]) -> bool:
+    """Whether a special token stands between the texts of a pair."""
+    if "first" not in segments or "second" not in segments:
+        return True
+    end = len(segments) - 1 - segments[::-1].index("first")
+    return segments[end + 1] == "special"
 
 
 def name_token(tokenizer: Any, token: int) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from attnflow.errors import InputError, shown
+from attnflow.io.files import is_file
 from attnflow.models.adapter import (
     Filler,
     ForwardPass,
@@ -26,7 +27,7 @@ from attnflow.models.adapter import (
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.heads import BARE
 from attnflow.models.text import TextModel
-from attnflow.models.tokens import name_token
+from attnflow.models.tokens import check_text, name_token
 from attnflow.models.vision import VisionModel
 from attnflow.records import Prediction
 
@@ -42,6 +43,7 @@ class FilledTextModel(TextModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens, filled up with padding that the model reads like any token."""
+        check_text(self.name, item)
         tokens = super().tokenize(item, truncate=truncate, answer=answer)
         missing = int(self.network.config.max_position_embeddings) - len(tokens)
         number = self.tokenizer.pad_token_id
@@ -93,7 +95,7 @@ class TowersModel:
 
     def _of(self, item: Any) -> TextModel | VisionModel:
         """A text that names an image file is that image."""
-        named = isinstance(item, str) and item.lower().endswith(PICTURES) and Path(item).is_file()
+        named = isinstance(item, str) and item.lower().endswith(PICTURES) and is_file(Path(item))
         return self.text if isinstance(item, str) and not named else self.vision
 
     def _for(self, batch: Sequence[Tokens]) -> TextModel | VisionModel:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import ModelError
+from attnflow.io.pictures import open_image
 from attnflow.models.adapter import Filler, Kind, Tokens, refuse_answer
 from attnflow.models.checks.layout import Layout, find_layout
 from attnflow.models.grids import GridModel
@@ -40,7 +41,7 @@ class VisionModel(GridModel):
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One image as patches, named by row and column."""
         refuse_answer(self.name, answer)
-        image = open_image(item)
+        image, notices = open_image(item)
         pixels = self.processor(images=image, return_tensors="pt")["pixel_values"][0]
         height, width = self._patch_size()
         rows, columns = pixels.shape[-2] // height, pixels.shape[-1] // width
@@ -49,7 +50,8 @@ class VisionModel(GridModel):
         patches = tuple(f"{r},{c}" for r in range(rows) for c in range(columns))
         segments = ("patch",) * len(patches)
         text = item if isinstance(item, str | Path) else f"image {image.width}×{image.height}"
-        return Tokens(patches, str(text), {"pixel_values": pixels}, segments=segments, grid=grid)
+        inputs = {"pixel_values": pixels}
+        return Tokens(patches, str(text), inputs, segments=segments, grid=grid, notices=notices)
 
     def filler(self, name: str | None = None) -> Filler:
         """Pixels are normalised: 0 is the mean colour of the data the model was trained on."""
@@ -83,28 +85,6 @@ class VisionModel(GridModel):
             )
             raise ModelError(msg)
         return sizes
-
-
-def open_image(item: Any) -> Any:
-    """An image of a file, of PIL or of an array, in colours."""
-    from PIL import Image
-
-    if isinstance(item, str | Path):
-        if not Path(item).is_file():
-            msg = f"{str(item)!r} is not a file; a vision model takes images"
-            raise InputError(msg)
-        try:
-            with Image.open(item) as opened:
-                return opened.convert("RGB")
-        except OSError as error:
-            msg = f"{str(item)!r} is not an image that can be read: {error}"
-            raise InputError(msg) from error
-    try:
-        image = item if isinstance(item, Image.Image) else Image.fromarray(item)
-    except (AttributeError, TypeError) as error:
-        msg = f"an image is a path, a PIL image or an array [height, width, 3] of bytes: {error}"
-        raise InputError(msg) from error
-    return image.convert("RGB")
 
 
 def seen_box(processor: Any, size: tuple[int, int]) -> tuple[float, float, float, float]:

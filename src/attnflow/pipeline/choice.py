@@ -61,9 +61,17 @@ class Chosen:
 
 
 def choose(
-    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
+    config: ExplainConfig,
+    adapter: ModelAdapter,
+    tokens: Tokens,
+    objective: Objective,
+    *,
+    paths: bool = False,
 ) -> Chosen:
-    """The configuration with all that was left open decided, for a model and one of its inputs."""
+    """The configuration with all that was left open decided, for a model and one of its inputs.
+
+    ``paths`` asks for a method that follows paths, which direct contributions do not.
+    """
     if config.source == LOGIT and config.edges == AUTO:
         config = replace(config, edges=ENCODER.edges)  # which takes blocks apart
     if isinstance(config.heads, LearnedHeads) and config.edges == AUTO:
@@ -79,7 +87,7 @@ def choose(
     if named:
         return Chosen(config)  # measures, which read no edges
     towards = objective.target is not None or objective.contrast is not None
-    choice, note = _for_model(adapter, tokens, towards=towards)
+    choice, note = (ENCODER, "") if paths else _for_model(adapter, tokens, towards=towards)
     if config.routes:
         choice = Choice(choice.edges, WITH_ROUTES)
     refused = _refused(config, choice)
@@ -112,7 +120,7 @@ def fallback_note(error: Exception) -> str:
 
 
 def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple[Choice, str]:
-    if adapter.kind == "pair":
+    if adapter.kind in ("pair", "speech"):
         return PAPER, UNTRIED
     if adapter.is_decoder(tokens):
         return DECODER, ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,13 @@ from attnflow.measures.question import (
 )
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
+from attnflow.records.selection import resolve
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
 
 MOST_TOGETHER = 256  # inputs in a batch
+Check = Callable[[], None]  # called between pieces of work; raises to end it
 Advance = Callable[[float], None]  # called with the share of the work that is done; may raise
 
 
@@ -43,10 +45,10 @@ def target_position(session: Session) -> int:
     """Where the target is predicted: where the model decides, or where a token is asked about."""
     decided = session.adapter.decision(session.tokens)
     asked, said = session.config.query, session.prediction
-    if asked in (None, "all") or session.query == decided:
-        return decided
     if said is not None and said.position is not None:
         return session.query
+    if asked in (None, "all") or session.query == decided:
+        return decided
     msg = (
         f"query={asked!r} is not for methods that run the model again: what they explain is "
         f"decided at position {decided} ({session.tokens.names[decided]!r}); leave query out"
@@ -85,6 +87,29 @@ def measured(
     scores = measure.apply(question)
     values: FloatArray = to_numpy(scores.values)
     return Scores(values, scores.statistics)
+
+
+def measured_scores(
+    session: Session,
+    measure: Measure,
+    layers: Sequence[int],
+    queries: Sequence[int],
+    *,
+    words: bool,
+    check: Check | None,
+) -> Scores:
+    """The scores of a method that reads no edges: of the top layer and one position only."""
+    depth, position = session.depth, session.target.position
+    wanted = [resolve("layer", layer, 1, depth, depth + 1) for layer in layers]
+    if wanted != [depth] or list(queries) != [position]:
+        msg = (
+            f"method={measure.name!r} has scores of the output alone: layer {depth} and "
+            f"position {position}, not layers {list(layers)} and positions {list(queries)}"
+        )
+        raise InputError(msg)
+    advance = no_progress if check is None else lambda _: check()
+    found = session.measured(measure, words=words, advance=advance)
+    return Scores(found.values[None, None], found.statistics)
 
 
 def describe_measured(session: Session) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from attnflow.aggregation import Measure, Scores, find_aggregator, find_trace
 from attnflow.aggregation.aggregator import merge_statistics
@@ -18,15 +17,16 @@ from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
-from attnflow.models.outputs import rank_outputs
+from attnflow.pipeline.attributions import attribute
+from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.pipeline.measured import (
     Advance,
-    describe_measured,
+    Check,
     find_measure,
     find_target,
     measured,
-    probabilities_without_each,
+    measured_scores,
     target_position,
 )
 from attnflow.pipeline.source import LOGIT
@@ -34,26 +34,21 @@ from attnflow.records import (
     Activations,
     Array,
     Attribution,
-    FloatArray,
     FlowTrace,
     LayeredGraph,
     Pair,
     Prediction,
     Selection,
 )
-from attnflow.records.arrays import to_numpy
+from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import Groups, resolve
-from attnflow.records.words import merge_words, word_groups
+from attnflow.records.words import word_groups
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 
-Check = Callable[[], None]  # called between pieces of work; raises to end it
 PIECE = 10**8  # edges that flow passes between two calls of a check: some tenths of a second
-BLANK_BATCH = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +65,6 @@ class Session:
     notes: tuple[str, ...] = ()
     _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
-    _without: dict[int | None, Tensor] = field(default_factory=dict, init=False)
 
     @property
     def tokens(self) -> Tokens:
@@ -176,29 +170,31 @@ class Session:
             self._graphs[key] = build(activations, options, keep_maps=keep_maps)
         return self._graphs[key]
 
-    def scores(
+    def scores(  # noqa: PLR0913 - what is asked for
         self,
         method: str,
         layers: Sequence[int],
         queries: Sequence[int],
         *,
         words: bool = False,
+        groups: Groups | None = None,
         each_head: bool = False,
         check: Check | None = None,
     ) -> Scores:
         """``[layer, query, key]``, or ``[layer, head, query, key]`` with ``each_head``.
 
-        Long work is done in pieces, and ``check`` is called before each.
+        Keys are tokens, words, or these groups of tokens. Long work is done in pieces, and
+        ``check`` is called before each.
         """
         if each_head:
             check_single_heads(method)
         measure = find_measure(method)
         if measure is not None:
-            return self._measured_scores(measure, layers, queries, words=words, check=check)
+            return measured_scores(self, measure, layers, queries, words=words, check=check)
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
             resolve("query", query, 0, self.size - 1, self.size)
-        groups = self.groups if words else None
+        groups = self.groups if words else groups
         keys = range(self.size if groups is None else len(groups))
         selection = Selection(steps, tuple(queries), tuple(keys), groups=groups)
         sources = len(steps) * len(queries) * (self.heads if each_head else 1)
@@ -214,28 +210,6 @@ class Session:
         statistics = merge_statistics([part.statistics for part in parts])
         graph = self.graph(method, each_head=each_head)
         return Scores(values, {**graph.statistics, **statistics})
-
-    def _measured_scores(
-        self,
-        measure: Measure,
-        layers: Sequence[int],
-        queries: Sequence[int],
-        *,
-        words: bool,
-        check: Check | None,
-    ) -> Scores:
-        """The scores of a method that reads no edges: of the top layer and one position only."""
-        wanted = [resolve("layer", layer, 1, self.depth, self.depth + 1) for layer in layers]
-        if wanted != [self.depth] or list(queries) != [self.target.position]:
-            msg = (
-                f"method={measure.name!r} has scores of the output alone: layer {self.depth} and "
-                f"position {self.target.position}, not layers {list(layers)} and positions "
-                f"{list(queries)}"
-            )
-            raise InputError(msg)
-        advance = no_progress if check is None else lambda _: check()
-        found = self.measured(measure, words=words, advance=advance)
-        return Scores(found.values[None, None], found.statistics)
 
     @cached_property
     def target(self) -> Target:
@@ -260,14 +234,22 @@ class Session:
         return self._measured[key]
 
     def _solve(self, method: str, selection: Selection, *, each_head: bool) -> Scores:
-        execution = self.config.execution
-        graph = self.graph(method, each_head=each_head)
-        scores = find_aggregator(method).apply(graph, selection, execution)
+        execution, member = self.config.execution, find_aggregator(method)
+
+        def solve(graph: LayeredGraph) -> Scores:
+            return member.apply(graph, selection, execution)
+
+        return self.corrected(method, solve, each_head=each_head)
+
+    def corrected(
+        self, method: str, solve: Callable[[LayeredGraph], Scores], *, each_head: bool = False
+    ) -> Scores:
+        """What ``solve`` makes of a method's graph; under ``"uniform"``, against that of chance."""
+        scores = solve(self.graph(method, each_head=each_head))
         values = to_numpy(scores.values)
         if self.correction(method) == "uniform":
-            chance = self.graph(method, each_head=each_head, chance=True)
-            even = find_aggregator(method).apply(chance, selection, execution)
-            values = _ratio(values, to_numpy(even.values))
+            even = solve(self.graph(method, each_head=each_head, chance=True))
+            values = ratio(values, to_numpy(even.values))
         return Scores(values, scores.statistics)
 
     def _keys_per_piece(self, sources: int) -> int:
@@ -285,101 +267,25 @@ class Session:
         *,
         only_asked: bool = False,
     ) -> Attribution:
-        """The scores that the configuration selects, of its method or another.
+        """The scores that the configuration selects, of its method or another (`attribute`)."""
+        return attribute(self, method, advance, only_asked=only_asked)
 
-        ``advance`` is called with the share of the work that is done, where it may take long. Where
-        scores of all positions come at once they are all kept, unless ``only_asked``.
-        """
-        config = self.config
-        method = config.method if method is None else method
-        self._check()
-        measure = find_measure(method)
-        if measure is not None:
-            return self._measured_attribution(measure, advance)
-        groups = self.groups if config.words else None
-        if config.source == LOGIT:
-            return self._logit_attribution(method, groups)
-        layers, layer = config.resolve_layers(self.depth)
-        at_once = find_aggregator(method).cost == "matrix" and not only_asked
-        everywhere = config.query == "all" or (at_once and not self.towards_query)
-        queries = tuple(range(self.size)) if everywhere else self._explained(groups)
-        each = config.heads == "each"
-        scores = self.scores(method, layers, queries, words=config.words, each_head=each)
-        return self._attribution(
-            scores,
-            groups,
-            layers=layers,
-            queries=queries,
-            layer=layer,
-            query=self.query,
-            pooled=self.forward.pooled,
-            method=method,
-            options=self._describe(method),
-        )
+    @cached_property
+    def blanking(self) -> Blanking:
+        """What the model predicts without some of the tokens."""
+        return Blanking(self)
 
     @cached_property
     def logit_parts(self) -> LogitParts:
         """What the target's logit is the sum of, for ``source="logit"``."""
         return take_logit_apart(self.activations, self.config.rule.name)
 
-    def _logit_attribution(self, method: str, groups: Groups | None) -> Attribution:
-        """The scores from the target's logit, at the position where it is read."""
-        parts, member = self.logit_parts, find_aggregator(method)
-        graph = with_logit(
-            self.graph(method), parts.shares, capacities=member.from_logit == "capacities"
-        )
-        keys = range(self.size if groups is None else len(groups))
-        selection = Selection((graph.depth,), (self.size,), tuple(keys), groups=groups)
-        scores = member.apply(graph, selection, self.config.execution)
-        statistics = {**graph.statistics, **scores.statistics, **parts.statistics}
-        return self._attribution(
-            Scores(np.array(to_numpy(scores.values)), statistics),
-            groups,
-            layers=(self.depth,),
-            queries=(parts.position,),
-            layer=self.depth,
-            query=parts.position,
-            method=method,
-            options=self._describe(method),
-        )
+    def logit_graph(self, method: str) -> LayeredGraph:
+        """The graph that a method runs on, with the target's logit as its last position."""
+        capacities = find_aggregator(method).from_logit == "capacities"
+        return with_logit(self.graph(method), self.logit_parts.shares, capacities=capacities)
 
-    def _measured_attribution(self, measure: Measure, advance: Advance) -> Attribution:
-        found = self.measured(measure, words=self.config.words, advance=advance)
-        return self._attribution(
-            Scores(found.values[None, None], found.statistics),
-            self.groups if self.config.words else None,
-            layers=(self.depth,),
-            queries=(self.target.position,),
-            layer=self.depth,
-            query=self.target.position,
-            method=measure.name,
-            options=describe_measured(self),
-        )
-
-    def _attribution(self, scores: Scores, groups: Groups | None, **parts: Any) -> Attribution:
-        """The record of scores ``[layer, query, key]``, with all that is known of the input."""
-        values, tokens = scores.values, self.tokens
-        if self.config.normalize:
-            values = _ratio(values, values.sum(-1, keepdims=True))
-        answer = {} if tokens.answer is None else {"answer": tokens.answer}
-        model = {**self.adapter.description, "causal": self.causal}
-        attribution = Attribution(
-            **{**parts, "options": parts["options"] | answer},
-            tokens=tokens.names,
-            scores=values if groups is None else _spread(values, groups),
-            depth=self.depth,
-            model=self.adapter.name,
-            text=tokens.text,
-            prediction=self.prediction,
-            statistics={**scores.statistics, "model": model, **self._warnings()},
-            word_ids=tokens.word_ids,
-            word_texts=tokens.word_texts,
-            segments=tokens.segments,
-            grid=tokens.grid,
-        )
-        return attribution if groups is None else merge_words(attribution, values)
-
-    def _describe(self, method: str) -> dict[str, Any]:
+    def describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
         options = self.config.describe(method, self.correction(method))
         if self.forward.objective is not None:
@@ -397,27 +303,21 @@ class Session:
             if each is not None
         }
 
-    def _explained(self, groups: Groups | None) -> tuple[int, ...]:
-        """The positions that are explained; with words, all tokens of their words."""
-        asked = self.forward.pooled or (self.query,)
-        if groups is None:
-            return tuple(sorted(asked))
-        return tuple(at for group in groups if not set(asked).isdisjoint(group) for at in group)
-
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know: of the model, of this input, and of the edges chosen for it."""
         return (*self.forward.warnings, *self.tokens.notices, *self.notes)
 
-    def _warnings(self) -> dict[str, Any]:
-        return {"warnings": list(self.warnings)} if self.warnings else {}
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse options that this input has no meaning for."""
         if self.config.discard and self.activations.ends is not None:
             msg = "discard is defined for models of one sequence, not for encoder–decoders"
             raise InputError(msg)
         if self.config.words and self.tokens.word_ids is None:
-            msg = f"{self.adapter.name} has no words: its tokenizer gave no offsets in the text"
+            why = "its tokenizer gave no offsets in the text"
+            if self.tokens.grid is not None:
+                why = "the pieces of an image or a sound are none; leave words out"
+            msg = f"{self.adapter.name} has no words: {why}"
             raise InputError(msg)
 
     def check_one_position(self) -> None:
@@ -435,93 +335,26 @@ class Session:
         The correction ``"uniform"`` divides scores by those of chance and changes no edge: there a
         trace has the value before the division.
         """
-        self._check()
+        self.check()
         trace_of = find_trace(method)
-        pair = Pair(
-            self.step(layer),
-            resolve("query", query, 0, self.size - 1, self.size),
-            resolve("key", key, 0, self.size - 1, self.size),
-        )
-        trace = trace_of(self.graph(method), pair)
+        source = resolve("query", query, 0, self.size - 1, self.size)
+        sink = resolve("key", key, 0, self.size - 1, self.size)
+        names, graph = self.tokens.names, None
+        if self.config.source == LOGIT:  # which is one more position
+            graph, source = self.logit_graph(method), self.size
+            names = (*names, f"logit of {self.named_objective['target']}")
+        trace = trace_of(graph or self.graph(method), Pair(self.step(layer), source, sink))
         return replace(
             trace,
             layer=resolve("layer", layer, 1, self.depth, self.depth + 1),
-            tokens=self.tokens.names,
+            tokens=names,
             text=self.tokens.text,
             model=self.adapter.name,
             prediction=self.prediction,
             causal=self.causal,
-            options=self._describe(method),
+            options=self.describe(method),
             warnings=self.warnings,
         )
-
-    @cached_property
-    def blankable(self) -> tuple[int, ...]:
-        """The positions that can be blanked out to see the prediction without them."""
-        return tuple(self.adapter.blankable(self.tokens, self.query))
-
-    @property
-    def filler(self) -> str | None:
-        """What replaces a blanked token; ``None`` where there is no prediction to change."""
-        return None if self.prediction is None else self.adapter.filler().label
-
-    def without_each(self) -> dict[int | None, Tensor]:
-        """The probabilities without each token; `blank` then need not run the model again.
-
-        Of the whole input at ``None``. What a masked language model predicts can't be removed.
-        """
-        if not self._without:
-            self._without.update(probabilities_without_each(self))
-        return self._without
-
-    @cached_property
-    def _predicted(self) -> int:
-        """The number of the label or token that is predicted: several may have the same name."""
-        if self._without:
-            return int(self._without[None].argmax())
-        with torch.no_grad():
-            (row,) = self.adapter.probabilities([self.tokens], [self.query])
-        return int(row.argmax())
-
-    def _said(self, probabilities: Tensor) -> Prediction:
-        """A prediction without some tokens; what was predicted with them is always among it."""
-        before = self.prediction
-        found = rank_outputs(
-            probabilities, self.adapter.output_name, None if before is None else before.position
-        )
-        if before is None or before.label in dict(found.alternatives):
-            return found
-        kept = float(probabilities[self._predicted])
-        return replace(found, alternatives=(*found.alternatives, (before.label, kept)))
-
-    def blank(
-        self, sets: Sequence[Sequence[int]], check: Check | None = None
-    ) -> Iterator[Prediction | None]:
-        """The model's prediction without each of these sets of tokens."""
-        filler = self.adapter.filler()
-        if self.prediction is None:
-            msg = f"{self.adapter.name} predicts nothing here, so blanking a token changes nothing"
-            raise InputError(msg)
-        for positions in sets:
-            refused = sorted(set(positions) - set(self.blankable))
-            if refused:
-                msg = f"positions={refused} cannot be blanked; allowed: {list(self.blankable)}"
-                raise InputError(msg)
-        if self._without and all(len(positions) == 1 for positions in sets):
-            yield from (self._said(self._without[only]) for (only,) in sets)
-            return
-        blanked = [self.adapter.blank(self.tokens, positions, filler) for positions in sets]
-        size = BLANK_BATCH if self.adapter.batchable(blanked) else 1
-        for start in range(0, len(sets), size):
-            if check is not None:
-                check()
-            part = blanked[start : start + size]
-            positions = [self.query] * len(part)
-            if self.measurable:
-                with torch.no_grad():
-                    yield from map(self._said, self.adapter.probabilities(part, positions))
-            else:
-                yield from self.adapter.predict(part, positions)
 
 
 def _graph_bytes(graph: LayeredGraph) -> int:
@@ -531,13 +364,3 @@ def _graph_bytes(graph: LayeredGraph) -> int:
         _graph_bytes(each) if isinstance(each, LayeredGraph) else int(each.nbytes)
         for each in derived
     )
-
-
-def _spread(scores: FloatArray, groups: Groups) -> FloatArray:
-    """Every token with its word's score."""
-    return np.repeat(scores, [len(group) for group in groups], axis=-1)
-
-
-def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Above / below, and 0 where both are 0: what can't be seen is not attended to."""
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

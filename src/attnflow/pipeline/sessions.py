@@ -12,6 +12,7 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.bos import both_predictions, drop_bos, put_bos
+from attnflow.models.heads import SPANS
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
@@ -204,7 +205,14 @@ def check_objectives(
     given = next((each for each in objectives if each != Objective()), None)
     if given is None:
         return
-    if not config.uses_target:
+    spans = adapter.description.get("head") == SPANS.name
+    if spans and given.contrast is not None:
+        msg = (
+            f"contrast={shown(given.contrast)} is not for {adapter.name}: the answer is a span and "
+            "has no other label to compare with; leave it out"
+        )
+        raise InputError(msg)
+    if not config.uses_target and not spans:  # of a span, the target says which end is explained
         name = "contrast" if given.target is None else "target"
         msg = (
             f"{name}={shown(getattr(given, name))} has no effect on edges={config.edges!r}, which "

@@ -24,10 +24,9 @@ def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure])
         return
     for member in members:
         if isinstance(member, Measure) or member.from_logit is None:
-            able = [each.name for each in AGGREGATORS.members() if _starts_at_logit(each)]
             msg = (
                 f"source='logit' is not for method={member.name!r}, which has no meaning for edges "
-                f"that lead to all layers at once; it is for {', '.join(able)}"
+                f"that lead to all layers at once; it is for {', '.join(methods_from_logit())}"
             )
             raise InputError(msg)
     if config.edges != type(config).edges and not config.rule.needs.blocks:
@@ -43,7 +42,6 @@ def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure])
         "query": config.query == "all",
         "heads": config.heads != "mean",
         "correction": config.correction not in (None, type(config).correction),
-        "routes": config.routes,
     }
     for option, asked in given.items():
         if asked:
@@ -54,5 +52,10 @@ def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure])
             raise InputError(msg)
 
 
-def _starts_at_logit(member: Aggregator | Measure) -> bool:
-    return isinstance(member, Aggregator) and member.from_logit is not None
+def methods_from_logit() -> list[str]:
+    """The methods whose scores can start at a logit."""
+    return [
+        each.name
+        for each in AGGREGATORS.members()
+        if isinstance(each, Aggregator) and each.from_logit is not None
+    ]

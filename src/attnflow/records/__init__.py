@@ -5,6 +5,7 @@
     Selection      which scores are computed               pipeline    → aggregation
     Attribution    scores of input tokens                  aggregation → views
     FlowTrace      how one score came about                aggregation → views
+    Generation     scores for every token of an answer     aggregation → views
 
 Axes are always called ``layer head query key``. Layers are numbered as in the paper: layer 0 is the
 input, layer l the output of the l-th attention layer; negative numbers count from the top.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.records.kinds import Array
+from attnflow.records.kinds import Array, FloatArray
 
 HALF_PRECISIONS = ("float16", "bfloat16")
 PRECISIONS = (*HALF_PRECISIONS, "float32", "float64")
@@ -88,3 +88,8 @@ def check_float(name: str, array: Array) -> None:
         kind = precision(array) if hasattr(array, "dtype") else type(array).__name__
         msg = f"{name} is {kind}; it must be an array of {', '.join(PRECISIONS)}"
         raise InputError(msg)
+
+
+def ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    """Above / below, and 0 where both are 0: what can't be seen is not attended to."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -7,10 +7,10 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from attnflow.errors import InputError, shown
 from attnflow.io.files import check_target, writing
 from attnflow.records.attribution import Attribution, PatchGrid, Prediction
 
+Record = TypeVar("Record")
 FORMAT = 1
 MOST_BYTES = 1 << 30
 """The largest file that is written or read, unpacked: a small compressed one may unpack to more
@@ -35,7 +36,7 @@ def to_dict(attribution: Attribution, *, without: Collection[str] = ()) -> dict[
         value = getattr(attribution, name)
         if isinstance(value, Prediction | PatchGrid):
             value = asdict(value)
-        plain[name] = _plain(value)
+        plain[name] = to_plain(value)
     return plain
 
 
@@ -49,16 +50,17 @@ def from_dict(data: Mapping[str, Any]) -> Attribution:
     if type(found) is not int or found != FORMAT:
         msg = f"this is not an attribution of format {FORMAT}: format={shown(found)}"
         raise InputError(msg)
-    _check_fields("attribution", Attribution, values)
+    check_fields("attribution", Attribution, values)
     if values.get("prediction") is not None:
-        values["prediction"] = _prediction(values["prediction"])
+        values["prediction"] = read_prediction(values["prediction"])
     if values.get("grid") is not None:
         values["grid"] = _grid(values["grid"])
     return Attribution(**values)
 
 
-def _prediction(data: Any) -> Prediction:
-    values = _check_fields("prediction", Prediction, data)
+def read_prediction(data: Any) -> Prediction:
+    """The prediction that was written."""
+    values = check_fields("prediction", Prediction, data)
     alternatives = values.get("alternatives", ())
     if not isinstance(alternatives, list | tuple):
         msg = f"alternatives={shown(alternatives)} must be a list"
@@ -71,7 +73,7 @@ def _prediction(data: Any) -> Prediction:
 
 
 def _grid(data: Any) -> PatchGrid:
-    values = _check_fields("grid", PatchGrid, data)
+    values = check_fields("grid", PatchGrid, data)
     for name in ("image", "box"):
         if not isinstance(values[name], list | tuple):
             msg = f"grid.{name}={shown(values[name])} must be a list of numbers"
@@ -80,7 +82,7 @@ def _grid(data: Any) -> PatchGrid:
     return PatchGrid(**values)
 
 
-def _check_fields(what: str, record: Any, data: Any) -> dict[str, Any]:
+def check_fields(what: str, record: Any, data: Any) -> dict[str, Any]:
     """The fields of a record, all that it needs and none that it does not have."""
     if not isinstance(data, Mapping):
         msg = f"{what}={shown(data)} must be a dict"
@@ -110,19 +112,18 @@ def _named(field: object) -> str:
 
 def save(attribution: Attribution, path: Path, *, overwrite: bool) -> Path:
     """Write JSON, compressed where the name ends in ``.gz``."""
-    check_target(path, overwrite=overwrite)
-    _write(path, to_json(attribution))
-    return path
+    return write_json(path, to_json(attribution), overwrite=overwrite)
 
 
 def save_all(attributions: Sequence[Attribution], path: Path, *, overwrite: bool) -> Path:
     """Write a line of JSON for each, compressed where the name ends in ``.gz``."""
+    lines = b"".join(to_json(each) + b"\n" for each in attributions)
+    return write_json(path, lines, overwrite=overwrite)
+
+
+def write_json(path: Path, content: bytes, *, overwrite: bool) -> Path:
+    """Write what a record is as JSON, compressed where the name ends in ``.gz``."""
     check_target(path, overwrite=overwrite)
-    _write(path, b"".join(to_json(each) + b"\n" for each in attributions))
-    return path
-
-
-def _write(path: Path, content: bytes) -> None:
     if len(content) > MOST_BYTES:
         msg = (
             f"{path} would have {len(content):,} bytes; files of attributions have at most "
@@ -131,6 +132,7 @@ def _write(path: Path, content: bytes) -> None:
         raise InputError(msg)
     with writing(path):
         path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    return path
 
 
 def to_json(attribution: Attribution, *, without: Collection[str] = ()) -> bytes:
@@ -140,9 +142,12 @@ def to_json(attribution: Attribution, *, without: Collection[str] = ()) -> bytes
     becomes ``null``; of a probability ``null`` is read as NaN, elsewhere as ``None``. Lone halves
     of surrogate pairs, which UTF-8 does not have, are escaped.
     """
-    plain = to_dict(attribution, without=without)
-    for name in ("options", "statistics", "prediction"):
-        plain[name] = _finite(plain[name])
+    return dump(to_dict(attribution, without=without), ("options", "statistics", "prediction"))
+
+
+def dump(plain: dict[str, Any], gaps: Collection[str]) -> bytes:
+    """A record's plain data as one line of JSON; in the fields ``gaps`` NaN becomes ``null``."""
+    plain = {name: _finite(each) if name in gaps else each for name, each in plain.items()}
     try:
         text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -170,9 +175,14 @@ def load(path: Path) -> Attribution:
 
 def load_all(path: Path) -> list[Attribution]:
     """Read one or many: `save` writes one, the command line several, each on a line."""
+    return load_records(path, from_dict, "attribution", "Attribution.save")
+
+
+def load_records(path: Path, read: Callable[[Any], Record], what: str, writer: str) -> list[Record]:
+    """Read the records of a file by ``read``; errors say what the file is not."""
     try:
         text = _content(path).decode("utf-8-sig")
-        return [from_dict(item) for item in _each(text)]
+        return [read(item) for item in _each(text)]
     except UnicodeDecodeError as error:
         reason: object = f"it is not UTF-8 text (byte {error.start})"
     except RecursionError:
@@ -185,7 +195,7 @@ def load_all(path: Path) -> list[Attribution]:
         msg = f"{path} can't be read: {error.strerror}; check the name"
         raise InputError(msg) from error
     msg = (
-        f"{path} is not a saved attribution: {reason}; give a file that Attribution.save or "
+        f"{path} is not a saved {what}: {reason}; give a file that {writer} or "
         "attnflow explain --save wrote"
     )
     raise InputError(msg)
@@ -255,11 +265,12 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
+    """Lists, dicts, numbers and texts for what records hold."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [to_plain(item) for item in value]
     return value

@@ -10,7 +10,8 @@ from attnflow.errors import InputError, shown
 from attnflow.records.selection import is_integer
 
 MOST_LISTED = 64  # tokens in an error
-INPUT_SEGMENTS = ("source", "target", "patch", "text")  # not class, distillation or register tokens
+# Not special, class, distillation or register tokens.
+INPUT_SEGMENTS = ("source", "target", "patch", "text", "first", "second", "prompt", "answer")
 LABELS = (
     re.compile(r"(?P<token>.+):(?P<at>\d{1,9})", re.DOTALL),
     re.compile(r"(?P<at>\d{1,9}):(?P<token>.+)", re.DOTALL),

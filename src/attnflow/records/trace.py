@@ -79,6 +79,6 @@ class FlowTrace:
             if self.tokens
             else (self.query, self.key)
         )
-        ends = f"from {query} of layer {self.layer} to {key}"
+        ends = f"from {key} to {query} at layer {self.layer}"
         found = f"{len(self.routes)} routes, {len(self.cut)} edges cut"
         return f"<FlowTrace: {self.method} {self.value:.4g} {ends}; {found}>"

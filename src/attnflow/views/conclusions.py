@@ -8,7 +8,7 @@ from math import isnan
 from attnflow.evaluation.agreement import agreement
 from attnflow.records import Attribution, FlowTrace
 from attnflow.views.labels import distinct_labels
-from attnflow.views.numbers import correlation, join_names
+from attnflow.views.numbers import as_sentence, correlation, join_names
 from attnflow.views.runs import carried, place_of_cut
 
 AGREES, PARTLY = 0.5, 0.2
@@ -28,7 +28,7 @@ def agreement_sentence(
     >>> text = "the keys to the cabinet"
     >>> one = attnflow.explain(text, method="rollout")
     >>> agreement_sentence(attnflow.explain(text), [one])
-    'flow agrees with rollout (ρ .93).'
+    'Flow agrees with rollout (ρ .93).'
     """
     pairs = [(other.method, agreement(reference, other)) for other in others]
     found = sorted((pair for pair in pairs if not isnan(pair[1])), key=lambda pair: -pair[1])
@@ -46,7 +46,7 @@ def agreement_sentence(
             verb = words if parts else alone.get(words, words)
             each = [f"{other} (ρ {correlation(rho)})" for other, rho in named]
             parts.append(f"{verb} {join_names(each)}")
-    return f"{name or reference.method} {', '.join(parts)}."
+    return as_sentence(f"{name or reference.method} {', '.join(parts)}")
 
 
 def trace_sentence(trace: FlowTrace) -> str:
@@ -54,7 +54,7 @@ def trace_sentence(trace: FlowTrace) -> str:
     names = [f"“{name}”" for name in distinct_labels(trace.tokens, LONGEST)]
     key, query = names[trace.key], names[trace.query]
     if not trace.value:
-        return f"nothing passes from {key} to {query}."
+        return f"Nothing passes from {key} to {query}."
     parts = []
     if trace.routes:
         direct, through = carried(trace, MOST_NAMED)
@@ -66,12 +66,10 @@ def trace_sentence(trace: FlowTrace) -> str:
             ways.insert(0, f"{direct:.0%} goes directly")
         parts.append(f"from {key} to {query}, {join_names(ways)}")
     where = {
-        "source": f"the bottleneck is at the source: all edges into {query} that {key} "
-        "can reach are full",
-        "input": f"the bottleneck is at the input: all edges out of {key} that lead to {query} "
-        "are full",
+        "source": f"the bottleneck is at {query}: all edges into it that {key} can reach are full",
+        "input": f"the bottleneck is at {key}: all edges out of it that lead to {query} are full",
         "between": "the bottleneck lies between them",
         "": "",
     }[place_of_cut(trace)]
     said = "; ".join(filter(None, [*parts, where]))
-    return f"{said[0].upper()}{said[1:]}." if said else ""
+    return as_sentence(said) if said else ""

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from attnflow.models.heads import TAGGER
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.positions import input_positions
 from attnflow.records.rounding import round_scores
@@ -173,6 +174,8 @@ class _Words:
             about = f"{decides[0].upper()}{decides[1:]}: " if decides else ""
             said = Part(label(of.prediction.label, LONGEST), "said")
             start = [Part(about), said] if about else [said]
+            if isinstance(model, Mapping) and model.get("head") == TAGGER.name:
+                start = [Part(self._label(of.query), "token", of.query), Part(" is "), said]
             asked_for = _asked_for(of)
             if asked_for:  # the model said one thing, and the scores are of another
                 return [*start, Part(f"; {asked_for}")], " comes mostly from "
@@ -219,11 +222,13 @@ class _Words:
         """Of ties and ratios, in sentences."""
         notes = []
         if self.tied > 1 and full:
-            source = printable(self.attribution.explained)
+            own = None if self.attribution.pooled else self.attribution.query
+            name = printable(self.attribution.explained) if own is None else self._label(own)
+            source = name if own is None else f"“{name}”"
             notes.append(
                 f"{self.tied} of {len(self.order)} {self.noun} have exactly 1, the most that "
-                f"{self.attribution.method} can be: the cut lies at the source, where all that "
-                f"{source} takes in could come from any of them"
+                f"{self.attribution.method} can be: the cut lies at {source}, where all that it "
+                "takes in could come from any of them"
             )
         if self.tied > 1 and self.ties != "text":
             notes.append(f"equal scores are in the order of {self.ties}")

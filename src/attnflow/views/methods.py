@@ -20,7 +20,9 @@ class MethodInfo:
     Attributes:
         title: The name as a heading.
         label: A short name, for a switch.
+        summary: What its scores are, in one line; empty where nobody said.
         slot: Which colour of the palette it has.
+        shown_by_default: Whether it is shown where no method is named.
         reaches_input: Whether its scores are those of input tokens; raw attention's are those of
             the layer below.
         traced: Whether the edges that carry its scores can be shown.
@@ -35,6 +37,8 @@ class MethodInfo:
     title: str
     label: str
     slot: int
+    summary: str = ""
+    shown_by_default: bool = True
     reaches_input: bool = True
     traced: bool = False
     layered: bool = False
@@ -60,6 +64,8 @@ def method_info(name: str) -> MethodInfo:
         label=name.capitalize(),
         slot=_free_slot(list(AGGREGATORS).index(name)) if member.slot is None else member.slot,
         signed=member.signed,
+        summary=member.summary,
+        shown_by_default=member.shown_by_default,
         **_of_edges(member),
     )
 

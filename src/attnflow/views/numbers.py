@@ -4,16 +4,56 @@ from __future__ import annotations
 
 import math
 
-SMALLEST = 1e-4
+SMALLEST = 1e-6  # a number that stands alone is written out down to this
+SMALLEST_LISTED = 1e-4  # one among others, in their unit
+ONES = 0.01  # numbers whose largest is smaller have a unit: 10⁻³, 10⁻⁶ …
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float, *, ratio: bool = False) -> str:
-    """Three significant digits, never an exponent; a ratio to chance with its sign.
+    """Three significant digits; a ratio to chance with its sign.
 
-    >>> number(1), number(0.00037), number(1234.5), number(5.721, ratio=True)
-    ('1.00', '0.000370', '1234', '5.72×')
+    >>> number(1), number(0.00037), number(1234.5), number(5.721, ratio=True), number(2e-8)
+    ('1.00', '0.000370', '1234', '5.72×', '20.0 × 10⁻⁹')
     """
-    return _plain(value) + ("×" if ratio else "")
+    times = "×" if ratio else ""
+    if 0 < abs(value) < SMALLEST:
+        power = power_for(abs(value))
+        return f"{_plain(value / 10.0**power)}{times} {unit(power)}"
+    return _plain(value) + times
+
+
+def listed(value: float, power: int = 0, *, ratio: bool = False) -> str:
+    """A number among others that share a unit, a power of ten.
+
+    >>> listed(0.0042, -3), listed(2e-9), listed(-2e-9)
+    ('4.20', '<0.0001', '>−0.0001')
+    """
+    scaled = value / 10.0**power
+    times = "×" if ratio else ""
+    if 0 < abs(scaled) < SMALLEST_LISTED:
+        return f"{'<' if scaled > 0 else '>−'}{SMALLEST_LISTED}{times}"
+    return _plain(scaled) + times
+
+
+def power_for(largest: float) -> int:
+    """The unit of numbers up to this one: they read better as 4.20 × 10⁻³ than as 0.00420.
+
+    >>> power_for(0.7), power_for(0.0042), power_for(2e-8), power_for(0)
+    (0, -3, -9, 0)
+    """
+    if not 0 < largest < ONES:
+        return 0
+    return 3 * math.floor(math.log10(float(f"{largest:.2e}")) / 3)
+
+
+def unit(power: int) -> str:
+    """A power of ten as a unit; empty where it is 1.
+
+    >>> unit(-3), unit(0)
+    ('× 10⁻³', '')
+    """
+    return f"× 10{str(power).translate(_RAISED)}" if power else ""
 
 
 def _plain(value: float) -> str:
@@ -22,11 +62,8 @@ def _plain(value: float) -> str:
     size = abs(value)
     if size == 0:
         return "0"
-    sign = "−" if value < 0 else ""
-    if size < SMALLEST:
-        return f"{sign}<{SMALLEST}" if not sign else f">{sign}{SMALLEST}"
     digits = max(0, 2 - math.floor(math.log10(float(f"{size:.2e}"))))
-    return f"{sign}{size:.{digits}f}"
+    return f"{'−' if value < 0 else ''}{size:.{digits}f}"
 
 
 def correlation(value: float) -> str:
@@ -50,3 +87,13 @@ def join_names(names: list[str], last: str = "and") -> str:
     ('a', 'a, b and c')
     """
     return f" {last} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def as_sentence(text: str) -> str:
+    """A note with a capital and a full stop.
+
+    >>> as_sentence("equal scores are in the order of rollout"), as_sentence("Done!")
+    ('Equal scores are in the order of rollout.', 'Done!')
+    """
+    end = "" if not text or text[-1] in ".!?…" else "."
+    return f"{text[:1].upper()}{text[1:]}{end}"

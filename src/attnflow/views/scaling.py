@@ -1,5 +1,6 @@
-"""Which tokens set a colour scale.
+"""What sets a colour scale: one rule for the terminal and the page.
 
+A scale goes from 0 to the highest score of an ordinary token at the layer that is explained.
 Special tokens are attention sinks, and the residual connection favours the position that is
 explained: both would leave all other tokens pale.
 """
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from attnflow.records import positions
+import numpy as np
+
+from attnflow.records import Attribution, FloatArray, positions
 
 
 class Tokenized(Protocol):
@@ -60,3 +63,17 @@ def ordinary_positions(of: Explained) -> list[int]:
     own = None if of.pooled else of.query
     places = [at for at in input_positions(of, size) if at != own]
     return places if len(places) > 1 else list(range(size))
+
+
+def colour_top(of: Attribution) -> float:
+    """The score that tops a scale: the highest of ordinary tokens at the explained layer."""
+    return top_of(of, of.values)
+
+
+def top_of(of: Explained, values: FloatArray) -> float:
+    """The highest of these scores ``[…, key]`` of ordinary tokens; 1 where all are 0.
+
+    Of scores with signs it is the largest.
+    """
+    sizes: FloatArray = np.abs(values)
+    return float(sizes[..., ordinary_positions(of)].max()) or float(sizes.max()) or 1.0

@@ -363,7 +363,7 @@ def test_the_keyboard_is_enough(page):
     assert page.locator(".token.explained").text_content() == found_token(page, 2)
     page.keyboard.press("b")
     assert page.locator(".token.blanked").text_content() == found_token(page, 2)
-    page.keyboard.press("2")
+    page.keyboard.press("3")
     assert page.is_checked("[name=method][value=rollout]")
     page.keyboard.press("[")
     assert page.input_value("#layer") == "2"

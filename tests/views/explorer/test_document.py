@@ -233,8 +233,11 @@ def test_explore_refuses_before_loading():
 
 def test_methods_are_described(models, classifier):
     view = make_view(opened(TEXT, classifier), SERVED)
-    assert [m["name"] for m in view["methods"]] == list(AGGREGATORS)
-    first = view["methods"][:3]
+    names = [m["name"] for m in view["methods"]]
+    assert names[0] == "flow"  # what was asked for comes first
+    assert sorted(names) == sorted(AGGREGATORS)
+    assert all(m["summary"].endswith(".") for m in view["methods"])
+    first = sorted((m for m in view["methods"] if m["first"]), key=lambda m: m["slot"])
     assert [(m["name"], m["title"], m["label"], m["slot"]) for m in first] == [
         ("raw", "Raw attention", "Raw", 0),
         ("rollout", "Attention rollout", "Rollout", 1),

@@ -46,8 +46,14 @@ def test_every_method_is_offered_and_computed_when_it_is_chosen(tab, address, cl
     tab.goto(f"{address}/#text={TEXT.replace(' ', '+')}&edges=alti")
     tab.wait_for_selector(".token.traced")
     offered = tab.eval_on_selector_all("[name=method]", "all => all.map(e => e.value)")
-    assert offered == list(AGGREGATORS)
-    tab.check("[name=method][value=barrier]", force=True)
+    assert sorted(offered) == sorted(AGGREGATORS)
+    assert offered[:3] == ["rollout", "raw", "flow"]
+    assert not tab.is_visible("[name=method][value=barrier]")
+    tab.click("#more-methods summary")
+    assert "narrowest edge" in tab.inner_text("#more-methods")
+    tab.check("[name=method][value=barrier]")
+    assert not tab.is_visible("[name=method][value=barrier]")  # the menu closes
+    assert tab.inner_text("#more-methods summary") == "Barrier flow"
     tab.wait_for_function(
         "() => [...document.querySelectorAll('.token')].every(t => t.dataset.value)"
     )
@@ -59,14 +65,18 @@ def test_every_method_is_offered_and_computed_when_it_is_chosen(tab, address, cl
 def test_a_method_without_edges_shows_what_it_has(tab, address, classifier, method):
     tab.goto(f"{address}/#text={TEXT.replace(' ', '+')}&layer=1")
     tab.wait_for_selector(".token.traced")
-    tab.check(f"[name=method][value={method}]", force=True)
+    tab.click("#more-methods summary")
+    tab.check(f"[name=method][value={method}]")
     tab.wait_for_function(
         "() => [...document.querySelectorAll('.token')].every(t => t.dataset.value)"
     )
     found = attnflow.explain(TEXT, classifier, method=method)
     assert strip(tab) == pytest.approx(found.values, abs=1e-6)
-    for hidden in ("#layer", "#threshold", "#map-card", ".graph-card"):
+    for hidden in ("#layer", "#threshold", "#map-card", ".graph-card", ".way-card"):
         assert not tab.is_visible(hidden)
+    assert "because of" in tab.inner_text(".finding")
+    assert "trace" not in tab.inner_text("#view")
+    assert tab.locator(".token.traced").count() == 0
     signed = method == "gradient-input"
     assert ("blue against it" in tab.inner_text(".notes")) == signed
     if signed:

@@ -41,9 +41,16 @@ def test_what_was_found_is_said_first(tab, classifier, tmp_path):
     tab.wait_for_selector(".token")
     expected = find(attnflow.explain(TEXT, classifier, method="rollout"))
     assert tab.inner_text(".finding") == expected.sentence
-    assert tab.inner_text(".found").endswith(view.document["views"][0]["agreement"][1:])
-    slide(tab, "layer", 1)
-    assert not tab.is_visible(".finding")
+    assert tab.inner_text(".found").endswith(view.document["views"][0]["agreement"])
+    slide(tab, "layer", 1)  # what was found there is said, too; agreement is of the first view
+    below = find(attnflow.explain(TEXT, classifier, method="rollout", layer=1))
+    assert tab.inner_text(".finding") == below.sentence != expected.sentence
+    assert "agrees" not in tab.inner_text(".found")
+    slide(tab, "layer", 3)
+    tab.check("[name=mode][value=explain]", force=True)
+    tab.locator(".token").nth(2).click()
+    other = find(attnflow.explain(TEXT, classifier, method="rollout", query=2))
+    assert tab.inner_text(".finding") == other.sentence != expected.sentence
 
 
 def test_a_full_stop_is_never_traced_first(classifier):

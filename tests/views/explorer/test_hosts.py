@@ -201,7 +201,7 @@ def test_an_attribution_alone_can_be_explored(tab, classifier, tmp_path):
 def test_importance_by_other_means_can_be_explored(tab, classifier, tmp_path):
     of = attnflow.blank_out(TEXT, classifier, signed=True)
     tab.goto("file://" + str(exploration_of(of).save(tmp_path / "blank.html")))
-    tab.wait_for_selector(".token.traced")
+    tab.wait_for_selector(".token")
     np.testing.assert_allclose(strip(tab), of.values, atol=1e-6)
     assert tab.is_checked(f'[name=method][value="{of.method}"]')
     assert tab.locator(".graph-card").is_hidden()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import attnflow
+from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.explorer.schema import pack
 from attnflow.views.numbers import number
 from attnflow.views.palette import SLOTS, colour_of
@@ -14,7 +15,7 @@ from seen import drawn, settle, slide, strip
 
 pytestmark = pytest.mark.browser
 TEXT = "the old keys to the cabinets are here"
-METHODS = ("raw", "rollout", "flow")
+METHODS = ("flow", "raw", "rollout")  # the one that was asked for first
 
 
 def css(colour):
@@ -37,7 +38,7 @@ def accent(page):
 
 @pytest.mark.parametrize("at", range(3))
 def test_a_digit_picks_that_method(page, at):
-    page.keyboard.press("3" if at == 0 else "1")
+    page.keyboard.press("3" if at == 0 else "2" if at == 2 else "1")
     page.keyboard.press(str(at + 1))
     assert page.is_checked(f"[name=method][value={METHODS[at]}]")
     assert accent(page) == css(colour_of(METHODS[at]))
@@ -50,7 +51,7 @@ def test_a_digit_picks_that_method(page, at):
 
 def test_the_keys_of_methods_are_listed(page):
     page.click(".help summary")
-    assert page.inner_text("#method-keys") == "1 2 3 Raw, Rollout, Flow"
+    assert page.inner_text("#method-keys") == "1 Flow 2 Raw 3 Rollout "
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_method_that_nobody_knows_is_shown(tab, dummy, tmp_path):
     tab.goto(attnflow.Exploration(document).save(tmp_path / "dummy.html").as_uri())
     tab.wait_for_selector(".token.traced")
     labels = tab.eval_on_selector_all("#methods span", "all => all.map(e => e.textContent)")
-    assert labels == ["Raw", "Rollout", "Flow", "Dum"]
+    assert labels == ["Flow", "Raw", "Rollout", "Dum"]
     tab.keyboard.press("4")
     assert tab.is_checked("[name=method][value=dummy]")
     np.testing.assert_allclose(strip(tab), values[2])
@@ -145,5 +146,22 @@ def test_the_explained_position_sets_no_scale(page, classifier):
     page.check("[name=mode][value=explain]", force=True)
     page.locator(".token").nth(3).click()
     others = [at for at, word in enumerate(of.word_ids) if word is not None and at != 3]
-    top = max(of.row(layer)[at] for layer in of.layers for at in others)
-    assert f"{number(top)} or more" in page.inner_text(".legend")
+    assert f"{number(max(of.row()[others]))} or more" in page.inner_text(".legend")
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
+@pytest.mark.parametrize("layers", [None, "all"])
+def test_a_lone_attribution_has_the_colours_of_the_explorer(
+    tab, classifier, tmp_path, method, layers
+):
+    asked = {"method": method, "edges": "attention", "layer": 2}
+    whole = attnflow.explore(TEXT, classifier, **asked)
+    alone = exploration_of(attnflow.explain(TEXT, classifier, layers=layers, **asked))
+    seen = []
+    for at, view in enumerate((whole, alone)):
+        tab.goto(view.save(tmp_path / f"{at}.html").as_uri())
+        tab.wait_for_selector(".token.traced")
+        tab.wait_for_timeout(250)  # colours of tokens fade in
+        fills = "all => all.map(t => [t.textContent, getComputedStyle(t).backgroundColor])"
+        seen.append((tab.eval_on_selector_all(".token", fills), tab.inner_text(".legend .scale")))
+    assert seen[0] == seen[1]

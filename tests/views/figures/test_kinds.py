@@ -149,7 +149,7 @@ def test_graph_shows_routes_and_the_cut(tmp_path):
     dashed = [c for c in ax.collections if isinstance(c, LineCollection)][-1]
     ends = {tuple(map(tuple, line.astype(int).tolist())) for line in dashed.get_segments()}
     assert ends == {((1, 3), (0, 2)), ((1, 0), (0, 2))}
-    assert "Routes to keys" in svg_texts(made, tmp_path)
+    assert "Routes from keys" in svg_texts(made, tmp_path)
 
 
 def test_pronouns_has_bars_and_one_column_a_candidate(tmp_path):

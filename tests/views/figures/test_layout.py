@@ -87,7 +87,7 @@ def test_a_correction_is_said():
     of = deep(3, options={"correction": "uniform"})
     for kind, options in (("heatmap", {}), ("pronouns", {"candidates": [1, 2]})):
         ax = draw(kind, of, Figure().add_subplot(), **options)
-        assert ax.get_xlabel() == "from [CLS], corrected (uniform)"
+        assert ax.get_xlabel() == "for [CLS], corrected (uniform)"
 
 
 @pytest.mark.parametrize(("layers", "tallest"), [(6, 1.8), (40, 3.3)])
@@ -191,7 +191,7 @@ def test_source_and_target_are_divided_and_said():
 def test_legends_say_what_colour_grey_and_width_mean():
     said = draw("graph", deep(3), Figure().add_subplot()).get_xlabel().replace("\n", " ")
     assert said == (
-        "strongest edges to input tokens; coloured: from [CLS]; grey: from others; width: weight"
+        "strongest edges from input tokens; coloured: into [CLS]; grey: into others; width: weight"
     )
     made = figure("heatmap", deep(3, options={"correction": "uniform"}))
     assert made.axes[1].get_ylabel() == "× chance"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
@@ -32,7 +31,8 @@ def copied(network: Any, watch: Watch | None = None) -> Any:
             )
             raise ModelError(msg + ("; call model.eval() first" if watch is None else ""))
         if id(module) not in copies:  # a module may be used in several places
-            twin = copies[id(module)] = copy.copy(module)
+            # Not copy.copy, which modules with parametrized weights (weight norm) refuse.
+            twin = copies[id(module)] = type(module).__new__(type(module))
             twin.__dict__ = {**module.__dict__, "training": False}
             twin._compiled_call_impl = None  # bound to the original; the copy runs uncompiled
             twin._modules = {

@@ -21,7 +21,11 @@ from torch.overrides import TorchFunctionMode
 
 from attnflow.errors import CaptureError
 from attnflow.models.capture.blocks import UNCHANGED, BlockTracker
-from attnflow.models.capture.probabilities import give_sink_to_self, probabilities_of
+from attnflow.models.capture.probabilities import (
+    for_each_head,
+    give_sink_to_self,
+    probabilities_of,
+)
 from attnflow.models.capture.readout import SeenReadout
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
@@ -66,13 +70,21 @@ class Capture(TorchFunctionMode):
         """How logits were read off the last block's stream, where blocks were captured."""
         return self._block.readout.found
 
-    def gradients(self, target: Tensor) -> tuple[Tensor, ...]:
-        """The gradient of a scalar by the probabilities of each site, ``[batch, head, q, k]``."""
+    def gradients(self, target: Tensor, *, keep: bool = False) -> tuple[Tensor, ...]:
+        """The gradient of a scalar by the probabilities of each site, ``[batch, head, q, k]``.
+
+        With ``keep`` the tape stays, for another scalar.
+        """
         leaves = [site.leaf for site in self.sites]
         if not leaves or any(leaf is None for leaf in leaves):
             msg = "there is nothing to differentiate by: capture with CaptureSpec(gradients=True)"
             raise CaptureError(msg)
-        found = torch.autograd.grad(target, leaves, allow_unused=True)  # type: ignore[arg-type]
+        found = torch.autograd.grad(
+            target,
+            leaves,  # type: ignore[arg-type]
+            allow_unused=True,
+            retain_graph=keep,
+        )
         return tuple(
             self._four_axes(torch.zeros_like(leaf) if grad is None else grad)
             for grad, leaf in zip(found, leaves, strict=True)
@@ -190,10 +202,7 @@ class Capture(TorchFunctionMode):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor:
-        keys, values = key, value
-        if enable_gqa:
-            repeats = query.size(-3) // key.size(-3)
-            keys, values = (t.repeat_interleave(repeats, -3) for t in (key, value))
+        keys, values = for_each_head(query, key, value) if enable_gqa else (key, value)
         if self.spec.gradients:
             probabilities = probabilities_of(query, keys, attn_mask, is_causal, scale)
             self._on_tape(probabilities)

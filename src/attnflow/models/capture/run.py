@@ -62,12 +62,17 @@ def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> 
     evaluated = in_eval_mode(network)
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
         output = called(evaluated, inputs)
-    drop_pooling(capture)
+    drop_pooling(capture, network)
     return output, capture
 
 
-def drop_pooling(capture: Capture) -> None:
-    """Forget the attention of a head that pools all positions by one query: it is no layer."""
+def drop_pooling(capture: Capture, network: Any) -> None:
+    """Forget the attention of a head that pools all positions by one query: it is no layer.
+
+    In an encoder–decoder the only token of an answer attends so to the source.
+    """
+    if getattr(getattr(network, "config", None), "is_encoder_decoder", False):
+        return
     sizes = [site.probabilities.shape[-2] for site in capture.sites]
     if len(sizes) > 1 and sizes[-1] == 1 < sizes[0]:
         capture.sites.pop()
@@ -189,10 +194,10 @@ def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Blo
 
 
 def add_gradients(
-    passes: Sequence[Activations], capture: Capture, target: Tensor
+    passes: Sequence[Activations], capture: Capture, target: Tensor, *, keep: bool = False
 ) -> list[Activations]:
     """The activations of a batch with the gradients of a scalar that sums over the batch."""
-    gradients = capture.gradients(target)
+    gradients = capture.gradients(target, keep=keep)
     return [
         replace(
             each,

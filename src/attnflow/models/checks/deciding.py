@@ -38,7 +38,7 @@ def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
         logits = output.pooler_output if logits is None else logits
         # Labels with different weights: their plain sum may be constant.
         target = (logits * torch.arange(1, logits.numel() + 1).to(logits).view_as(logits)).sum()
-    drop_pooling(capture)
+    drop_pooling(capture, network)
     if not capture.sites or not target.requires_grad:
         msg = f"where {type(network).__name__} decides was not found: no attention was seen"
         raise CaptureError(msg)

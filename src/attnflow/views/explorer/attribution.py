@@ -80,6 +80,7 @@ def _method(of: Attribution) -> MethodDescription:
         **describe_method(
             of.method, edges=str(of.options.get("edges", "attention")), ratio=_is_ratio(of)
         ),
+        "first": True,
         "signed": is_signed(of),
         "layered": has_layers(of),
     }

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
-from attnflow.aggregation.aggregator import Method
 from attnflow.errors import AttnflowError
-from attnflow.pipeline.session import Check, Session
+from attnflow.pipeline.measured import Check
+from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 from attnflow.version import VERSION
 from attnflow.views.explorer.drawing import columns_of, strongest_edges, traced_pairs
-from attnflow.views.explorer.found import find_all
+from attnflow.views.explorer.found import find_all, find_elsewhere
 from attnflow.views.explorer.parts import (
     describe_method,
     describe_rule,
@@ -104,9 +104,10 @@ def make_view(
     layers = list(range(1, session.depth + 1))
     few = session.size <= extent.all_queries and not session.towards_query
     queries = list(range(session.size)) if few else [query]
+    members = sorted(AGGREGATORS.members(), key=lambda each: each.name != session.config.method)
     offered = [
         member
-        for member in AGGREGATORS.members()
+        for member in members
         if (extent.all_methods or _is_shown(member, session))
         and (isinstance(member, Aggregator) or session.measurable)
     ]
@@ -130,7 +131,7 @@ def make_view(
         "rule": describe_rule(session.config.rule.name),
         "causal": session.causal,
         "ordinary": input_positions(tokens, session.size),
-        "blankable": [] if session.filler is None else list(session.blankable),
+        "blankable": [] if session.blanking.filler is None else list(session.blanking.positions),
         **label_tokens(tokens.names, tokens),
         "grid": to_grid(tokens.grid),
         "image": image,
@@ -148,7 +149,7 @@ def make_view(
         "key": found.key,
         "said": predictions(session.prediction),
         "said_at": None if session.prediction is None else session.prediction.position,
-        "replacement": session.filler,
+        "replacement": session.blanking.filler,
         "scores": [
             scores_of(session, method, *_extent(session, method, layers, queries), check)
             for method in methods
@@ -173,8 +174,9 @@ def make_view(
         if check is not None:
             check()
         view["traces"] += [trace_path(session, name, layer, query, token) for name in traced]
-    if session.filler is not None and session.size <= extent.blanks:
-        view["blanked"] = predict_blanked(session, [[at] for at in session.blankable], check)
+    if session.blanking.filler is not None and session.size <= extent.blanks:
+        alone = [[at] for at in session.blanking.positions]
+        view["blanked"] = predict_blanked(session, alone, check)
     return view
 
 
@@ -186,9 +188,10 @@ def _is_asked(member: Aggregator | Measure, session: Session) -> bool:
     return member.name in (session.config.method, *session.config.methods)
 
 
-def _describe(session: Session, member: Method) -> MethodDescription:
+def _describe(session: Session, member: Aggregator | Measure) -> MethodDescription:
     ratio = _correction(session, member.name) == "uniform"
-    return describe_method(member.name, edges=session.config.rule.name, ratio=ratio)
+    described = describe_method(member.name, edges=session.config.rule.name, ratio=ratio)
+    return {**described, "first": _is_shown(member, session)}
 
 
 def _correction(session: Session, method: str) -> str | None:
@@ -251,12 +254,14 @@ def scores_of(
     check: Check | None = None,
 ) -> Scores:
     """Scores of chosen layers and positions, packed."""
-    values = pack(session.scores(method, layers, queries, check=check).values)
+    scores = session.scores(method, layers, queries, check=check).values
+    values = pack(scores)
     packed: Scores = {
         "method": method,
         "layers": list(layers),
         "queries": list(queries),
         "values": values,
+        "findings": find_elsewhere(session, method, layers, queries, scores),
     }
     if len(session.groups) < session.size:
         words = session.scores(method, layers, queries, words=True, check=check)
@@ -293,8 +298,5 @@ def predict_blanked(
     session: Session, sets: Sequence[Sequence[int]], check: Check | None = None
 ) -> list[Blanked]:
     """The model's predictions without each of these sets of tokens."""
-    pairs = zip(sets, session.blank(sets, check), strict=True)
-    return [
-        {"positions": sorted(positions), "said": predictions(prediction)}
-        for positions, prediction in pairs
-    ]
+    pairs = zip(sets, session.blanking.predict(sets, check), strict=True)
+    return [{"positions": sorted(each), "said": predictions(said)} for each, said in pairs]

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from attnflow.aggregation import AGGREGATORS, Measure, Scores
+from attnflow.pipeline.attributions import make_attribution
 from attnflow.pipeline.session import Session
+from attnflow.records import Attribution, FloatArray
 from attnflow.views.explorer.parts import describe_finding, first_key
 from attnflow.views.explorer.schema import FoundByMethod
+from attnflow.views.findings import find
+from attnflow.views.methods import method_info
 from attnflow.views.summary import summarize
 
 
@@ -34,4 +41,50 @@ def find_all(session: Session, methods: Sequence[str], *, blank: bool) -> Found:
         ],
         summary.agreement,
         first_key(order, session.tokens.names, session.tokens),
+    )
+
+
+def find_elsewhere(
+    session: Session,
+    method: str,
+    layers: Sequence[int],
+    queries: Sequence[int],
+    values: FloatArray,
+) -> list[FoundByMethod]:
+    """What a method found by its scores ``[layer, query, key]``.
+
+    Of many positions, every layer for the one that the session explains, and all at the last.
+    """
+    if isinstance(AGGREGATORS[method], Measure):
+        found = find(session.attribution(method))
+        return [describe_finding(found, session.depth, session.query)]
+    breaker = method_info(method).tie_breaker
+    seconds = session.scores(breaker, layers, queries).values if breaker else None
+    said = []
+    for place in np.ndindex(*values.shape[:2]):
+        layer, query = layers[place[0]], queries[place[1]]
+        if len(queries) > 1 and query != session.query and layer != session.depth:
+            continue
+        of = _attribution(session, method, layer, query, values[place])
+        ties = None
+        if seconds is not None:
+            ties = _attribution(session, breaker, layer, query, seconds[place])
+        said.append(describe_finding(find(of, ties), layer, query))
+    return said
+
+
+def _attribution(
+    session: Session, method: str, layer: int, query: int, row: FloatArray
+) -> Attribution:
+    asked = {} if query == session.query else {"query": query}
+    return make_attribution(
+        session,
+        Scores(row[None, None]),
+        None,
+        layers=(layer,),
+        queries=(query,),
+        layer=layer,
+        query=query,
+        method=method,
+        options={**session.describe(method), **asked},
     )

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from attnflow.errors import InputError
+from attnflow.io.pictures import in_colours, open_image
 from attnflow.records import PatchGrid
 
 WAVEFORM = (1280, 180)  # pixels of a drawing of a sound
@@ -17,15 +18,7 @@ LONGEST_SIDE = 640  # pixels of an image inside a document
 
 def to_data_url(item: Any) -> str:
     """An image as a data URL, small enough for a document."""
-    from PIL import Image
-
-    if isinstance(item, Image.Image):
-        opened = item
-    elif hasattr(item, "shape"):
-        opened = Image.fromarray(item)
-    else:
-        opened = Image.open(item)
-    image = opened.convert("RGB")
+    image, _ = open_image(item)
     image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
     return _encode(image, "JPEG", quality=88)
 
@@ -74,7 +67,7 @@ def pixels_of(encoded: str, most: int) -> int:
 def decode_image(encoded: str, most: int) -> Any:
     """The image of a request: base64, with or without the prefix of a data URL."""
     with _named():
-        return _open(encoded, most).convert("RGB")
+        return in_colours(_open(encoded, most))
 
 
 def _open(encoded: str, most: int) -> Any:

@@ -21,6 +21,7 @@ from attnflow.views.explorer.schema import (
 from attnflow.views.findings import Finding
 from attnflow.views.labels import printable
 from attnflow.views.methods import method_info, title_on
+from attnflow.views.numbers import as_sentence
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
@@ -39,6 +40,8 @@ def describe_method(name: str, *, edges: str, ratio: bool) -> MethodDescription:
         "name": name,
         "title": title_on(name, edges),
         "label": info.label,
+        "summary": info.summary,
+        "first": info.shown_by_default,
         "slot": info.slot,
         "reaches_input": info.reaches_input,
         "traced": info.traced,
@@ -61,7 +64,7 @@ def describe_finding(found: Finding, layer: int, query: int) -> FoundByMethod:
         "layer": layer,
         "query": query,
         "parts": [{"text": part.text, "role": part.role} for part in found.parts],
-        "notes": [f"{note[0].upper()}{note[1:]}." for note in found.notes],
+        "notes": [as_sentence(note) for note in found.notes],
         "tied": found.tied,
         "alternative": found.alternative,
     }
@@ -79,13 +82,14 @@ def first_key(order: Sequence[int], tokens: Sequence[str], of: Tokens | Attribut
 
 def make_notes(warnings: Sequence[str], pooled: int, first: str) -> list[str]:
     """What a reader must know: about the model, and about where it decides."""
+    notes = [as_sentence(each) for each in warnings]
     if not pooled:
-        return list(warnings)
+        return notes
     mean = (
         f"This model decides from the mean of {pooled} positions; the page shows one at a time, "
-        f"{printable(first)} at first"
+        f"{printable(first)} at first."
     )
-    return [*warnings, mean]
+    return [*notes, mean]
 
 
 def predictions(prediction: Prediction | None) -> list[PredictedLabel]:

@@ -95,13 +95,13 @@ def height_of(document: Document) -> int:
     """About how many pixels high the page is, in a notebook of usual width: as its content."""
     rows = max(len(view["tokens"]) for view in document["views"])
     high = 30 if rows <= 12 else 25 if rows <= 24 else 20 if rows <= 48 else 17
-    routes = 210 if any(view["traces"] for view in document["views"]) else 60
+    ways = 300 if any(view["traces"] for view in document["views"]) else 0
     chart = min(26 + rows * high, 680)
     first = document["views"][0]
     # Toolbar and controls; what was found, the prediction, about 14 tokens in a line; the legend.
-    above = 130 + 150 + 24 * len(first["said"]) + 36 * min(6, -(-rows // 14)) + 60
-    beside = chart + 90 + 25 * min(rows, 12) + 130
-    return above + max(chart + routes + 80, beside) + 60
+    above = 150 + 150 + 24 * len(first["said"]) + 36 * min(6, -(-rows // 14)) + 60
+    table = 25 * min(rows, 12) + 130
+    return above + chart + 90 + max(ways, table) + 60
 
 
 def to_iframe(page: str, height: int = 760) -> str:

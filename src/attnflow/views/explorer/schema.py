@@ -58,10 +58,33 @@ class Trace(TypedDict):
     sentence: str
 
 
+class FindingPart(TypedDict):
+    """A piece of a sentence; its ``role`` is "said", "token", "against" or empty."""
+
+    text: str
+    role: str
+
+
+class FoundByMethod(TypedDict):
+    """What a method found at one layer and position, in words.
+
+    ``tied`` tokens share the highest score; ``alternative`` is a method that tells them apart.
+    """
+
+    method: str
+    layer: int
+    query: int
+    parts: list[FindingPart]
+    notes: list[str]
+    tied: int
+    alternative: str
+
+
 class Scores(TypedDict):
     """``values`` are ``[layer, query, key]`` for these layers and queries.
 
     ``words`` are the same with words for keys; they are there wherever the view has ``words``.
+    ``findings`` say in words what was found.
     """
 
     method: str
@@ -69,6 +92,7 @@ class Scores(TypedDict):
     queries: list[int]
     values: Array
     words: NotRequired[Array]
+    findings: NotRequired[list[FoundByMethod]]
 
 
 class HeadScores(TypedDict):
@@ -120,7 +144,8 @@ class Edges(TypedDict):
 class MethodDescription(TypedDict):
     """A method that can be shown.
 
-    ``title`` is its name as a heading and ``label`` a short one. ``slot`` picks its colour.
+    ``title`` is its name as a heading, ``label`` a short one and ``summary`` what its scores are.
+    ``first`` are those to choose from at first; the others are in a menu. ``slot`` picks a colour.
     ``reaches_input`` is false where scores are those of the layer below instead of input tokens.
     ``traced`` says whether the graph can show how its scores came about. ``layered`` is false for
     methods that have scores of the output alone, at the view's own ``query`` and last layer, and
@@ -132,6 +157,8 @@ class MethodDescription(TypedDict):
     name: str
     title: str
     label: str
+    summary: str
+    first: bool
     slot: int
     reaches_input: bool
     traced: bool
@@ -139,28 +166,6 @@ class MethodDescription(TypedDict):
     signed: bool
     ratio: bool
     tie_breaker: str
-
-
-class FindingPart(TypedDict):
-    """A piece of a sentence; its ``role`` is "said", "token", "against" or empty."""
-
-    text: str
-    role: str
-
-
-class FoundByMethod(TypedDict):
-    """What a method found at one layer and position, in words.
-
-    ``tied`` tokens share the highest score; ``alternative`` is a method that tells them apart.
-    """
-
-    method: str
-    layer: int
-    query: int
-    parts: list[FindingPart]
-    notes: list[str]
-    tied: int
-    alternative: str
 
 
 class Rule(TypedDict):

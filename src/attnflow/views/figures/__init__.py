@@ -57,6 +57,17 @@ def check_options(options: dict[str, Any]) -> None:
         options["candidates"] = tuple(given)
 
 
+def check_start(kind: str, source: object) -> None:
+    """Refuse scores that start at a logit: they are of no layer and no position."""
+    if source == "logit":
+        msg = (
+            f"figure {kind} draws scores of positions, layer by layer; those from the logit come "
+            "through all layers at once: leave source out, or see them with explain, compare and "
+            "routes"
+        )
+        raise InputError(msg)
+
+
 def _gone_through(given: Iterable[Any]) -> bool:
     return getattr(given, "ndim", 1) == 1  # arrays of no axes call themselves iterable
 
@@ -80,6 +91,7 @@ def draw(
     """
     chosen, colours = find_kind(kind, options), find_theme(theme)
     check_options(options)
+    check_start(kind, attribution.options.get("source"))
     if ax is not None and not hasattr(ax, "add_collection"):
         msg = f"ax={shown(ax)} must be axes of matplotlib, or None for a new figure"
         raise InputError(msg)
@@ -117,4 +129,6 @@ def figure(
     chosen = find_kind(kind, options, panels)
     check_options(options)
     inches = check_width(width)
+    for attribution in attributions:
+        check_start(kind, attribution.options.get("source"))
     return compose(chosen, attributions, find_theme(theme), options, inches)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 NOTE_WIDTH = 42  # characters
+DIVIDED = (("source", "target"), ("first", "second"), ("second", "target"))  # by a line between
 ROUND = (1, 2, 5, 10, 20, 50, 100)
 
 
@@ -114,14 +115,14 @@ def meaning(attribution: Attribution, *, relative: bool = False) -> str:
 
 
 def divide_segments(ax: Axes, attribution: Attribution, theme: Theme) -> str:
-    """A line between source and target, and the words for it; nothing for other models."""
+    """Lines between source and target, and between the texts of a pair, and the words for them."""
     segments = attribution.segments or ()
-    if "target" not in segments or "source" not in segments:
-        return ""
-    first = segments.index("target")
+    sides = [side for side in DIVIDED if set(side) <= set(segments)]
     across = ax.get_yaxis_transform()  # x from one side of the axes to the other
-    ax.plot([0, 1], [first - 0.5] * 2, color=theme.ink, linewidth=1.0, transform=across, zorder=5)
-    return "; source above the line, target below"
+    for _, below in sides:
+        at = segments.index(below) - 0.5
+        ax.plot([0, 1], [at] * 2, color=theme.ink, linewidth=1.0, transform=across, zorder=5)
+    return "".join(f"; {above} above the line, {below} below" for above, below in sides)
 
 
 def _note_lines(text: str) -> list[str]:
@@ -143,7 +144,7 @@ def source(attribution: Attribution, more: str = "") -> str:
     correction = attribution.options.get("correction")
     start = attribution.explained if attribution.pooled else label(attribution.explained)
     corrected = f", corrected ({correction})" if correction else ""
-    return f"from {start}{more}{describe_edges(attribution.options)}{corrected}"
+    return f"for {start}{more}{describe_edges(attribution.options)}{corrected}"
 
 
 def remove_frame(ax: Axes, theme: Theme) -> None:

@@ -35,10 +35,10 @@ def draw(
 ) -> None:
     """Layers from left to right, tokens from top to bottom; edges as wide and dark as their weight.
 
-    As in the paper, an edge from a position of layer l ends at the column to its left; for rollout
-    and flow its weight is what that position takes from the *input* token of that row. Edges below
-    ``threshold`` are left out; by default the strongest of each position are drawn. ``focus`` gives
-    the method's colour only to the edges of the position that is explained.
+    As in the paper, an edge into a position of layer l starts at the column to its left; for
+    rollout and flow its weight is what that position takes from the *input* token of that row.
+    Edges below ``threshold`` are left out; by default the strongest of each position are drawn.
+    ``focus`` gives the method's colour only to the edges of the position that is explained.
     """
     if attribution.scores.ndim == 4:
         msg = "a graph shows merged heads, and this attribution has single heads; use kind 'heads'"
@@ -71,8 +71,8 @@ def draw(
 def _legend(attribution: Attribution, *, focus: bool) -> str:
     """What colour and grey mean."""
     if not focus or len(attribution.queries) == 1:
-        return f"from {axes.label(attribution.explained)}" if focus else "from all positions"
-    return f"coloured: from {axes.label(attribution.explained)}; grey: from others"
+        return f"into {axes.label(attribution.explained)}" if focus else "into all positions"
+    return f"coloured: into {axes.label(attribution.explained)}; grey: into others"
 
 
 def _label(
@@ -85,11 +85,11 @@ def _label(
     names = [below, *axes.layer_names(attribution)]
     axes.columns(ax, names, theme.muted, [first, *attribution.layers])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
-    to = "to input tokens" if reaches_input else "to the layer below"
+    start = "from input tokens" if reaches_input else "from the layer below"
     which = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
     divided = axes.divide_segments(ax, attribution, theme)
     legend = _legend(attribution, focus=focus)
-    axes.note(ax, f"{which} {to}; {legend}; width: weight{divided}", theme)
+    axes.note(ax, f"{which} {start}; {legend}; width: weight{divided}", theme)
     axes.remove_frame(ax, theme)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attnflow.errors import InputError
+from attnflow.io.files import is_file
+from attnflow.io.pictures import open_image
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Theme
@@ -36,7 +39,7 @@ def draw(
     if scores.ndim != 2 or grid is None:
         msg = "a picture shows merged heads, and this attribution has single heads"
         raise InputError(msg)
-    if picture is None and Path(attribution.text).is_file():
+    if picture is None and is_file(Path(attribution.text)):
         picture = attribution.text
     high, wide = grid.image
     low, highest = float(scores.min()), float(scores.max())
@@ -64,15 +67,8 @@ def draw(
 
 def pixels(picture: Any, size: tuple[int, int]) -> FloatArray:
     """The picture in grey, ``[row, column]`` from 0 to 1, of the height and width expected."""
-    from PIL import Image
-
-    if isinstance(picture, str | Path):
-        try:
-            with Image.open(picture) as opened:
-                picture = opened.convert("RGB")
-        except OSError as error:
-            msg = f"can't read the picture {str(picture)!r}: {error}"
-            raise InputError(msg) from None
+    if isinstance(picture, str | PathLike) or hasattr(picture, "convert"):
+        picture, _ = open_image(picture)
     array = np.asarray(picture)
     if array.shape[:2] != size or array.ndim not in (2, 3):
         msg = f"the picture has shape {array.shape}; the image explained was {size[0]} × {size[1]}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from attnflow.views.figures import axes, graph
 from attnflow.views.figures.style import Theme
+from attnflow.views.numbers import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,10 +37,10 @@ def draw(ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, mos
     layers = range(trace.to_layer, trace.layer + 1)
     names = [f"L{layer}" if layer else "input" for layer in layers]
     axes.columns(ax, names, theme.muted, layers)
-    axes.heading(ax, f"Routes to {axes.label(tokens[trace.key])}", theme, trace.method)
+    axes.heading(ax, f"Routes from {axes.label(tokens[trace.key])}", theme, trace.method)
     coloured = sum(route.amount for route in trace.routes[:most])
     share = coloured / trace.value if trace.value else 0
-    source = f"flow {trace.value:.2g} from {axes.label(tokens[trace.query])}"
+    source = f"{trace.method} {number(trace.value)} to {axes.label(tokens[trace.query])}"
     legend = f"coloured: the largest routes, {share:.0%} of it; grey: the rest"
     axes.note(ax, f"{source}; {legend}; dots: bottleneck; width: amount", theme)
     axes.remove_frame(ax, theme)

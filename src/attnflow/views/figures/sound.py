@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnflow.errors import InputError
+from attnflow.io.files import is_file
 from attnflow.records import Attribution, FloatArray, PatchGrid
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Theme
@@ -36,7 +37,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, sound: Any = None)
     if scores.ndim != 2:
         msg = "a sound shows merged heads, and this attribution has single heads"
         raise InputError(msg)
-    if sound is None and Path(attribution.text).is_file():
+    if sound is None and is_file(Path(attribution.text)):
         sound = attribution.text
     bottom = -1.1 - STRIP * min(grid.rows, 4)
     ordinary = scores.ravel()[ordinary_patches(attribution)]

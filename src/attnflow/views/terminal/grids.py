@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution
+from attnflow.views.scaling import ordinary_patches
 from attnflow.views.terminal import paint
 
 CELL = 2  # two cells of a terminal are about as wide as high
@@ -27,13 +28,13 @@ def patch_grids(attributions: Sequence[Attribution], console: Console) -> Render
         table.add_row(*(Text(item.method, paint.ink(item.method)) for item in group))
         table.add_row(*(_grid(item, plain=paint.is_plain(console)) for item in group))
         parts += [table, Text("")]
-    legend = "shades run from the lowest to the highest score; patches are named row,column"
+    legend = "Shades run from the lowest to the highest score; patches are named row,column."
     return Group(*parts, Text(legend, style="dim"))
 
 
 def _grid(attribution: Attribution, *, plain: bool) -> Text:
     scores = attribution.patches()
-    levels = paint.levels(scores.ravel(), list(range(scores.size))).reshape(scores.shape)
+    levels = paint.stretch(scores.ravel(), ordinary_patches(attribution)).reshape(scores.shape)
     cells = [_cell(float(level), attribution.method, plain=plain) for level in levels.ravel()]
     wide = scores.shape[1]
     lines = [Text.assemble(*cells[at : at + wide]) for at in range(0, len(cells), wide)]

@@ -96,4 +96,4 @@ def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
     note += describe_edges(attribution.options)
     if attribution.options.get("correction"):
         note += f", corrected ({attribution.options['correction']})"
-    return Text(f"from {source}{layer}{note} · {model_name(attribution.model)}", style="dim")
+    return Text(f"for {source}{layer}{note} · {model_name(attribution.model)}", style="dim")

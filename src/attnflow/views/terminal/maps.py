@@ -13,7 +13,7 @@ from rich.text import Text
 
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.labels import distinct_labels
-from attnflow.views.scaling import ordinary_positions
+from attnflow.views.scaling import top_of
 from attnflow.views.terminal import paint
 
 LABEL = 18
@@ -78,7 +78,7 @@ def _maps(
         group = slice(at, at + across)
         parts += [_map(attributions[group], values[group], axis, cell, console), Text("")]
     what = "head" if names[0].startswith("H") else "layer"
-    legend = f"shades run from the lowest to the highest score of each {what}"
+    legend = f"Shades run from 0 to the highest score of ordinary tokens in any {what}."
     return Group(*parts, Text(legend, style="dim"))
 
 
@@ -106,7 +106,7 @@ def _map(
     table.add_row("", *(Text(item.method, paint.ink(item.method)) for item in attributions))
     table.add_row("", *(Text(axis, style="dim") for _ in attributions))
     levels = [
-        paint.levels(each, ordinary_positions(item))
+        paint.levels(each, top_of(item, each))
         for item, each in zip(attributions, values, strict=True)
     ]
     for at, token in enumerate(distinct_labels(attributions[0].tokens, LABEL)):

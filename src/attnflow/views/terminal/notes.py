@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from attnflow.views.numbers import as_sentence
 from attnflow.views.summary import Summary
 
 
@@ -17,6 +18,6 @@ def show_notes(found: Summary, console: Console) -> None:
     if lines or found.agreement:
         console.print()
     for line in lines:
-        console.print(Text(line, style="dim"))
+        console.print(Text(as_sentence(line), style="dim"))
     if found.agreement:
         console.print(Text(found.agreement))

@@ -29,16 +29,17 @@ def is_plain(console: Console) -> bool:
     return console.no_color or console.color_system is None
 
 
-def levels(values: FloatArray, places: list[int], *, signed: bool = False) -> FloatArray:
-    """Values ``[…, key]`` scaled to 0 … 1, the range of those at ``places``.
+def levels(values: FloatArray, top: float) -> FloatArray:
+    """Values as shares of the strongest colour's, from −1 to 1; 0 stays 0."""
+    within: FloatArray = np.clip(values / max(top, 1e-300), -1.0, 1.0)
+    return within
 
-    Signed ones are scaled to −1 … 1 by the largest, and 0 stays 0.
+
+def stretch(values: FloatArray, places: list[int]) -> FloatArray:
+    """Values ``[key]`` scaled to 0 … 1, the range of those at ``places``: of patches and frames.
+
+    A method may score all of them nearly alike.
     """
-    if signed:
-        top = np.abs(values[..., places]).max(-1, keepdims=True)
-        shares = np.divide(values, top, out=np.zeros_like(values), where=top > 1e-300)
-        within: FloatArray = np.clip(shares, -1.0, 1.0)
-        return within
     low = values[..., places].min(-1, keepdims=True)
     span = values[..., places].max(-1, keepdims=True) - low
     scaled = np.divide(values - low, span, out=np.zeros_like(values), where=span > 1e-12)

@@ -14,7 +14,7 @@ from attnflow.records import Edge, FlowTrace, Route
 from attnflow.views.conclusions import trace_sentence
 from attnflow.views.labels import distinct_labels
 from attnflow.views.methods import describe_edges
-from attnflow.views.numbers import number
+from attnflow.views.numbers import listed, number, power_for, unit
 from attnflow.views.runs import runs
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.header import model_name, prediction_lines, title, warning_lines
@@ -35,8 +35,9 @@ def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
     ink = paint.ink(trace.method)
     line = Text(f"{trace.method} ")
     line.append(number(trace.value), ink)
-    line.append(f" from “{tokens[trace.query]}” at layer {trace.layer} to ")
+    line.append(" from ")
     line.append(f"“{tokens[trace.key]}”", "bold")
+    line.append(f" to “{tokens[trace.query]}” at layer {trace.layer}")
     console.print(line)
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
     edges = describe_edges(trace.options).removeprefix(", ")
@@ -77,12 +78,16 @@ def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Ta
     table.add_column(justify="right", no_wrap=True)
     table.add_column(width=BAR, no_wrap=True)
     table.add_column(no_wrap=True)
-    room = width - NUMBER - BAR - 3
     largest = trace.routes[0].amount
-    for route in trace.routes[:top]:
+    power = power_for(largest)
+    shown = [listed(route.amount, power) for route in trace.routes[:top]]
+    room = width - max(map(len, [*shown, unit(power)])) - BAR - 3
+    if power:
+        table.add_row(Text(unit(power), "dim"), "", "")
+    for route, amount in zip(trace.routes, shown, strict=False):
         bar = Text(paint.bar(route.amount / largest, BAR), paint.ink(trace.method))
         path = wrap_parts(_path(route, tokens, trace.to_layer), room)
-        table.add_row(number(route.amount), bar, path)
+        table.add_row(amount, bar, path)
     return table
 
 
@@ -95,12 +100,15 @@ def _strongest(trace: FlowTrace, tokens: Sequence[str], top: int) -> Table:
     table.add_column(no_wrap=True)
     order = np.argsort(-trace.edges, axis=None, kind="stable")[:top]
     largest = float(trace.edges.max())
+    power = power_for(largest)
+    if power:
+        table.add_row(Text(unit(power), "dim"), "", "", "")
     for layer, query, key in zip(*np.unravel_index(order, trace.edges.shape), strict=True):
         amount = float(trace.edges[layer, query, key])
         if amount > 0:
             bar = Text(paint.bar(amount / largest, BAR), paint.ink(trace.method))
             ends = f"{tokens[key]} → {tokens[query]}"
-            table.add_row(number(amount), bar, _step(int(layer) + trace.to_layer + 1), ends)
+            table.add_row(listed(amount, power), bar, _step(int(layer) + trace.to_layer + 1), ends)
     return table
 
 

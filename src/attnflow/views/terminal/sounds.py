@@ -28,17 +28,17 @@ def time_strips(attributions: Sequence[Attribution], console: Console) -> Render
     seconds = f"{grid.box[2] / grid.image[1] * grid.seconds:.2f} s"
     parts.append(Text(" " * names + "0" + seconds.rjust(cells - 1), style="dim"))
     frames = grid.columns / cells
-    legend = "shades run from the lowest to the highest score of other frames"
+    legend = "Shades run from the lowest to the highest score of other frames"
     if frames > 1:
         legend += f"; a cell shows the highest of about {frames:.1f} frames"
-    return Group(*parts, Text(legend, style="dim"))
+    return Group(*parts, Text(f"{legend}.", style="dim"))
 
 
 def _lines(attribution: Attribution, cells: int, *, plain: bool) -> list[Text]:
     """A line per row, high frequencies first."""
     scores: FloatArray = attribution.patches()
     starts = np.arange(cells) * scores.shape[1] // cells
-    levels = paint.levels(scores.ravel(), ordinary_patches(attribution)).reshape(scores.shape)
+    levels = paint.stretch(scores.ravel(), ordinary_patches(attribution)).reshape(scores.shape)
     levels = np.maximum.reduceat(levels, starts, axis=1)
     return [
         Text.assemble(*(_cell(float(level), attribution.method, plain=plain) for level in row))

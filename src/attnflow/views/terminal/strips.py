@@ -11,7 +11,8 @@ from rich.text import Text
 from attnflow.records import Attribution
 from attnflow.views.labels import label
 from attnflow.views.methods import is_signed, signs_note
-from attnflow.views.scaling import ordinary_positions
+from attnflow.views.numbers import as_sentence
+from attnflow.views.scaling import colour_top
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.wrapping import wrap_parts
 
@@ -37,11 +38,11 @@ def _legends(attributions: Sequence[Attribution], console: Console) -> list[str]
     signed = [item for item in attributions if is_signed(item)]
     lines = []
     if len(signed) < len(attributions):
-        lines.append("shades run from the lowest to the highest score of ordinary tokens")
+        lines.append("Shades run from 0 to the highest score of ordinary tokens.")
     if signed:
         names = "" if len(signed) == len(attributions) else f"{_names(signed)}: "
         signs = signs_note(signed[0].options, colours=not paint.is_plain(console))
-        lines.append(f"{names}{signs}; the strongest shade is the largest")
+        lines.append(as_sentence(f"{names}{signs}; the strongest shade is the largest"))
     return lines
 
 
@@ -52,12 +53,27 @@ def _names(attributions: Sequence[Attribution]) -> str:
 def strip(attribution: Attribution, console: Console, width: int) -> Text:
     """All tokens with their levels, wrapped to the width between tokens."""
     signed = is_signed(attribution)
-    levels = paint.levels(attribution.values, ordinary_positions(attribution), signed=signed)
+    levels = paint.levels(attribution.values, colour_top(attribution))
     chips = [
         _chip(token, float(level), attribution.method, not paint.is_plain(console), signed=signed)
         for token, level in zip(attribution.tokens, levels, strict=True)
     ]
-    return wrap_parts(chips, width)
+    starts = _starts(attribution.segments or ())
+    sides = [
+        wrap_parts([*([Text(f"{name} ", "dim")] if name else []), *chips[first:last]], width)
+        for name, first, last in zip(
+            starts, starts.values(), [*list(starts.values())[1:], len(chips)], strict=True
+        )
+    ]
+    return Text("\n").join(sides)
+
+
+def _starts(segments: Sequence[str]) -> dict[str, int]:
+    """Where the texts of a pair begin, each on a line of its own; one line for all else."""
+    if "second" not in segments:
+        return {"": 0}
+    target = {"target": segments.index("target")} if "target" in segments else {}
+    return {"first": 0, "second": segments.index("second"), **target}
 
 
 def _chip(token: str, level: float, method: str, colours: bool, *, signed: bool) -> Text:

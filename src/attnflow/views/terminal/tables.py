@@ -14,7 +14,8 @@ from attnflow.records.rounding import round_scores
 from attnflow.views.findings import Finding, is_ratio, merged_scores
 from attnflow.views.labels import distinct_labels
 from attnflow.views.methods import is_signed
-from attnflow.views.numbers import number
+from attnflow.views.numbers import listed, power_for, unit
+from attnflow.views.scaling import colour_top
 from attnflow.views.terminal import paint
 
 NARROWEST = 26  # a column with token, bar and number
@@ -46,8 +47,9 @@ def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> Tabl
     ratio, signed = is_ratio(attribution), is_signed(attribution)
     values = merged_scores(attribution)
     places = finding.ranked[:k]
-    numbers = [number(float(values[at]), ratio=ratio) for at in places]
-    beside = max(map(cell_len, numbers), default=0) + 2
+    power = 0 if ratio else power_for(colour_top(attribution))
+    numbers = [listed(float(values[at]), power, ratio=ratio) for at in places]
+    beside = max(map(cell_len, [*numbers, unit(power)]), default=0) + 2
     names = _names(attribution, places, width - beside - SHORTEST_BAR)
     room = max(width - beside - max(map(cell_len, names), default=0), SHORTEST_BAR)
     largest = max((abs(float(values[at])) for at in places), default=0.0) or 1.0
@@ -55,8 +57,8 @@ def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> Tabl
     table.add_column(justify="right", no_wrap=True)
     table.add_column(width=room, no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    unit = Text("× chance", "dim") if ratio else ""
-    table.add_row("", Text(attribution.method, paint.ink(attribution.method)), unit)
+    of = Text("× chance" if ratio else unit(power), "dim")
+    table.add_row("", Text(attribution.method, paint.ink(attribution.method)), of)
     for at, name, amount in zip(places, names, numbers, strict=True):
         bar = paint.bar(abs(float(values[at])) / largest, room)
         ink = paint.sign_ink(float(values[at])) if signed else paint.ink(attribution.method)

@@ -3,8 +3,11 @@ import { test } from "node:test";
 import {
   digits,
   direction,
+  listed,
   percent,
   points,
+  powerFor,
+  unitOf,
   unpack,
 } from "../../../../src/attnflow/views/explorer/static/numbers.js";
 import { pack } from "./support.js";
@@ -27,11 +30,22 @@ test("scores have three digits, however large", () => {
     1234.6: "1235",
     0.9999: "1.00",
     0.00012: "0.000120",
-    0.00001: "<0.0001",
-    "-0.00001": ">−0.0001",
+    0.00001: "0.0000100",
+    "-0.00001": "−0.0000100",
+    "2e-8": "20.0 × 10⁻⁹",
   };
   for (const [value, text] of Object.entries(shown)) assert.equal(digits(Number(value)), text);
   assert.equal(digits(5.721, true), "5.72×");
+});
+
+test("numbers that stand together share a unit, as in the library", () => {
+  assert.deepEqual([0.7, 0.01, 0.0099999, 0.0042, 2e-8, 0].map(powerFor), [0, 0, -3, -3, -9, 0]);
+  assert.equal(unitOf(-3), "× 10⁻³");
+  assert.equal(unitOf(0), "");
+  assert.equal(listed(0.0042, -3), "4.20");
+  assert.equal(listed(2e-9, 0), "<0.0001");
+  assert.equal(listed(-2e-9, 0), ">−0.0001");
+  assert.equal(listed(5.721, 0, true), "5.72×");
 });
 
 test("shares near 0 and 1 have one more digit", () => {

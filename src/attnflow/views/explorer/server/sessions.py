@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.edges import EDGE_RULES
 from attnflow.models.adapter import Objective
 from attnflow.models.bos import put_bos
+from attnflow.models.heads import CLASSIFIER
 from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
@@ -143,7 +144,8 @@ class SessionCache:
         return Prepared(adapter, tokens, chosen, objective, url)
 
     def _tokenize(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
-        if adapter.kind != "pair" or request.answer is not None:
+        writes = adapter.kind == "pair" and adapter.description["head"] != CLASSIFIER.name
+        if not writes or request.answer is not None:
             return adapter.tokenize(request.text, answer=request.answer)
         # The model's own answer takes runs of the model: the text alone must be within the limits.
         # A short one is, whatever its tokens: they are no more than its bytes and special tokens.

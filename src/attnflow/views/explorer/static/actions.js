@@ -14,7 +14,8 @@ export class Actions {
     this.notify = notify;
   }
 
-  click(pane, tokens, mode = this.store.state.mode) {
+  click(pane, tokens, asked = this.store.state.mode) {
+    const mode = pane.method.layered ? asked : "blank"; // nothing else can be done without layers
     if (mode === "trace") this.trace(pane, strongest(pane, tokens));
     else if (mode === "explain") this.explain(pane, tokens[0]);
     else this.toggleBlank(pane, tokens);

@@ -1,4 +1,5 @@
 import { palette } from "./colours.js";
+import { shorten } from "./text.js";
 
 export const HEAD = 26; // the height of the columns' names
 
@@ -13,10 +14,10 @@ export function drawNames(chart, surface, span, { columns, chosen, marked }) {
 
 function drawRowNames(chart, surface, span, marked) {
   const { ink, muted } = palette();
-  const size = Math.min(13, chart.rowHeight * 0.62);
+  const size = chart.labelSize;
   for (let row = chart.firstRow(span); row < chart.lastRow(span); row += 1) {
     const bold = marked.includes(row);
-    const text = shorten(chart.labels[row], (chart.labelWidth - 12) / (size * 0.58));
+    const text = shorten(chart.labels[row], chart.labelWidth - 10, size, bold);
     const place = { x: chart.labelWidth - 8, y: chart.y(row), anchor: "end" };
     surface.text({ ...place, text, size, fill: bold ? ink : muted, bold }, { row });
   }
@@ -39,10 +40,4 @@ function drawColumnNames(chart, surface, span, columns, chosen) {
       { column: id },
     );
   });
-}
-
-function shorten(label, room) {
-  const letters = [...label];
-  const most = Math.max(3, Math.floor(room));
-  return letters.length <= most ? label : `${letters.slice(0, most - 1).join("")}…`;
 }

@@ -3,6 +3,7 @@ import { CanvasSurface } from "./canvas.js";
 import { palette } from "./colours.js";
 import { make, showTip } from "./dom.js";
 import { SvgSurface } from "./svg.js";
+import { labelWidth } from "./text.js";
 
 const SVG_ROWS = 64; // more rows than this are drawn on a canvas, and only the visible ones
 const LARGEST_CANVAS = 16000; // pixels
@@ -18,7 +19,6 @@ export class Chart {
     this.sizer = make("div", { class: "sizer" });
     this.scroller = make("div", { class: "scroller" }, this.sizer);
     host.replaceChildren(this.scroller);
-    this.pending = false;
     this.scroller.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.scroller.addEventListener("pointermove", (event) => this.point(event));
     this.scroller.addEventListener("pointerleave", () => showTip(null, null));
@@ -45,8 +45,8 @@ export class Chart {
   // Computed once per drawing, because every edge uses it.
   fitTo(width) {
     this.width = width;
-    const longest = Math.max(...this.labels.map((label) => [...label].length), 4);
-    this.labelWidth = Math.min(Math.max(44, 7.4 * Math.min(longest, 18) + 14), width * 0.32);
+    this.labelSize = Math.min(13, this.rowHeight * 0.62);
+    this.labelWidth = Math.min(labelWidth(this.labels, this.labelSize), width * 0.32);
   }
 
   get height() {

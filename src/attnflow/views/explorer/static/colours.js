@@ -41,12 +41,15 @@ const blend = (a, b, t) => a.map((v, i) => v + (b[i] - v) * t);
 const css = (rgb) => `rgb(${rgb.map(Math.round).join(",")})`;
 const lightness = ([red, green, blue]) => 0.299 * red + 0.587 * green + 0.114 * blue;
 
-// Even steps in lightness: darker than the colour on light paper, lighter on dark.
+const WITHIN = 0.85; // of the ramp; the rest is for scores above the scale's top, however high
+
+// Even steps in lightness: darker than the colour on light paper, lighter on dark. A share above 1
+// is that of a special token, or of another layer than the one that sets the scale.
 function ramp(paper, middle) {
   const deep =
     lightness(paper) > 128 ? blend(middle, [0, 0, 0], 0.45) : blend(middle, [255, 255, 255], 0.7);
   return (share) => {
-    const within = Math.min(1, Math.max(0, share));
+    const within = share > 1 ? 1 - (1 - WITHIN) / share : WITHIN * Math.max(0, share);
     const rgb =
       within < 0.7 ? blend(paper, middle, within / 0.7) : blend(middle, deep, (within - 0.7) / 0.3);
     return { fill: css(rgb), ink: legibleOn(rgb) };

@@ -1,9 +1,10 @@
 import { inkOn } from "./colours.js";
 import { mapNote, mapTitle } from "./description.js";
 import { byId, make, makeSwitch } from "./dom.js";
+import { MethodPicker } from "./methods.js";
 
 const MODES = [
-  { value: "trace", label: "trace to it", title: "Show how the score of a token came about" },
+  { value: "trace", label: "trace it", title: "Show how its score came about" },
   { value: "explain", label: "explain it", title: "Explain this position instead" },
   { value: "blank", label: "blank it out", title: "See the prediction without it" },
 ];
@@ -14,6 +15,7 @@ export class Controls {
     this.store = store;
     this.served = served;
     this.methods = [];
+    this.picker = new MethodPicker((method) => store.set({ method }));
     const on = (id, event, change) =>
       byId(id).addEventListener(event, ({ target }) => store.set(change(target)));
     on("layer", "input", ({ value }) => ({ layer: Number(value) }));
@@ -35,7 +37,8 @@ export class Controls {
       ...method,
       disabled: !this.served && !first.hasScores(method.name),
     }));
-    this.buildMethods();
+    this.picker.build(this.methods);
+    showHelp(this.methods);
     const columns = [
       { value: "layers", label: "Layers" },
       { value: "heads", label: "Heads", disabled: !first.data.heads },
@@ -55,25 +58,11 @@ export class Controls {
     );
   }
 
-  buildMethods() {
-    const choices = this.methods.map(({ name, label, title, disabled }) => ({
-      value: name,
-      label,
-      title: disabled ? `${title}: not in this document` : title,
-      disabled,
-    }));
-    const choose = (method) => this.store.set({ method });
-    this.showMethod = makeSwitch(byId("methods"), "method", choices, choose);
-    const keys = this.methods.slice(0, 9).flatMap((_, i) => [make("kbd", {}, `${i + 1}`), " "]);
-    const labels = this.methods.map(({ label }) => label).join(", ");
-    byId("method-keys").replaceChildren(...keys, labels);
-  }
-
   show(state, panes) {
     const [pane] = panes;
-    this.showMethod(state.method);
+    this.picker.show(pane.method);
     this.showColumns(state.columns);
-    this.showMode(state.mode);
+    this.showModes(state.mode, panes);
     byId("layer").value = pane.layer;
     byId("layer-shown").textContent = `${pane.layer} of ${pane.view.depth}`;
     byId("threshold").value = state.threshold;
@@ -97,6 +86,17 @@ export class Controls {
     style.setProperty("--accent-ink", inkOn(pane.method));
   }
 
+  // Without layers there is nothing to trace, and no other position to explain.
+  showModes(mode, panes) {
+    const layered = panes.some(({ method }) => method.layered);
+    byId("modes")
+      .querySelectorAll("label")
+      .forEach((label) => {
+        label.hidden = !layered && label.querySelector("input").value !== "blank";
+      });
+    this.showMode(layered ? mode : "blank");
+  }
+
   shortcut(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || !this.methods.length) return;
     if (/^(TEXTAREA|SELECT)$/.test(event.target.tagName) || event.target.type === "text") return;
@@ -105,6 +105,19 @@ export class Controls {
     const move = { "[": -1, "]": 1 }[event.key];
     const layer = this.store.state.layer + (move ?? 0);
     if (move) this.store.set({ layer: Math.min(this.depth, Math.max(1, layer)) });
-    if (event.key === "Escape") byId("downloads").open = false;
+    if (event.key === "Escape") {
+      document.querySelectorAll(".menu").forEach((menu) => Object.assign(menu, { open: false }));
+    }
   }
+}
+
+// What the methods' scores are, and which key picks which.
+function showHelp(methods) {
+  const first = methods.filter((method) => method.first && method.summary);
+  const lines = first.flatMap(({ label, summary }) => [make("b", {}, label), ` ${summary} `]);
+  byId("methods-help").replaceChildren(...lines);
+  const keys = methods
+    .slice(0, 9)
+    .flatMap(({ label }, i) => [make("kbd", {}, `${i + 1}`), ` ${label} `]);
+  byId("method-keys").replaceChildren(...keys);
 }

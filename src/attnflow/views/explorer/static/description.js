@@ -1,18 +1,16 @@
-import { make } from "./dom.js";
-import { quote, runsOf, spanOf } from "./names.js";
-import { digits, percent } from "./numbers.js";
-
-const ROUTES_SHOWN = 6;
+import { quote } from "./names.js";
+import { digits } from "./numbers.js";
 
 // What a graph shows, in a sentence: its heading, and its name for screen readers. Like its arrows,
 // it goes the way that information goes: from the input up.
 export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
   const [from, to] = [key, query].map((at) => quote(view.names[at]));
-  const value = trace?.value ?? view.row(method.name, layer, query)?.[key];
+  const score = view.row(method.name, layer, query)?.[key];
+  const value = ratio ? (score ?? trace?.value) : (trace?.value ?? score);
   const start = `${method.title} from ${from} to ${to} at layer ${layer}`;
   if (value === undefined) return `${start}: not computed`;
   const ways = trace?.routes.length ? `, by ${count(trace.all_routes, "route")}` : "";
-  return `${start}: ${digits(value, ratio && !trace)}${ways}`;
+  return `${start}: ${digits(value, ratio && score !== undefined)}${ratio ? " chance" : ""}${ways}`;
 }
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
@@ -20,7 +18,7 @@ const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 // Notes below the graph.
 export function graphNote(pane, trace, served) {
   const { view, method } = pane;
-  const parts = trace?.sentence ? [trace.sentence] : [];
+  const parts = [];
   if (trace?.cut.length) {
     const capacity = digits(trace.cut.reduce((sum, [, , , amount]) => sum + amount, 0));
     parts.push(`Dashed: the bottleneck, ${count(trace.cut.length, "edge")}, full at ${capacity}.`);
@@ -40,39 +38,7 @@ const lower = (text) => text[0].toLowerCase() + text.slice(1);
 
 function noTrace(view, served) {
   if (!view.attention) return "Lines are scores: a saved attribution has no routes.";
-  return served ? "Finding the routes …" : "The routes to this token are not in this document.";
-}
-
-// The largest routes; `highlight` shows one of them in the graph.
-export function routeList(pane, trace, highlight) {
-  const routes = trace?.routes.slice(0, ROUTES_SHOWN) ?? [];
-  const lines = routes.map((route) => routeLine(route, pane.view, trace, highlight));
-  const rest = (trace?.all_routes ?? 0) - routes.length;
-  if (rest > 0) lines.push(make("li", { class: "rest note" }, `and ${rest} more`));
-  return lines;
-}
-
-function routeLine(route, view, trace, highlight) {
-  const { positions, amount } = route;
-  const path = runsOf(positions).map((run) =>
-    make(
-      "span",
-      { class: "run" },
-      make("span", { class: "name", dir: "auto" }, view.names[run.position]),
-      make("small", {}, ` ${spanOf(run, view.data.columns)}`),
-    ),
-  );
-  const show = () => highlight(route);
-  const hide = () => highlight(null);
-  const line = make(
-    "li",
-    { tabIndex: 0, onpointerenter: show, onpointerleave: hide, onfocus: show, onblur: hide },
-    make("b", {}, digits(amount)),
-    make("span", { class: "quiet" }, percent(amount / trace.value)),
-    make("span", { class: "path" }, ...path),
-  );
-  line.dataset.amount = amount;
-  return line;
+  return served ? "Finding the routes …" : "The routes from this token are not in this document.";
 }
 
 // What the colours of signed scores mean.

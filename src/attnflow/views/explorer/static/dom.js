@@ -42,7 +42,7 @@ export function showTip(event, lines) {
     tip.hidden = true;
     return;
   }
-  tip.replaceChildren(...lines.map((line, i) => make(i ? "div" : "b", { dir: "auto" }, line)));
+  tip.replaceChildren(...lines.map((line, i) => make(i ? "div" : "b", {}, line)));
   tip.hidden = false;
   const { width, height } = tip.getBoundingClientRect();
   const left = Math.min(event.clientX + 14, window.innerWidth - width - 8);

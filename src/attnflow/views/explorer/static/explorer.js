@@ -4,6 +4,7 @@ import { Controls } from "./controls.js";
 import { byId } from "./dom.js";
 import { Layout } from "./layout.js";
 import { Loading } from "./loading.js";
+import { powerFor } from "./numbers.js";
 import { firstState, panesOf } from "./panes.js";
 import { colourTop, headColumns, headMethod, layerColumns } from "./scale.js";
 import { ScoreTable } from "./table.js";
@@ -54,14 +55,20 @@ export class Explorer {
   }
 }
 
-// The columns of the heat map, and one colour scale for it and the tokens.
+// The columns of the heat map, and one colour scale and one unit for it and the tokens.
 // Single heads may be those of another method, with a scale of their own.
 function withColours(pane, kind) {
   const layers = layerColumns(pane);
-  const top = colourTop(pane, layers);
-  if (kind === "layers") return { ...pane, columns: layers, top, map: pane.method };
+  const shown = layers.filter(({ id }) => id === pane.layer);
+  if (kind === "layers") return withScale({ ...pane, columns: layers, map: pane.method }, shown);
   const map = headMethod(pane);
-  const columns = kind === "heads" && map ? headColumns({ ...pane, method: map }) : [];
-  if (map !== pane.method) return { ...pane, columns, top, map };
-  return { ...pane, columns, top: colourTop(pane, [...layers, ...columns]), map };
+  const heads = map ? headColumns({ ...pane, method: map }, kind === "all") : [];
+  const columns = kind === "heads" ? heads : [];
+  const own = map === pane.method ? [...shown, ...heads] : shown;
+  return withScale({ ...pane, columns, map }, own);
+}
+
+function withScale(pane, columns) {
+  const top = colourTop(pane, columns);
+  return { ...pane, top, power: pane.ratio ? 0 : powerFor(top) };
 }

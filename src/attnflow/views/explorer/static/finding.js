@@ -10,8 +10,8 @@ export class FindingText {
   }
 
   show({ view, method, layer, query, shared }, more) {
-    const { findings = [], agreement, notes = [] } = view.data;
-    const here = findings.filter((each) => each.layer === layer && each.query === query);
+    const { agreement, notes = [] } = view.data;
+    const here = view.findings.filter((each) => each.layer === layer && each.query === query);
     const by = (name) => here.find((each) => each.method === name);
     // Of a long text, a slow method's scores come later, and a quick one speaks for it.
     const found = by(method.name) ?? by(method.tie_breaker);
@@ -21,17 +21,16 @@ export class FindingText {
     this.sentence.hidden = !found;
     const other = found?.alternative && view.method(found.alternative);
     const apart = other ? [`The method ${other.label} tells them apart.`] : [];
-    const agree = agreement && !shared ? [capital(agreement)] : [];
+    const first = layer === view.data.layer && query === view.data.query;
+    const agree = agreement && first && !shared ? [agreement] : [];
     const lines = found ? [...quick, ...found.notes, ...apart, ...agree] : [];
     const all = [...lines, ...more, ...(shared ? [] : notes)];
     this.notes.replaceChildren(...all.map((text) => make("p", { class: "note" }, text)));
   }
 }
 
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
-
 function makePart({ text, role }) {
   if (!role) return text;
   const quoted = role === "said" ? text : `“${text}”`;
-  return make(role === "said" ? "strong" : "b", { class: `part in-${role}`, dir: "auto" }, quoted);
+  return make(role === "said" ? "strong" : "b", { class: `part in-${role}` }, quoted);
 }

@@ -2,7 +2,6 @@ import { rampOf } from "./colours.js";
 import { make } from "./dom.js";
 import { quote } from "./names.js";
 import { unitScores } from "./panes.js";
-import { colourTop } from "./scale.js";
 
 // All heads at a glance: a thumbnail for each layer and head, tokens from top to bottom as in the
 // heat map. Each opens the heads of its layer.
@@ -15,27 +14,23 @@ export class Glance {
   show(pane) {
     const rows = pane.view.layers.map((layer) => ({ layer, heads: headsOf(pane, layer) }));
     const most = Math.max(...rows.map(({ heads }) => heads.length));
-    const top = colourTop(
-      pane,
-      rows.flatMap(({ heads }) => heads.map((values) => ({ values }))),
-    );
     this.host.hidden = !most;
     this.host.style.setProperty("--heads", most);
     const names = Array.from({ length: most }, (_, head) => make("span", {}, `H${head}`));
     const lines = rows.flatMap(({ layer, heads }) => [
       make("span", { class: "row-name" }, `L${layer}`),
-      ...heads.map((values, head) => this.thumbnail(pane, layer, head, values, top)),
+      ...heads.map((values, head) => this.thumbnail(pane, layer, head, values)),
       ...Array.from({ length: most - heads.length }, () => make("span", { class: "none" })),
     ]);
     this.host.replaceChildren(make("span"), ...names, ...lines);
   }
 
-  thumbnail(pane, layer, head, values, top) {
+  thumbnail(pane, layer, head, values) {
     const canvas = make("canvas", { width: 1, height: values.length });
     const context = canvas.getContext("2d");
     const ramp = rampOf(pane.method);
     values.forEach((value, at) => {
-      context.fillStyle = ramp(value / top).fill;
+      context.fillStyle = ramp(value / pane.top).fill;
       context.fillRect(0, at, 1, 1);
     });
     const best = values.indexOf(Math.max(...values));

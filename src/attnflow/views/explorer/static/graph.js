@@ -1,6 +1,6 @@
 import { Chart } from "./chart.js";
 import { colourOf, palette } from "./colours.js";
-import { attentionEdges, carriedEdges, cutEdges, edgeName, routeEdges } from "./edges.js";
+import { attentionEdges, carriedEdges, cutEdges, edgeName } from "./edges.js";
 import { pick } from "./picking.js";
 
 const BACKGROUND = 4; // background attention needs this many times the threshold to be drawn
@@ -27,8 +27,9 @@ export class Graph extends Chart {
     this.schedule();
   }
 
-  highlight(route) {
-    this.route = route;
+  // Edges that stand out while a route is pointed at; null for none.
+  highlight(edges) {
+    this.route = edges;
     this.schedule();
   }
 
@@ -70,7 +71,7 @@ export class Graph extends Chart {
     const colour = palette().edge;
     const strongest = this.attention[0]?.amount ?? 1;
     const visible = this.inSight(this.attention, span).slice(0, MOST_ELEMENTS);
-    const crowd = Math.min(1, Math.sqrt(300 / (visible.length + 1)) + 0.15);
+    const crowd = Math.min(1, Math.sqrt(150 / (visible.length + 1)) + 0.05);
     visible.reverse().forEach((e) => {
       const share = e.amount / strongest;
       const look = { colour, width: 0.5 + 2 * share, alpha: crowd * (0.12 + 0.6 * share) };
@@ -106,7 +107,7 @@ export class Graph extends Chart {
   drawRoute(surface) {
     if (!this.route) return;
     const look = { colour: colourOf(this.pane.method), width: 3.5, alpha: 1 };
-    routeEdges(this.route, this.step).forEach((e) => {
+    this.route.forEach((e) => {
       surface.line({ ...this.ends(e), ...look }, { route: edgeName(e) });
     });
   }

@@ -1,7 +1,9 @@
 import { Chart } from "./chart.js";
 import { palette, rampOf } from "./colours.js";
 import { quote } from "./names.js";
-import { digits } from "./numbers.js";
+import { digits, listed } from "./numbers.js";
+
+const DIGIT = 0.64; // the width of a digit, of its height
 
 // Tokens × layers for the explained position, or tokens × heads of one layer (Appendix A.1).
 export class HeatMap extends Chart {
@@ -25,8 +27,26 @@ export class HeatMap extends Chart {
     return this.pane.units.findIndex(({ tokens }) => tokens.includes(token));
   }
 
+  numberOf(value) {
+    return listed(value, this.pane.power, this.pane.ratio);
+  }
+
+  get numberSize() {
+    return Math.min(11, this.rowHeight * 0.5);
+  }
+
+  // Numbers are written if there is room for all of them.
+  get room() {
+    if (this.rowHeight <= 17) return false;
+    const most = this.cellWidth / (DIGIT * this.numberSize);
+    return this.columns.every(({ values }) =>
+      values.every((value) => this.numberOf(value).length <= most),
+    );
+  }
+
   draw(surface, span) {
     const { query, key } = this.pane;
+    this.written = this.room;
     const traced = this.unitOf(key);
     this.columns.forEach((column, i) => {
       const x = this.labelWidth + i * this.cellWidth;
@@ -46,13 +66,8 @@ export class HeatMap extends Chart {
     const stroke = framed ? palette().ink : undefined;
     const place = { x: x + 0.5, y: this.y(row) - h / 2 + 0.5, w: w - 1, h: h - 1, r: 2 };
     surface.cell({ ...place, fill, stroke }, { cell: `${id}/${row}`, value });
-    if (w <= 38 || h <= 17) return;
-    const text = {
-      text: digits(value, this.pane.ratio),
-      size: Math.min(11, h * 0.5),
-      anchor: "middle",
-      fill: ink,
-    };
+    if (!this.written) return;
+    const text = { text: this.numberOf(value), size: this.numberSize, anchor: "middle", fill: ink };
     surface.text({ x: x + w / 2, y: this.y(row), ...text });
   }
 
@@ -61,7 +76,7 @@ export class HeatMap extends Chart {
     const at = Math.floor((x - this.labelWidth) / this.cellWidth);
     if (row === null || at >= this.columns.length) return null;
     const name = this.labels[row];
-    if (at < 0) return { row, lines: [name, "click to trace to it"] };
+    if (at < 0) return { row, lines: [name, "click to trace it"] };
     const { id, label, values } = this.columns[at];
     const { method, ratio } = this.pane;
     const score = `${method.title} ${digits(values[row], ratio)}`;

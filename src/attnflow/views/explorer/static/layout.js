@@ -1,13 +1,15 @@
 import { byId, make } from "./dom.js";
-import { graphNote, graphTitle, routeList, signsNote } from "./description.js";
+import { graphNote, graphTitle, signsNote } from "./description.js";
 import { FindingText } from "./finding.js";
 import { Glance } from "./glance.js";
 import { Graph } from "./graph.js";
 import { HeatMap } from "./heatmap.js";
 import { Legend } from "./legend.js";
+import { powerFor } from "./numbers.js";
 import { Prediction } from "./prediction.js";
-import { colourTop } from "./scale.js";
+import { colourTop, headColumns } from "./scale.js";
 import { Strip } from "./strip.js";
+import { wayLines, wayTitle } from "./ways.js";
 
 // One side of the page: tokens and prediction above, graph and heat map below.
 class Side {
@@ -22,21 +24,24 @@ class Side {
     this.pane = make("div", { class: "pane" }, ...parts);
     this.title = make("h2");
     this.note = make("p", { class: "note" });
-    this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
     const graph = make("div", { class: "graph" });
     const caption = make("figcaption", {}, this.title);
-    this.card = make(
+    this.card = make("figure", { class: "card graph-card" }, caption, graph, this.note);
+    this.wayTitle = make("h2");
+    this.sentence = make("p", { class: "sentence" });
+    this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
+    this.way = make(
       "figure",
-      { class: "card graph-card" },
-      caption,
-      graph,
-      this.note,
+      { class: "card way-card" },
+      make("figcaption", {}, this.wayTitle),
+      this.sentence,
       this.routes,
     );
     this.mapHost = make("div", { class: "map" });
     this.mapName = make("h3", { class: "pane-title" });
     byId("panes").append(this.pane);
     byId("graphs").append(this.card);
+    byId("ways").append(this.way);
     this.glanceHost = make("div", { class: "glance", hidden: true });
     byId("map").append(make("div", {}, this.mapName, this.mapHost, this.glanceHost));
     this.graph = new Graph(graph, actions);
@@ -61,8 +66,7 @@ class Side {
     this.graph.show(pane, trace, threshold, title);
     this.title.textContent = title;
     this.note.textContent = graphNote(pane, trace, served);
-    const highlight = (route) => this.graph.highlight(route);
-    this.routes.replaceChildren(...routeList(pane, trace, highlight));
+    this.showWay(pane, trace);
     const atAGlance = columns === "all" && pane.map?.layered;
     const mapPane = mapOf(pane);
     this.map.show(mapPane, columns === "heads");
@@ -71,8 +75,20 @@ class Side {
     if (atAGlance) this.glance.show(mapPane);
   }
 
+  // In words and as a list, how the score of the traced token came about.
+  showWay(pane, trace) {
+    const highlight = (edges) => this.graph.highlight(edges);
+    const lines = trace ? wayLines(pane, trace, highlight) : [];
+    this.way.hidden = this.card.hidden || !lines.length;
+    this.wayTitle.textContent = wayTitle(trace);
+    this.sentence.textContent = trace?.sentence ?? "";
+    this.routes.replaceChildren(...lines);
+  }
+
   remove() {
-    [this.pane, this.card, this.mapHost.parentElement].forEach((element) => element.remove());
+    [this.pane, this.card, this.way, this.mapHost.parentElement].forEach((element) =>
+      element.remove(),
+    );
   }
 }
 
@@ -90,6 +106,15 @@ export class Layout {
     const headings = headingsOf(panes);
     const beside = Math.max(...panes.map(({ view }) => view.size));
     panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], { ...options, beside }));
+    const { classList } = byId("charts");
+    classList.toggle(
+      "without-ways",
+      this.sides.every(({ way }) => way.hidden),
+    );
+    classList.toggle(
+      "without-graph",
+      this.sides.every(({ card }) => card.hidden),
+    );
   }
 
   get charts() {
@@ -103,9 +128,11 @@ export class Layout {
 
 // The pane of the heat map: heads of another method have a colour and a scale of their own.
 function mapOf(pane) {
-  const { method, map = method, columns } = pane;
+  const { method, map = method } = pane;
   if (map === method) return pane;
-  return { ...pane, method: map, top: colourTop(pane, columns) };
+  const own = { ...pane, method: map, ratio: map.ratio };
+  const top = colourTop(own, headColumns(own, !pane.columns.length));
+  return { ...own, top, power: map.ratio ? 0 : powerFor(top) };
 }
 
 function headingsOf(panes) {

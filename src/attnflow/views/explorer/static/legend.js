@@ -1,8 +1,9 @@
 import { rampOf } from "./colours.js";
 import { make } from "./dom.js";
-import { digits } from "./numbers.js";
+import { listed, unitOf } from "./numbers.js";
 
 const STEPS = 12;
+const MORE = 4; // times the top: about the strongest colour
 
 // What the colours mean: one scale for tokens and heat map.
 export class Legend {
@@ -11,26 +12,31 @@ export class Legend {
     this.low = make("span", { class: "number" });
     this.high = make("span", { class: "number" });
     this.name = make("span", {});
-    const marks = [
+    this.marks = [
       mark("traced", "traced"),
       mark("explained", "explained"),
       mark("blanked", "blanked out"),
     ];
     const scale = make("span", { class: "scale" }, this.name, this.low, this.bar, this.high);
-    this.element = make("div", { class: "legend note" }, scale, ...marks);
+    this.element = make("div", { class: "legend note" }, scale, ...this.marks);
   }
 
-  show({ view, ratio, method, top, blank }) {
+  show({ view, ratio, method, top, power, blank }) {
     const ramp = rampOf(method);
     const least = method.signed ? -1 : 0;
-    const stops = Array.from({ length: STEPS + 1 }, (_, i) => least + ((1 - least) * i) / STEPS);
+    const steps = Array.from({ length: STEPS + 1 }, (_, i) => least + ((1 - least) * i) / STEPS);
+    const stops = [...(method.signed ? [-MORE] : []), ...steps, MORE];
     const colours = stops.map((share) => ramp(share).fill).join(", ");
     this.bar.style.setProperty("background-image", `linear-gradient(to right, ${colours})`);
     this.name.textContent = method.title;
-    this.low.textContent = method.signed ? digits(-top) : "0";
-    this.high.textContent = `${digits(top, ratio)} or more`;
+    const unit = unitOf(power) && ` ${unitOf(power)}`;
+    this.low.textContent = method.signed ? listed(-top, power) : "0";
+    this.high.textContent = `${listed(top, power, ratio)}${unit} or more`;
     this.element.firstChild.hidden = !view.hasScores(method.name);
-    this.element.lastChild.hidden = !blank.length;
+    const [traced, explained, blanked] = this.marks;
+    traced.hidden = !method.layered;
+    explained.hidden = !method.layered;
+    blanked.hidden = !blank.length;
   }
 }
 

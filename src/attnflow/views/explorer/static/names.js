@@ -5,11 +5,18 @@ export const isolate = (text) => `\u2068${text}\u2069`;
 
 export const quote = (name) => `“${isolate(name)}”`;
 
-// Labels, those that occur more than once with their position: the:4.
+const RIGHT_TO_LEFT =
+  /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}\p{sc=Adlam}]/u;
+
+// Labels, those that occur more than once with their position: the:4, which stands to the right of
+// right-to-left letters, too.
 export function numbered(labels) {
   const count = new Map();
   labels.forEach((label) => count.set(label, (count.get(label) ?? 0) + 1));
-  return labels.map((label, at) => (count.get(label) > 1 ? `${label}:${at}` : label));
+  return labels.map((label, at) => {
+    const name = RIGHT_TO_LEFT.test(label) ? isolate(label) : label;
+    return count.get(label) > 1 ? `${name}:${at}` : name;
+  });
 }
 
 // A route as runs from the input up: the steps in which it stays on one token.

@@ -9,18 +9,44 @@ export function unpack({ dtype, shape, data }) {
   return { shape, values: new KINDS[dtype](bytes.buffer) };
 }
 
-const SMALLEST = 1e-4;
+const SMALLEST = 1e-6; // a number that stands alone is written out down to this
+const SMALLEST_LISTED = 1e-4; // one among others, in their unit
+const ONES = 0.01; // numbers whose largest is smaller have a unit: 10⁻³, 10⁻⁶ …
 
-// Three significant digits, never an exponent; a ratio to chance with its sign. As in the library.
+// Three significant digits; a ratio to chance with its sign. As in the library.
 export function digits(value, ratio = false) {
   const size = Math.abs(value);
-  const sign = value < 0 ? "−" : "";
   const times = ratio ? "×" : "";
-  if (!Number.isFinite(value)) return `–${times}`;
-  if (size === 0) return `0${times}`;
-  if (size < SMALLEST) return `${sign ? `>${sign}` : "<"}${SMALLEST}${times}`;
-  const places = Math.max(0, 2 - Math.floor(Math.log10(Number(size.toPrecision(3)))));
-  return `${sign}${size.toFixed(places)}${times}`;
+  if (size === 0 || !(size < SMALLEST)) return `${plain(value)}${times}`;
+  const power = powerFor(size);
+  return `${plain(value / 10 ** power)}${times} ${unitOf(power)}`;
+}
+
+// A number among others that share a unit, a power of ten.
+export function listed(value, power = 0, ratio = false) {
+  const scaled = value / 10 ** power;
+  const times = ratio ? "×" : "";
+  const tiny = scaled !== 0 && Math.abs(scaled) < SMALLEST_LISTED;
+  return tiny ? `${scaled > 0 ? "<" : ">−"}${SMALLEST_LISTED}${times}` : `${plain(scaled)}${times}`;
+}
+
+// The unit of numbers up to this one: they read better as 4.20 × 10⁻³ than as 0.00420.
+export function powerFor(largest) {
+  if (!(largest > 0 && largest < ONES)) return 0;
+  return 3 * Math.floor(exponent(largest) / 3);
+}
+
+export const unitOf = (power) =>
+  power ? `× 10⁻${[...String(-power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}` : "";
+
+const exponent = (size) => Math.log10(Number(size.toPrecision(3)));
+
+function plain(value) {
+  if (!Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  const places = Math.max(0, 2 - Math.floor(exponent(size)));
+  return `${value < 0 ? "−" : ""}${size.toFixed(places)}`;
 }
 
 export const percent = (share) =>

@@ -8,7 +8,7 @@ const NEAR = 6; // pixels within which an edge or a node is hit
 export function pick(graph, x, y) {
   const row = graph.rowAt(y);
   if (row === null) return null;
-  if (x < graph.labelWidth) return tracing(row, [graph.labels[row], "click to trace to it"]);
+  if (x < graph.labelWidth) return tracing(row, [graph.labels[row], "click to trace it"]);
   const step = Math.round((x - graph.x(0)) / (graph.x(1) - graph.x(0)));
   const exists = step >= 0 && step < graph.pane.view.data.columns.length;
   const distance = Math.hypot(x - graph.x(step), y - graph.y(row));
@@ -22,7 +22,7 @@ const tracing = (at, lines) => ({ kind: "trace", at, lines });
 function pickNode({ labels, pane }, step, row) {
   const { columns, ends } = pane.view.data;
   const name = labels[row];
-  if (step === 0) return tracing(row, [name, "input; click to trace to it"]);
+  if (step === 0) return tracing(row, [name, "input; click to trace it"]);
   const layer = ends.indexOf(step) + 1; // 0: a step within a layer, which can't be explained
   const lines = [`${name} at ${columns[step]}`, ...(layer ? ["click to explain it"] : [])];
   return { kind: "explain", at: row, layer, lines };

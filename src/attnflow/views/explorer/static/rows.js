@@ -1,6 +1,6 @@
 import { align } from "./align.js";
 import { make } from "./dom.js";
-import { digits, direction, percent, points } from "./numbers.js";
+import { direction, listed, percent, points, unitOf } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
 // The rows of the table, with the values they are sorted by; null if scores are not loaded yet.
@@ -31,7 +31,7 @@ export function singleRows(pane, trace) {
           { class: "bars" },
           hasSigns ? divergingBar(values[index], top) : make("i", { style: { width } }),
         ),
-        make("td", { class: "number" }, digits(values[index], pane.ratio)),
+        make("td", { class: "number" }, listed(values[index], pane.power, pane.ratio)),
         hasSigns ? null : make("td", { class: "number quiet" }, percent(part[index])),
         blanks ? changeCell(change, "") : null,
       );
@@ -43,7 +43,8 @@ export function singleRows(pane, trace) {
   }));
   const share = hasSigns ? [] : ["Share"]; // signed scores are no parts of a whole
   const change = blanks ? [`Δ P(${predicted?.label}), points`] : [];
-  const names = ["Token", "", "Score", ...share, ...change];
+  const score = ["Score", unitOf(pane.power)].filter(Boolean).join(" ");
+  const names = ["Token", "", score, ...share, ...change];
   return { rows, names };
 }
 
@@ -98,7 +99,7 @@ function sharesOf(values) {
   return values.map((value) => value / sum);
 }
 
-const rowName = (content) => make("th", { scope: "row", dir: "auto" }, content);
+const rowName = (content) => make("th", { scope: "row" }, content);
 
 const shareCell = (share) =>
   make("td", { class: "number" }, share === undefined ? "–" : percent(share));

@@ -1,6 +1,7 @@
 import { rowOf, unitScores } from "./panes.js";
 
-// One colour scale for tokens and heat map: the same score has the same colour in both.
+// One colour scale for tokens and heat map: the same score has the same colour in both, and in the
+// terminal. The strongest colour is the highest score of an ordinary unit at the layer shown.
 
 export function layerColumns(pane) {
   if (!pane.method.layered && rowOf(pane)) {
@@ -12,9 +13,11 @@ export function layerColumns(pane) {
 }
 
 // Heads are numbered from 0, as in the library.
-export function headColumns(pane) {
-  if (!pane.method.layered) return [];
-  const rows = pane.view.heads(pane.method.name, pane.layer, pane.query) ?? [];
+export function headColumns(pane, everywhere = false) {
+  const { view, method, layer, query } = pane;
+  if (!method.layered) return [];
+  const layers = everywhere ? view.layers : [layer];
+  const rows = layers.flatMap((at) => view.heads(method.name, at, query) ?? []);
   return rows.map((row, head) => column(pane, head, `H${head}`, row));
 }
 
@@ -28,8 +31,8 @@ export function headMethod({ view, method }) {
 
 const column = (pane, id, label, row) => ({ id, label, values: unitScores(pane, row) });
 
-// What the strongest colour stands for: the highest score of any ordinary unit in these columns;
-// of signed scores the largest, whatever its sign.
+// The highest score of any ordinary unit in these columns; of signed scores the largest, whatever
+// its sign.
 export function colourTop(pane, columns) {
   const places = ordinaryUnits(pane);
   const size = pane.method.signed ? Math.abs : (value) => value;

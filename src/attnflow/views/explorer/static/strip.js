@@ -39,11 +39,12 @@ export class Strip {
       const segment = segments?.[unit.tokens[0]] ?? null;
       const isPatch = segment === "patch";
       button.classList.toggle("patch", isPatch);
-      if (!isPatch && segment !== null && segment !== last) {
+      const isNamed = !isPatch && segment !== null && segment !== "special";
+      if (isNamed && segment !== last) {
         this.strip.append(make("span", { class: "segment" }, segment));
       }
       (isPatch ? this.picture : this.strip).append(button);
-      last = segment;
+      if (segment !== "special") last = segment;
       return button;
     });
     if (grid) this.placePatches(view.data);
@@ -103,8 +104,8 @@ export class Strip {
   describe(button, { tokens, label, name: full }, value) {
     const { ratio, method, key, query, blank } = this.pane;
     const marks = {
-      traced: tokens.includes(key),
-      explained: tokens.includes(query),
+      traced: method.layered && tokens.includes(key),
+      explained: method.layered && tokens.includes(query),
       blanked: tokens.some((at) => blank.includes(at)),
     };
     Object.entries(marks).forEach(([name, on]) => button.classList.toggle(name, on));

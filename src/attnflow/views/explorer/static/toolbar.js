@@ -16,7 +16,7 @@ export function bindToolbar(page) {
     explorer.redraw();
   });
   on("save-png", async () => saveFile(await pngFile(explorer.layout.graph), "attnflow.png"));
-  closeMenu(byId("downloads"));
+  document.querySelectorAll(".menu").forEach(closeMenu);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => explorer.redraw());
   window.addEventListener("beforeprint", () => explorer.print(true));
@@ -26,7 +26,7 @@ export function bindToolbar(page) {
 // A menu closes when something in it was chosen, and when anything else is clicked.
 function closeMenu(menu) {
   document.addEventListener("click", ({ target }) => {
-    if (!menu.contains(target) || target.closest("button")) menu.open = false;
+    if (!menu.contains(target) || target.closest("button, input")) menu.open = false;
   });
 }
 

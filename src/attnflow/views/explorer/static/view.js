@@ -14,6 +14,7 @@ export class View {
     this.traces = new Map();
     this.blanked = new Map();
     this.unitLists = new Map();
+    this.findings = [...(data.findings ?? [])];
     data.scores.forEach((part) => this.addScores(part));
     data.head_scores.forEach((part) => this.addHeads(part));
     data.traces.forEach((trace) => this.addTrace(trace));
@@ -38,7 +39,8 @@ export class View {
     return Math.min(...[...this.scores.keys()].map((key) => Number(key.split("/").at(-2))));
   }
 
-  addScores({ method, layers, queries, values, words }) {
+  addScores({ method, layers, queries, values, words, findings = [] }) {
+    this.findings.push(...findings); // what the document says of itself comes first
     const rows = rowsOf(values, words);
     layers.forEach((layer, l) =>
       queries.forEach((query, q) => {

@@ -1,0 +1,114 @@
+"""Which document did this answer come from? Twenty questions over three documents each.
+
+    python -m benchmarks.parts WORK --smollm FOLDER [--device cuda] [--cases 20]
+
+A chat model answers; the document whose deletion hurts the answer's log-probability most is what
+scores should find. For every edge rule with every method, methods that read no edges, position, and
+an ablation baseline of ContextCite's kind: how often they do (a hit; chance is one in three), by
+how much the log-probability falls without the sentences with the highest scores (top 1 and top 3),
+and the linear datamodelling score: Spearman's correlation of sums of kept sentences' scores with
+the logit of the answer's probability, over random deletions. Writes WORK/cases.jsonl and
+WORK/tables.md; run it again to continue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.parts.cases import DOCUMENTS, make_cases
+from benchmarks.parts.scoring import score_case, usual_measures
+
+from attnflow import load_model
+from attnflow.edges import EDGE_RULES
+from attnflow.models.answering import answers_of
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--smollm", required=True, help="SmolLM2-135M-Instruct, folder or GGUF")
+    parser.add_argument("--device", help="where the model runs, such as cuda")
+    parser.add_argument("--cases", type=int, default=20)
+    parser.add_argument("--generate", type=int, default=24, help="tokens of an answer")
+    parser.add_argument("--rules", help="edge rules, by commas; all by default")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no new case after these")
+    given = parser.parse_args()
+    rules = given.rules.split(",") if given.rules else list(EDGE_RULES)
+    answers = answers_of(load_model(given.smollm, device=given.device))
+    given.work.mkdir(parents=True, exist_ok=True)
+    path = given.work / "cases.jsonl"
+    done = (
+        [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    )
+    start = time.monotonic()
+    for case in make_cases(given.cases)[len(done) :]:
+        if time.monotonic() - start > 60 * given.minutes:
+            break
+        began = time.monotonic()
+        found = score_case(case, answers, given.generate, rules, usual_measures())
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(found, ensure_ascii=False) + "\n")
+        done.append(found)
+        print(f"{len(done)}: {time.monotonic() - began:.0f} s, {found['answer']!r}", flush=True)
+    text = report(done)
+    (given.work / "tables.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+def report(cases: Sequence[dict[str, Any]]) -> str:
+    """Tables of what was found."""
+    names = list(dict.fromkeys(name for case in cases for name in case["methods"]))
+    rows = {name: summary(name, cases) for name in names}
+    order = sorted(names, key=lambda name: (-rows[name]["hits"], -rows[name]["lds"]))
+    right = sum(case["right"] for case in cases)
+    agree = sum(int(np.argmax(case["drops"])) == case["fact"] for case in cases)
+    lines = [
+        f"{len(cases)} cases; the answer is right in {right}; deleting the document with the fact "
+        f"hurts most in {agree}; chance is {len(cases) / DOCUMENTS:.1f} hits.",
+        "",
+        "| scores | hits | finds the fact | top-1 drop | top-3 drop | LDS | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in order:
+        row = rows[name]
+        lines.append(
+            f"| {name} | {row['hits']} of {row['count']} | {row['fact']} | {row['top_1_drop']:.2f} "
+            f"| {row['top_3_drop']:.2f} | {row['lds']:.2f} | {row['seconds']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def summary(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """How one way of scoring did, over the cases that it has scores of."""
+    having = [case for case in cases if name in case["methods"]]
+    best = [leading(case["methods"][name]["documents"]) for case in having]
+    mean = {
+        column: float(np.mean([case["methods"][name][column] for case in having]))
+        for column in ("top_1_drop", "top_3_drop", "lds", "seconds")
+    }
+    pairs = list(zip(best, having, strict=True))
+    return {
+        "count": len(having),
+        "hits": sum(place == int(np.argmax(case["drops"])) for place, case in pairs),
+        "fact": sum(place == case["fact"] for place, case in pairs),
+        **mean,
+    }
+
+
+def leading(scores: Sequence[float]) -> int | None:
+    """The document with the highest score; ``None`` where several share it: nothing was found."""
+    rounded = np.round(scores, 9)
+    best = np.flatnonzero(rounded == rounded.max())
+    return int(best[0]) if len(best) == 1 else None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""``attnflow similarity``: what made two texts similar."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnflow.cli import options
+from attnflow.cli.errors import printable
+from attnflow.cli.figure import Theme
+from attnflow.cli.inputs import check_texts
+from attnflow.cli.status import show_status
+from attnflow.errors import InputError
+
+First = Annotated[str, typer.Argument(metavar="TEXT", help="The first text, in quotes.")]
+Second = Annotated[str, typer.Argument(metavar="TEXT", help="The text it is compared with.")]
+Pooling = Annotated[
+    str,
+    typer.Option(
+        "--pooling",
+        metavar="NAME",
+        help="What an embedding is: the mean of states, the first or the last one.",
+        rich_help_panel="Selection",
+        show_default="what the model's files say, else mean",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Draw the map: .svg, .pdf or .png.",
+        rich_help_panel="Output",
+    ),
+]
+Top = Annotated[
+    int,
+    typer.Option(
+        "--top", metavar="N", min=0, help="How many pairs to list.", rich_help_panel="Output"
+    ),
+]
+
+
+def similarity(  # noqa: PLR0913 - one argument per option
+    first: First,
+    second: Second,
+    *,
+    model: options.Model = None,
+    truncate: options.Truncate = False,
+    strict: options.Strict = False,
+    method: options.Method = "rollout",
+    edges: options.Edges = "auto",
+    pooling: Pooling = "auto",
+    residual: options.Residual = None,
+    words: options.Words = False,
+    top: Top = 8,
+    as_json: options.Json = False,
+    output: Output = None,
+    theme: Theme = options.Theme.LIGHT,
+    force: options.Force = False,
+    plugin: options.Plugins = None,
+) -> None:
+    """Show what made two texts similar: the parts of the cosine, token pair by token pair.
+
+    Example: attnflow similarity "a cat sleeps" "the kitten naps" -m FOLDER
+    """
+    from attnflow.api.similarity import similarity as compare
+
+    check_texts([first, second], "text")
+    if model is None:
+        msg = (
+            "similarity needs a model of sentence embeddings; give its name or folder with --model"
+        )
+        raise InputError(msg)
+    if output is not None:
+        from attnflow.views.figures.files import check_file
+
+        check_file(output, overwrite=force)
+    with show_status("comparing"):
+        found = compare(
+            first,
+            second,
+            model,
+            method=method,
+            edges=edges,
+            pooling=pooling,
+            residual=residual,
+            words=words,
+            truncate=truncate,
+            strict=strict,
+        )
+    if output is not None:
+        from attnflow.views.figures.files import save as write
+        from attnflow.views.figures.similarity import figure
+
+        write(figure(found, theme=theme.value), output, overwrite=True)
+        typer.echo(printable(f"saved the figure to {output}"), err=True)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from attnflow.views.terminal.similarity import show_similarity
+
+    show_similarity(found, Console(highlight=False), top)

@@ -1,0 +1,77 @@
+"""Images in the forms that callers give: files, PIL images and arrays, as colours of 8 bits."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnflow.errors import InputError, shown
+from attnflow.io.files import is_file
+
+HOW = "an image is a path, a PIL image or an array [height, width, 3] of bytes"
+Notices = tuple[str, ...]
+
+
+def open_image(item: Any) -> tuple[Any, Notices]:
+    """An image in colours, and what a reader must know of it."""
+    from PIL import Image
+
+    if isinstance(item, str | PathLike):
+        if not is_file(Path(item)):
+            msg = f"{shown(str(item))} is not a file; a vision model takes images"
+            raise InputError(msg)
+        try:
+            with Image.open(item) as opened:
+                return in_colours(opened), _first_of_many(opened)
+        except InputError:
+            raise
+        # What a decoder raises on a damaged file is anything: SyntaxError, ValueError, its own.
+        except Exception as error:
+            msg = f"{str(item)!r} is not an image that can be read: {error}"
+            raise InputError(msg) from error
+    if isinstance(item, Image.Image):
+        return in_colours(item), _first_of_many(item)
+    return Image.fromarray(_bytes(item)).convert("RGB"), ()
+
+
+def in_colours(image: Any) -> Any:
+    """The image as it is to be looked at: turned as its file says, in colours of 8 bits."""
+    from PIL import Image, ImageOps
+
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
+    if image.mode in ("I", "F"):  # PIL would cut off what is below 0 or beyond 255
+        msg = f"the image is of the mode {image.mode!r}, whose values have no range; make it 8 bits"
+        raise InputError(msg)
+    try:
+        return ImageOps.exif_transpose(image).convert("RGB")
+    except ValueError as error:
+        msg = f"the image of the mode {image.mode!r} can't be made one of colours: {error}"
+        raise InputError(msg) from error
+
+
+def _first_of_many(image: Any) -> Notices:
+    count = int(getattr(image, "n_frames", 1))
+    if count < 2:
+        return ()
+    return (f"the image moves or has pages: only the first of its {count} was seen",)
+
+
+def _bytes(item: Any) -> Any:
+    """An array of bytes with the shape of an image."""
+    try:
+        array = np.asarray(item)
+    except (ValueError, TypeError, RuntimeError) as error:
+        msg = f"{HOW}; this is {type(item).__name__}: {error}"
+        raise InputError(msg) from None
+    if array.dtype.kind == "b":
+        array = array.astype(np.uint8) * 255
+    flat = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+    if array.dtype != np.uint8 or not flat or not array.size:
+        what = f" of {array.dtype} and the shape {array.shape}" if array.ndim else ""
+        msg = f"{HOW}; this is {type(item).__name__}{what}"
+        raise InputError(msg)
+    return np.ascontiguousarray(array)

@@ -1,0 +1,179 @@
+"""How a model writes an answer: how long, drawn by which seed or most likely, seen as it is made.
+
+Tokens are drawn by a random generator of their own: no state that a program shares is read or
+changed, so that threads don't disturb each other and a seed always gives the same answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+from attnflow.errors import InputError, ModelError, shown
+from attnflow.records.selection import is_integer
+
+Stream = Callable[[str], None]  # called with every piece of the answer's text as it is made
+# What reshapes the distribution that tokens are drawn from, in the order of transformers.
+WARPERS = {
+    "temperature": "TemperatureLogitsWarper",
+    "top_k": "TopKLogitsWarper",
+    "top_p": "TopPLogitsWarper",
+    "min_p": "MinPLogitsWarper",
+    "typical_p": "TypicalLogitsWarper",
+}
+# What changes the scores of tokens whether they are drawn or not: transformers does it.
+PASSED_ON = (
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "encoder_repetition_penalty",
+    "min_new_tokens",
+    "bad_words_ids",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "eos_token_id",
+)
+SEEDS = 1 << 32
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What is written behind a prompt.
+
+    Attributes:
+        length: The most tokens that the model writes.
+        text: The answer, where it is given instead.
+        sampling: How tokens are drawn (``temperature``, ``top_k``, ``top_p``, ``min_p``,
+            ``typical_p``), or else their scores changed (``repetition_penalty``, …). Without any
+            of the former the most likely token is written.
+        seed: Of the random numbers that tokens are drawn by; where none is given, one is chosen.
+        stream: Called with the pieces of the answer while it is made.
+    """
+
+    length: int = 40
+    text: str | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    stream: Stream | None = None
+
+    def __post_init__(self) -> None:
+        if not is_integer(self.length) or self.length < 1:
+            msg = f"generate={shown(self.length)} must be a number of tokens, 1 or more"
+            raise InputError(msg)
+        if self.text is not None and not (isinstance(self.text, str) and self.text.strip()):
+            msg = f"answer={shown(self.text)} must be a text that is not empty"
+            raise InputError(msg)
+        _check_sampling(self.sampling)
+        if self.seed is not None and not (is_integer(self.seed) and 0 <= self.seed < SEEDS):
+            msg = f"seed={shown(self.seed)} must be an integer from 0 to {SEEDS - 1}"
+            raise InputError(msg)
+        if self.text is not None and (self.sampling or self.seed is not None):
+            msg = "sampling and seed are for what the model writes; with answer= leave them out"
+            raise InputError(msg)
+        if self.seed is not None and not self.draws:
+            msg = (
+                f"seed={self.seed} has no effect: the most likely tokens are written; draw them "
+                "with sampling={'temperature': 1.0}, or leave the seed out"
+            )
+            raise InputError(msg)
+        if self.draws and self.seed is None:
+            object.__setattr__(self, "seed", secrets.randbelow(SEEDS))  # told, to be repeated
+
+    @property
+    def draws(self) -> bool:
+        """Whether tokens are drawn."""
+        return any(name in WARPERS for name in self.sampling)
+
+    def options(self, tokenizer: Any, *, skip_prompt: bool) -> dict[str, Any]:
+        """What `generate` of transformers is called with beside the input."""
+        found: dict[str, Any] = {
+            name: value for name, value in self.sampling.items() if name in PASSED_ON
+        }
+        if self.draws:
+            found["logits_processor"] = [_drawing(self.sampling, self.seed or 0)]
+        if self.stream is not None:
+            found["streamer"] = _streamer(tokenizer, self.stream, skip_prompt=skip_prompt)
+        return found
+
+
+def _check_sampling(sampling: Any) -> None:
+    if not isinstance(sampling, Mapping):
+        msg = f"sampling={shown(sampling)} must be a dict, such as {{'temperature': 0.7}}"
+        raise InputError(msg)
+    allowed = (*WARPERS, *PASSED_ON)
+    for name, value in sampling.items():
+        if name not in allowed:
+            msg = f"sampling has {shown(name)}, which is unknown; allowed: {', '.join(allowed)}"
+            raise InputError(msg)
+        real = isinstance(value, Real) and not isinstance(value, bool)
+        if name in WARPERS and not (real and value > 0):
+            msg = f"sampling[{name!r}]={shown(value)} must be a number above 0"
+            raise InputError(msg)
+
+
+def _drawing(sampling: Mapping[str, Any], seed: int) -> Any:
+    """A processor that leaves only the token that it has drawn.
+
+    The most likely of these is written, so that nothing else draws.
+    """
+    import torch
+    from transformers.generation import logits_process
+
+    try:
+        warpers = [
+            getattr(logits_process, WARPERS[name])(sampling[name])
+            for name in WARPERS
+            if name in sampling
+        ]
+    except (ValueError, TypeError) as error:
+        msg = f"sampling={shown(dict(sampling))} is not allowed: {error}"
+        raise InputError(msg) from error
+    generator = torch.Generator().manual_seed(seed)
+
+    class Drawing(logits_process.LogitsProcessor):
+        def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            warped = scores.float()
+            for warper in warpers:
+                warped = warper(input_ids, warped)
+            probabilities = warped.softmax(-1).cpu()
+            drawn = torch.multinomial(probabilities, 1, generator=generator).to(scores.device)
+            only = torch.full_like(scores, -torch.inf)
+            return only.scatter(-1, drawn, 0.0)
+
+    return Drawing()
+
+
+def _streamer(tokenizer: Any, stream: Stream, *, skip_prompt: bool) -> Any:
+    from transformers import TextStreamer
+
+    class Streamer(TextStreamer):
+        def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+            if text:
+                stream(text)
+
+    return Streamer(tokenizer, skip_prompt=skip_prompt, skip_special_tokens=True)
+
+
+def without_ends(ids: Sequence[int], tokenizer: Any, generation: Any, model: str) -> list[int]:
+    """What a model wrote without the tokens that end it; an error where nothing is left."""
+    kept, ends = list(ids), end_tokens(tokenizer, generation)
+    while kept and kept[-1] in ends:
+        kept.pop()
+    if not kept:
+        msg = (
+            f"{model} ends its answer at once: there is nothing to explain. Give another prompt "
+            "(for a chat model, messages), or an answer of your own with answer="
+        )
+        raise ModelError(msg)
+    return kept
+
+
+def end_tokens(tokenizer: Any, generation: Any) -> set[int | None]:
+    """The tokens that end an answer, as tokenizer and generation configuration name them."""
+    ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
+    for name in ("eos_token_id", "forced_eos_token_id"):
+        stated = getattr(generation, name, None)
+        ends.update(stated if isinstance(stated, list) else [stated])
+    return ends

@@ -1,0 +1,325 @@
+"""The result for a whole answer: where every token of it came from."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from attnflow.errors import InputError, shown
+from attnflow.io.files import as_path
+from attnflow.records import checks
+from attnflow.records.attribution import Attribution, Prediction
+from attnflow.records.kinds import FloatArray
+from attnflow.records.selection import is_integer
+
+Span = int | str | slice | Sequence[int] | None
+Kind = Literal["part", "rest", "answer"]
+PART: Kind = "part"
+KINDS = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some tokens of a prompt under one name: a message, a document, a question.
+
+    Attributes:
+        name: Its name, such as ``"user"``.
+        positions: Its tokens' positions.
+        kind: ``"part"`` for one that was named; ``"rest"``, all other tokens of the prompt (a
+            template's marks, say); ``"answer"``, the answer itself, whose tokens read each other.
+    """
+
+    name: str
+    positions: tuple[int, ...]
+    kind: Kind = PART
+
+    def __post_init__(self) -> None:
+        checks.check_text("the part's name", self.name)
+        if self.kind not in KINDS:
+            msg = f"kind={shown(self.kind)} of part {self.name!r} is unknown"
+            raise InputError(msg)
+        found = checks.check_numbers(f"the positions of {self.name!r}", self.positions, 0)
+        object.__setattr__(self, "positions", found)
+
+
+class PartScore(NamedTuple):
+    """What a part gave to the answer, or to a span of it.
+
+    Attributes:
+        name: The part's name.
+        score: The mean of its scores over the answer's tokens.
+        share: Its share of the scores of all parts; ``None`` where scores have signs.
+        drop: By how much the answer's log-probability falls when the part is deleted; ``None``
+            where that was not measured.
+    """
+
+    name: str
+    score: float
+    share: float | None
+    drop: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Generation:
+    """Where every token of an answer came from: scores with an answer axis.
+
+    ``found.matrix()`` is ``[answer, source]``: row k has the scores of all tokens (prompt, then
+    answer) for the k-th token of the answer, and is 0 from that token on. ``found.at(answer=k)``
+    and ``found.mean(span)`` are a usual `Attribution` of one token, and of a span.
+
+    Attributes:
+        tokens: Prompt, then answer: the source axis.
+        answer: The positions of the answer's tokens among them; each was predicted one before.
+        scores: ``[answer, source]``; ``None`` where parts alone were scored.
+        part_scores: ``[answer, part]``: scores of whole parts. Those of flow are maximum flows to
+            the whole part, which sums over its tokens would exceed.
+        log_probabilities: ``[answer]``: of the answer's tokens, as the model gave them.
+        predictions: What the model predicted at each of them, with alternatives.
+        parts: The parts of the prompt, then what is left of it, then the answer; every token is in
+            one of them.
+        drops: ``[answer, part]``, of parts that were named: by how much the log-probability of
+            each token falls when the part is deleted; ``None`` where that was not measured.
+        method: The name of the method.
+        layer: The layer that is explained.
+        depth: How many layers the model has.
+        options: Every option that was used.
+        model: The model's name.
+        text: The prompt; of a chat, as the model's template has it.
+        answer_text: The answer.
+        spans: For each token where it stands in ``text``, or in ``answer_text``; ``None`` where
+            that is not known.
+        statistics: What the method reports of its work.
+        word_ids: For each token its word's index in ``word_texts``; ``None`` for special tokens.
+        word_texts: The words.
+        segments: For each token ``"prompt"`` or ``"answer"``; ``"source"`` or ``"target"`` for
+            encoder–decoders.
+    """
+
+    tokens: tuple[str, ...]
+    answer: tuple[int, ...]
+    scores: FloatArray | None
+    part_scores: FloatArray
+    log_probabilities: FloatArray
+    predictions: tuple[Prediction, ...]
+    parts: tuple[Part, ...]
+    method: str
+    layer: int
+    depth: int
+    drops: FloatArray | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+    text: str = ""
+    answer_text: str = ""
+    spans: tuple[tuple[int, int], ...] | None = None
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+    word_ids: tuple[int | None, ...] | None = None
+    word_texts: tuple[str, ...] = ()
+    segments: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        last = len(checks.check_texts("tokens", self.tokens)) - 1
+        rows = len(checks.check_numbers("answer", self.answer, 1, last))
+        shapes = {
+            "scores": (rows, len(self.tokens)),
+            "part_scores": (rows, len(self.parts)),
+            "log_probabilities": (rows,),
+            "drops": (rows, len(self.named)),
+        }
+        for name, shape in shapes.items():
+            if getattr(self, name) is None and name in ("scores", "drops"):
+                continue
+            values = checks.check_scores(getattr(self, name))
+            if values.shape != shape:
+                msg = f"{name} has shape {values.shape}; this answer and its parts need {shape}"
+                raise InputError(msg)
+            object.__setattr__(self, name, values)
+        covered = sorted(at for part in self.parts for at in part.positions)
+        if covered != list(range(len(self.tokens))):
+            msg = f"parts hold the positions {shown(covered)}; every token must be in one of them"
+            raise InputError(msg)
+        for name, size in (("predictions", rows), ("segments", last + 1), ("spans", last + 1)):
+            given = getattr(self, name)
+            if given is not None and len(given) != size:
+                msg = f"{name} has {len(given)} entries; {size} are needed"
+                raise InputError(msg)
+        for name in ("options", "statistics"):
+            object.__setattr__(self, name, checks.check_mapping(name, getattr(self, name)))
+
+    def __repr__(self) -> str:
+        prompt = [
+            row for row, part in zip(self.table(), self.parts, strict=True) if part in self.named
+        ]
+        best = max(prompt, key=lambda row: row.score)
+        return (
+            f"<Generation: {self.method} of {self.model}, {len(self.answer)} tokens from "
+            f"{len(self.tokens) - len(self.answer)}; most from {best.name!r}: {self.answer_text!r}>"
+        )
+
+    @property
+    def named(self) -> tuple[Part, ...]:
+        """The parts that have a name of their own: neither the rest nor the answer."""
+        return tuple(part for part in self.parts if part.kind == PART)
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """``[answer]``: the probabilities of the answer's tokens."""
+        found: FloatArray = np.exp(self.log_probabilities)
+        return found
+
+    @property
+    def answer_tokens(self) -> tuple[str, ...]:
+        """The tokens of the answer."""
+        return tuple(self.tokens[at] for at in self.answer)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of these scores must know."""
+        return tuple(self.statistics.get("warnings", ()))
+
+    def matrix(self, of: Literal["tokens", "parts"] = "tokens") -> FloatArray:
+        """``[answer, source]``; with ``"parts"``, ``[answer, part]``."""
+        if of == "parts":
+            return self.part_scores
+        if of != "tokens":
+            msg = f"of={shown(of)} is unknown; allowed: 'tokens', 'parts'"
+            raise InputError(msg)
+        if self.scores is None:
+            msg = "parts alone were scored; leave out parts_only=True for the scores of tokens"
+            raise InputError(msg)
+        return self.scores
+
+    def at(self, answer: int | str) -> Attribution:
+        """The attribution of one token of the answer: by its number, or by its text."""
+        return self._attribution([self.place(answer)])
+
+    def mean(self, span: Span = None) -> Attribution:
+        """The attribution of a span of the answer, the mean over its tokens; ``None`` is all.
+
+        A span is a slice, the numbers of tokens, one number, or a piece of the answer's text.
+        """
+        return self._attribution(self.rows(span))
+
+    def table(self, span: Span = None) -> list[PartScore]:
+        """What each part gave to the answer, or to a span of it, in the order of the prompt.
+
+        Drops are those of the whole span's log-probability.
+        """
+        rows = self.rows(span)
+        values = self.part_scores[rows].mean(0)
+        total = float(values.sum())
+        shared = total > 0 and bool((self.part_scores >= 0).all())
+        drops = iter(() if self.drops is None else self.drops[rows].sum(0))
+        return [
+            PartScore(
+                part.name,
+                float(value),
+                float(value) / total if shared else None,
+                float(next(drops)) if self.drops is not None and part.kind == PART else None,
+            )
+            for part, value in zip(self.parts, values, strict=True)
+        ]
+
+    def place(self, answer: int | str) -> int:
+        """The number of a token of the answer, by its number or its text."""
+        if not isinstance(answer, str):
+            number = operator.index(answer) if is_integer(answer) else len(self.answer)
+            if not -len(self.answer) <= number < len(self.answer):
+                msg = (
+                    f"answer={shown(answer)} does not exist; the answer has {len(self.answer)} "
+                    f"tokens, 0 to {len(self.answer) - 1}"
+                )
+                raise InputError(msg)
+            return number % len(self.answer)
+        from attnflow.records.positions import find_position
+
+        return find_position(answer, self.answer_tokens, "answer")
+
+    def rows(self, span: Span = None) -> list[int]:
+        """The numbers of a span's tokens of the answer."""
+        count = len(self.answer)
+        if span is None:
+            return list(range(count))
+        if isinstance(span, slice):
+            found = list(range(count))[span]
+        elif isinstance(span, str):
+            found = self._rows_of(span)
+        elif is_integer(span):
+            found = [self.place(span)]  # type: ignore[arg-type]
+        else:
+            found = sorted({self.place(each) for each in span})  # type: ignore[union-attr]
+        if not found:
+            msg = f"span={shown(span)} holds no token of the answer: {self.answer_text!r}"
+            raise InputError(msg)
+        return found
+
+    def _rows_of(self, text: str) -> list[int]:
+        """The tokens that a piece of the answer's text is made of."""
+        start = self.answer_text.find(text) if text else -1
+        if start < 0 or self.spans is None:
+            msg = f"span={shown(text)} is not in the answer: {self.answer_text!r}"
+            raise InputError(msg)
+        if self.answer_text.find(text, start + 1) >= 0:
+            msg = f"span={shown(text)} is in the answer several times; give the tokens' numbers"
+            raise InputError(msg)
+        end = start + len(text)
+        places = [self.spans[at] for at in self.answer]
+        return [row for row, (first, last) in enumerate(places) if first < end and start < last]
+
+    def _attribution(self, rows: Sequence[int]) -> Attribution:
+        scores = self.matrix()[list(rows)]
+        queries = tuple(self.answer[row] - 1 for row in rows)
+        one = len(rows) == 1
+        said = {"target": self.tokens[self.answer[rows[0]]]} if one else {}
+        return Attribution(
+            tokens=self.tokens,
+            scores=scores[None],
+            layers=(self.layer,),
+            queries=queries,
+            layer=self.layer,
+            query=queries[-1],
+            method=self.method,
+            options={**self.options, "answer": self.answer_text, **said},
+            model=self.model,
+            text=self.text,
+            prediction=self.predictions[rows[-1]],
+            statistics=self.statistics,
+            word_ids=self.word_ids,
+            word_texts=self.word_texts,
+            segments=self.segments,
+            depth=self.depth,
+            pooled=() if one else (queries[-1], *queries[:-1]),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, numbers and strings, which `from_dict` reads back without loss."""
+        from attnflow.records.generations import to_dict
+
+        return to_dict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Generation:
+        """The result that `to_dict` described."""
+        from attnflow.records.generations import from_dict
+
+        return from_dict(data)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write JSON (compressed where the name ends in ``.gz``); `load` reads it back."""
+        from attnflow.records.generations import save
+
+        return save(self, as_path(path), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Generation:
+        """Read what `save` wrote."""
+        from attnflow.records.generations import load
+
+        return load(as_path(path))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # options are read-only views, which pickle refuses
+        return (Generation.from_dict, (self.to_dict(),))

@@ -1,0 +1,71 @@
+import { make } from "./dom.js";
+import { routeEdges } from "./edges.js";
+import { runsOf, spanOf } from "./names.js";
+import { listed, percent, powerFor, unitOf } from "./numbers.js";
+
+const SHOWN = 8;
+
+// How a score came about, as a list: the largest routes, or the steps that carry most where a
+// method has no routes. What is pointed at is shown in the graph, by `highlight`.
+
+export function wayTitle(trace) {
+  if (!trace) return "";
+  const unit = unitOf(powerFor(largestOf(trace)));
+  const what = trace.routes.length ? "Largest routes" : "Steps between tokens that carry most";
+  return unit ? `${what}, ${unit}` : what;
+}
+
+export function wayLines({ view }, trace, highlight) {
+  const ways = trace.routes.length ? routesOf(trace, view) : stepsOf(trace);
+  const power = powerFor(largestOf(trace));
+  const lines = ways.slice(0, SHOWN).map((way) => makeLine(way, view, trace, power, highlight));
+  const rest = (trace.routes.length ? trace.all_routes : ways.length) - lines.length;
+  if (rest > 0) lines.push(make("li", { class: "rest note" }, `and ${rest} more`));
+  return lines;
+}
+
+const largestOf = ({ routes, edges }) => routes[0]?.amount ?? edges[0]?.[3] ?? 0;
+
+function routesOf({ routes, layer }, view) {
+  const top = view.data.ends[layer - 1];
+  return routes.map((route) => ({
+    amount: route.amount,
+    runs: runsOf(route.positions),
+    edges: routeEdges(route, top),
+  }));
+}
+
+// Staying on a token is left out: that is the residual connection.
+function stepsOf({ edges }) {
+  return edges
+    .filter(([, query, key]) => query !== key)
+    .map(([step, query, key, amount]) => ({
+      amount,
+      runs: [run(key, step - 1), run(query, step)],
+      edges: [{ step, query, key, amount }],
+    }));
+}
+
+const run = (position, step) => ({ position, first: step, last: step });
+
+function makeLine({ amount, runs, edges }, view, trace, power, highlight) {
+  const path = runs.map((each) =>
+    make(
+      "span",
+      { class: "run" },
+      make("span", { class: "name" }, view.names[each.position]),
+      make("small", {}, ` ${spanOf(each, view.data.columns)}`),
+    ),
+  );
+  const show = () => highlight(edges);
+  const hide = () => highlight(null);
+  const line = make(
+    "li",
+    { tabIndex: 0, onpointerenter: show, onpointerleave: hide, onfocus: show, onblur: hide },
+    make("b", {}, listed(amount, power)),
+    make("span", { class: "quiet" }, percent(amount / trace.value)),
+    make("span", { class: "path" }, ...path),
+  );
+  line.dataset.amount = amount;
+  return line;
+}

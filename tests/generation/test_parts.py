@@ -1,0 +1,202 @@
+"""Prompts with named parts: which tokens are whose, their scores, and what deleting them does."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+import attnflow
+import talkers
+from attnflow.errors import InputError, ModelError
+from attnflow.models.answering import answers_of
+from attnflow.models.prompts import make_prompt, read_prompt
+
+CHAT = [
+    {"role": "key", "content": "the cat is old"},
+    {"role": "cat", "content": "play on the red mat"},
+    {"role": "key", "content": "of keys"},
+]
+DOCUMENTS = {"first": "the old keys", "second": "a red cat is here", "question": "keys to"}
+
+
+def names(found):
+    return [part.name for part in found.parts]
+
+
+def tokens_of(found, name):
+    (part,) = [part for part in found.parts if part.name == name]
+    return [found.tokens[at] for at in part.positions]
+
+
+def test_messages_are_parts_by_their_roles(llama):
+    found = attnflow.explain(CHAT, llama, generate=2)
+    assert names(found) == ["key", "cat", "key 2", "rest", "answer"]
+    assert tokens_of(found, "key") == ["the", "cat", "is", "old"]
+    assert tokens_of(found, "cat") == ["play", "on", "the", "red", "mat"]
+    assert tokens_of(found, "key 2") == ["of", "keys"]
+    assert tokens_of(found, "rest")[:3] == ["[CLS]", "key", ","]
+    rendered = llama.tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
+    expected = llama.tokenizer.apply_chat_template(CHAT, add_generation_prompt=True)
+    read, _ = read_prompt(answers_of(llama), make_prompt(CHAT, llama.tokenizer, ""), truncate=False)
+    assert read.inputs["input_ids"] == list(expected["input_ids"])
+    assert read.text == rendered
+
+
+def test_parts_come_out_of_messages(llama):
+    found = attnflow.explain(CHAT, llama, generate=1, parts={"place": "red mat", "who": "the cat"})
+    assert names(found) == ["key", "cat", "key 2", "place", "who", "rest", "answer"]
+    assert tokens_of(found, "key") == ["is", "old"]
+    assert tokens_of(found, "place") == ["red", "mat"]
+    whole = attnflow.explain(CHAT, llama, generate=1, parts={"all": "play on the red mat"})
+    assert names(whole) == ["key", "key 2", "all", "rest", "answer"]
+
+
+def test_named_parts_are_one_prompt(llama):
+    found = attnflow.explain(DOCUMENTS, llama, generate=2)
+    assert names(found) == ["first", "second", "question", "answer"]
+    assert tokens_of(found, "second") == ["a", "red", "cat", "is", "here"]
+    text = "\n\n".join(DOCUMENTS.values())
+    spans = {
+        name: (text.index(each), text.index(each) + len(each)) for name, each in DOCUMENTS.items()
+    }
+    same = attnflow.explain(text, llama, generate=2, parts=spans)
+    assert same.parts == found.parts
+    assert np.array_equal(same.matrix("parts"), found.matrix("parts"))
+
+
+@pytest.mark.parametrize("method", ["flow", "rollout", "blank-out"])
+def test_a_prompt_of_one_part_is_the_plain_explanation(method, llama):
+    text = "the keys to the old cabinet"
+    plain = attnflow.explain(text, llama, generate=3, method=method)
+    one = attnflow.explain({"all": text}, llama, generate=3, method=method)
+    assert names(plain) == ["prompt", "answer"]
+    assert np.array_equal(plain.matrix(), one.matrix())
+    assert np.array_equal(plain.matrix("parts"), one.matrix("parts"))
+
+
+@pytest.mark.parametrize("model", ["llama", "t5"])
+def test_scores_of_parts_are_sums_and_ratios_to_chance_of_sums(model, request):
+    adapter = request.getfixturevalue(model)
+    options = {"generate": 3, "edges": "attention", "method": "rollout", "correction": None}
+    found = attnflow.explain(DOCUMENTS, adapter, **options)
+    for number, part in enumerate(found.parts):
+        sums = found.matrix()[:, list(part.positions)].sum(-1)
+        np.testing.assert_allclose(found.matrix("parts")[:, number], sums, atol=1e-12)
+    np.testing.assert_allclose(found.matrix("parts").sum(-1), 1)
+    assert sum(row.share for row in found.table()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("model", ["llama", "t5"])
+def test_flow_to_a_part_is_the_maximum_flow_to_all_of_it(model, request):
+    adapter = request.getfixturevalue(model)
+    options = {"generate": 2, "edges": "attention", "method": "flow", "correction": None}
+    found = attnflow.explain(DOCUMENTS, adapter, **options)
+    only = attnflow.explain(DOCUMENTS, adapter, **options, parts_only=True)
+    assert np.array_equal(found.matrix("parts"), only.matrix("parts"))
+    with pytest.raises(InputError, match="parts alone were scored"):
+        only.matrix()
+    weights = weights_of(adapter, found)
+    for row, at in enumerate(found.answer):
+        for number, part in enumerate(found.parts):
+            expected = max_flow(weights, at - 1, part.positions)
+            assert found.matrix("parts")[row, number] == pytest.approx(expected, abs=1e-9)
+
+
+def weights_of(adapter, found):
+    from attnflow.models.writing import Writing
+    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.generation import open_answer
+
+    answers = answers_of(adapter)
+    prompt, _ = read_prompt(answers, make_prompt(found.text, adapter.tokenizer, ""), truncate=False)
+    tokens = answers.write(prompt, Writing(len(found.answer)))
+    assert tokens.names == found.tokens
+    config = ExplainConfig(edges="attention", method="flow", correction=None)
+    return np.asarray(open_answer(tokens, answers, config).first.graph("flow").weights)
+
+
+def max_flow(weights, query, sinks):
+    graph = nx.DiGraph()
+    for step, layer in enumerate(weights, 1):
+        for i, j in zip(*np.nonzero(layer), strict=True):
+            graph.add_edge((step, int(i)), (step - 1, int(j)), capacity=float(layer[i, j]))
+    for sink in sinks:
+        graph.add_edge((0, sink), "end")
+    source = (len(weights), query)
+    return nx.maximum_flow_value(graph, source, "end") if graph.has_node(source) else 0.0
+
+
+@pytest.mark.parametrize("model", ["llama", "gpt2", "t5"])
+def test_drops_are_those_of_a_prompt_without_the_part(model, request):
+    adapter = request.getfixturevalue(model)
+    found = attnflow.explain(DOCUMENTS, adapter, generate=3, deletions=True)
+    ids = [adapter.tokenizer.convert_tokens_to_ids(token) for token in found.tokens]
+    size = len(found.tokens) - len(found.answer)
+    size -= model == "t5"  # the token that starts an answer
+    for number, part in enumerate(found.named):
+        kept = [each for at, each in enumerate(ids[:size]) if at not in part.positions]
+        with torch.no_grad():
+            if model == "t5":
+                read = adapter.network(
+                    input_ids=torch.tensor([kept]), decoder_input_ids=torch.tensor([ids[size:]])
+                ).logits[0]
+                rows = read[:-1]
+            else:
+                rows = adapter.network(torch.tensor([kept + ids[size:]])).logits[0]
+                rows = rows[len(kept) - 1 : -1]
+        log = rows.double().log_softmax(-1)
+        answer = [ids[at] for at in found.answer]
+        after = np.array([float(log[row, token]) for row, token in enumerate(answer)])
+        np.testing.assert_allclose(
+            found.drops[:, number], found.log_probabilities - after, atol=1e-5
+        )
+    rows = found.table()
+    assert rows[1].drop == pytest.approx(found.drops[:, 1].sum())
+    assert rows[-1].drop is None
+
+
+def test_nothing_is_deleted_where_nothing_would_be_left(llama):
+    with pytest.raises(InputError, match="nothing is left of the prompt"):
+        attnflow.explain("the keys", llama, generate=1, deletions=True)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "parts", "message"),
+    [
+        ("the cat", {"who": "dog"}, "part 'who' is not in the prompt"),
+        ("the cat the", {"who": "the"}, "is in the prompt several times"),
+        ("the cat", {"who": (3, 99)}, "0 ≤ start < end ≤ 7"),
+        ("the cat", {"a": "the cat", "b": (1, 2)}, "parts 'a' and 'b' overlap"),
+        ("the cat", {"rest": "cat"}, "a part's name is 'rest'"),
+        ("the cat", ["cat"], r"parts=\['cat'\] must be a dict"),
+        ("the cat", {"gap": (3, 4)}, "part 'gap' has no tokens"),
+        ({"a": ""}, None, "part 'a' is ''"),
+        ([{"role": "key"}], None, "message 1 has content None"),
+    ],
+)
+def test_parts_that_are_none_are_refused(prompt, parts, message, llama):
+    with pytest.raises(InputError, match=message):
+        attnflow.explain(prompt, llama, generate=1, parts=parts)
+
+
+def test_a_chat_needs_a_template():
+    network, tokenizer = talkers.llama()
+    tokenizer.chat_template = None
+    with pytest.raises(ModelError, match="has no chat template"):
+        attnflow.explain(CHAT, (network, tokenizer), generate=1)
+
+
+def test_a_template_that_changes_messages_is_refused():
+    network, tokenizer = talkers.llama()
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }} {% endfor %}"
+    with pytest.raises(InputError, match="changes message 1"):
+        attnflow.explain(CHAT, (network, tokenizer), generate=1)
+
+
+def test_bos_is_part_of_no_message(llama):
+    network, tokenizer = talkers.llama()
+    tokenizer.bos_token = "[MASK]"
+    found = attnflow.explain(DOCUMENTS, (network, tokenizer), generate=1, bos=True)
+    assert names(found) == ["first", "second", "question", "rest", "answer"]
+    assert tokens_of(found, "rest") == ["[MASK]"]
+    assert tokens_of(found, "first") == ["the", "old", "keys"]
