@@ -18,7 +18,7 @@ def cut_down(
         network: The BERT classifier.
         kept: The numbers of the pieces to keep.
         length: How many positions to keep.
-        embedding: The width of the embeddings: their first principal components.
+        embedding: The width of the embeddings, less than the states': their principal components.
         layers: How many layers to keep, spread evenly, the last one included.
         neurons: How many neurons to keep in a feed-forward layer: those with the largest weights.
     """
@@ -34,7 +34,8 @@ def cut_down(
         layer_norm_eps=old.layer_norm_eps, pad_token_id=int((kept == old.pad_token_id).nonzero()),
         id2label=old.id2label, label2id=old.label2id,
     )  # fmt: skip
-    model: Any = ElectraForSequenceClassification(config)
+    build: Any = ElectraForSequenceClassification
+    model = build(config)
     with torch.no_grad():
         _reduce_embeddings(network.bert.embeddings, model.electra, kept, length)
         blocks = network.bert.encoder.layer

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
-from attnflow.models.loading import locate
+from attnflow.models.fetching import locate
 from attnflow.paper.training.corpora import Row
 from attnflow.paper.training.cutting import cut_down
 from attnflow.paper.training.loop import TrainingRun
 from attnflow.paper.training.sentiment import LABELS
-from attnflow.paper.training.subwords import choose_pieces, trim_tokenizer
+from attnflow.paper.training.subwords import check_pieces, choose_pieces, trim_tokenizer
 from attnflow.paper.training.variations import Lexicon, TextSampler
 
 MAX_LENGTH = 256
@@ -56,8 +56,9 @@ class SmallRun(TrainingRun):
         phrases = [joined for text, _ in rows for joined in written_both_ways(text)]
         self.data_digest = digest([*phrases, *sentences])
         network, larger = load_teacher(teacher)
+        self.length = min(MAX_LENGTH, network.config.max_position_embeddings)
         pieces = choose_pieces(larger, [*phrases, *sentences], recipe.vocabulary)
-        self.tokenizer = trim_tokenizer(larger, pieces, MAX_LENGTH)
+        self.tokenizer = trim_tokenizer(larger, pieces, self.length)
         # The teacher reads the same pieces, under the numbers of its own vocabulary.
         numbers = larger.get_vocab()
         teacher_ids = torch.tensor([numbers[piece] for piece in pieces])
@@ -67,18 +68,18 @@ class SmallRun(TrainingRun):
         lexicon.find_similar(table.numpy())
         self.texts = TextSampler(lexicon, phrase_words, sentence_words, recipe.seed)
         sizes = {name: getattr(recipe, name) for name in ("embedding", "layers", "neurons")}
-        self.model = cut_down(network, teacher_ids, MAX_LENGTH, **sizes).to(device).train()
+        self.model = cut_down(network, teacher_ids, self.length, **sizes).to(device).train()
         dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
         self.teacher = network.to(device, dtype).eval().requires_grad_(False)
         self.teacher_ids = teacher_ids.to(device)
-        trained = list(self.model.parameters())
+        trained: list[nn.Parameter] = list(self.model.parameters())
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in trained if p.ndim > 1], "weight_decay": recipe.weight_decay},
+            {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+        ]
         self.optimizer = torch.optim.AdamW(
-            [
-                {"params": [p for p in trained if p.ndim > 1]},
-                {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-            ],
-            weight_decay=recipe.weight_decay, betas=(0.9, 0.98), fused=device.startswith("cuda"),
-        )  # fmt: skip
+            groups, betas=(0.9, 0.98), fused=device.startswith("cuda")
+        )
 
     @property
     def request(self) -> dict[str, Any]:
@@ -121,7 +122,7 @@ class SmallRun(TrainingRun):
     def _batch(self) -> tuple[Tensor, Tensor]:
         """The pieces of the step's texts between CLS and SEP, padded; and where they stand."""
         first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
-        texts = self.texts.draw(self.step, self.recipe.batch, MAX_LENGTH - 2)
+        texts = self.texts.draw(self.step, self.recipe.batch, self.length - 2)
         rows = [torch.tensor([first, *pieces, last]) for pieces in texts]
         padding = self.tokenizer.pad_token_id
         ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding)
@@ -151,4 +152,6 @@ def load_teacher(name: str) -> tuple[Any, Any]:
             "first: attnflow train sentiment --data SST-2 --base ENCODER -o TEACHER"
         )
         raise InputError(msg)
-    return network, AutoTokenizer.from_pretrained(where, **options)
+    tokenizer = AutoTokenizer.from_pretrained(where, **options)
+    check_pieces(tokenizer)
+    return network, tokenizer

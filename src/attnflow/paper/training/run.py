@@ -124,8 +124,10 @@ def train_small(
     _refuse_finished(out)
     rows = read_training_rows(data)
     held_out = read_held_out(data)
-    with Console(stderr=True).status("reading data"), _loading(teacher):
-        run = SmallRun(str(teacher), rows, read_sentences(corpora), recipe, device)
+    with Console(stderr=True).status("reading data"):
+        sentences = read_sentences(corpora)
+        with _loading(teacher):
+            run = SmallRun(str(teacher), rows, sentences, recipe, device)
     return _finish(run, teacher, held_out, out)
 
 

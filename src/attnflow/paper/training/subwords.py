@@ -8,6 +8,8 @@ from typing import Any
 
 from attnflow.errors import InputError
 
+SPECIAL = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
 
 def choose_pieces(tokenizer: Any, texts: list[str], size: int) -> list[str]:
     """Choose the pieces to keep, in the order of the larger vocabulary.
@@ -32,19 +34,35 @@ def choose_pieces(tokenizer: Any, texts: list[str], size: int) -> list[str]:
 def trim_tokenizer(tokenizer: Any, pieces: list[str], max_length: int) -> Any:
     """The same WordPiece tokenizer with these pieces only, numbered in this order."""
     from tokenizers import Tokenizer
-    from transformers import BertTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
     state = json.loads(tokenizer.backend_tokenizer.to_str())
-    if state["model"]["type"] != "WordPiece":
-        msg = f"--small needs a WordPiece tokenizer such as BERT's, not {state['model']['type']}"
-        raise InputError(msg)
     numbers = {piece: at for at, piece in enumerate(pieces)}
     state["model"]["vocab"] = numbers
     state["truncation"] = state["padding"] = None
     for token in state["added_tokens"]:
         token["id"] = numbers[token["content"]]
-    for name, token in state["post_processor"].get("special_tokens", {}).items():
+    processor = state["post_processor"]
+    for name, token in processor.get("special_tokens", {}).items():
         token["ids"] = [numbers[name]]
-    return BertTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(state)), model_max_length=max_length
+    for name in ("cls", "sep"):
+        if name in processor:
+            processor[name][1] = numbers[processor[name][0]]
+    build: Any = PreTrainedTokenizerFast
+    return build(
+        tokenizer_object=Tokenizer.from_str(json.dumps(state)),
+        model_max_length=max_length,
+        model_input_names=["input_ids", "attention_mask"],
+        **{name: getattr(tokenizer, name) for name in SPECIAL},
     )
+
+
+def check_pieces(tokenizer: Any) -> None:
+    """Refuse a tokenizer that is not WordPiece with BERT's special tokens."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    kind = json.loads(backend.to_str())["model"]["type"] if backend else "no fast tokenizer"
+    missing = [name for name in SPECIAL if getattr(tokenizer, name, None) is None]
+    if kind != "WordPiece" or missing:
+        what = f"without {missing[0]}" if missing else kind
+        msg = f"--small needs a classifier with BERT's WordPiece tokenizer, not {what}"
+        raise InputError(msg)
