@@ -72,6 +72,16 @@ def _flipped(differences: FloatArray, seed: int) -> FloatArray:
     return found
 
 
+def smallest_p(texts: int, pairs: int) -> float:
+    """The least that `paired_p` can be on so many texts, after Holm's correction for all pairs.
+
+    >>> smallest_p(5, 1), smallest_p(3, 10)
+    (0.0625, 1.0)
+    """
+    least = 2.0**-texts * 2 if texts <= EXACT else 1 / (FLIPS + 1)
+    return min(1.0, least * pairs)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's correction: the chance of one false discovery among all stays below the level."""
     given = np.array(p_values, dtype=np.float64)

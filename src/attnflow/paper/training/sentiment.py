@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
-from attnflow.models.loading import locate
+from attnflow.models.fetching import locate
 from attnflow.paper.training.corpora import Row
 from attnflow.paper.training.loop import TrainingRun
 
@@ -44,6 +44,20 @@ def read_sentiment(path: Path) -> list[Row]:
         lines = file.read().splitlines()[1:]
     pairs = (line.rpartition("\t") for line in lines)
     return [(sentence.strip(), int(label)) for sentence, _, label in pairs]
+
+
+def read_training_rows(folder: Path) -> list[Row]:
+    """Read the rows to train on: train.tsv.gz, or train.tsv."""
+    compressed = folder / "train.tsv.gz"
+    return read_sentiment(compressed if compressed.exists() else folder / "train.tsv")
+
+
+def read_held_out(folder: Path) -> dict[str, list[Row]]:
+    """Read the rows to score on: dev.tsv, and the labelled test rows where they are there."""
+    held_out = {"dev.tsv": read_sentiment(folder / "dev.tsv")}
+    if (test := folder / "test-labeled.tsv").exists():
+        held_out[test.name] = read_sentiment(test)
+    return held_out
 
 
 class SentimentRun(TrainingRun):
