@@ -1,6 +1,9 @@
 """What a browser shows, read back; and its controls, moved."""
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 
 def strip(page):
@@ -28,3 +31,20 @@ def slide(page, name, value):
 
 def found_token(page, at):
     return page.locator(".token").nth(at).text_content()
+
+
+AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def violations(page):
+    if not AXE.exists():
+        pytest.skip("axe-core is missing: run scripts/check-page")
+    settle(page)
+    page.wait_for_timeout(300)  # colours fade in
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
+    return [
+        (each["id"], node["target"], node["failureSummary"])
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from attnflow.records import checks
 from attnflow.records.attribution import Attribution, Prediction
 from attnflow.records.kinds import FloatArray
 from attnflow.records.selection import is_integer
+
+if TYPE_CHECKING:
+    from attnflow.views.explorer.exploration import Exploration
 
 Span = int | str | slice | Sequence[int] | None
 Kind = Literal["part", "rest", "answer"]
@@ -294,6 +297,16 @@ class Generation:
             depth=self.depth,
             pooled=() if one else (queries[-1], *queries[:-1]),
         )
+
+    def explore(self) -> Exploration:
+        """The interactive view: prompt and answer side by side; ``save`` writes it as one file."""
+        from attnflow.views.explorer.exploration import exploration_of_answer
+
+        return exploration_of_answer(self)
+
+    def _repr_html_(self) -> str:
+        """The interactive view, for notebooks."""
+        return self.explore()._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, which `from_dict` reads back without loss."""

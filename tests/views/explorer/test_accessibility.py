@@ -1,36 +1,19 @@
 """axe-core finds nothing to complain about; the page is whole on paper and without JavaScript."""
 
-from pathlib import Path
-
 import pytest
 
 import attnflow
 from attnflow.views.numbers import number
-from seen import settle
+from seen import settle, violations
 
 pytestmark = pytest.mark.browser
 TEXT = "the old keys to the cabinets are here"
-AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture(scope="module")
 def file(classifier, tmp_path_factory):
     view = attnflow.explore(TEXT, classifier, compare="the old key is here", edges="attention")
     return view.save(tmp_path_factory.mktemp("page") / "view.html").as_uri()
-
-
-def violations(page):
-    if not AXE.exists():
-        pytest.skip("axe-core is missing: run scripts/check-page")
-    settle(page)
-    page.wait_for_timeout(300)  # colours fade in
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
-    return [
-        (each["id"], node["target"], node["failureSummary"])
-        for each in found["violations"]
-        for node in each["nodes"]
-    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
