@@ -2,8 +2,11 @@
 
 from itertools import pairwise, product
 
+import mpmath as mp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import attention as some
 import attnflow
@@ -11,13 +14,16 @@ import barrier_oracle
 import families
 import oracle
 import tiny
-from attnflow.aggregation import AGGREGATORS, Aggregator
+from attnflow.aggregation import AGGREGATORS, Aggregator, centre
+from attnflow.aggregation.centre import find_centre
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
+from attnflow.errors import AttnflowError
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import Activations, LayeredGraph, Pair, Selection
+from attnflow.solvers.cpu.elimination import solve_network
 from attnflow.solvers.execution import Execution
 
 TEXT = "the keys to the cabinet are here"
@@ -105,6 +111,65 @@ def test_the_barrier_flow_converges_on_large_graphs(kind):
     found = scores(weights, "barrier", [59], layers=[12])
     assert found.statistics["largest_decrement"] < 1e-9
     assert found.values.sum() == pytest.approx(1, abs=1e-10)
+
+
+@st.composite
+def extreme_graphs(draw):
+    """Weights that lie many orders of magnitude apart, some zero, causal or not."""
+    depth, size = draw(st.integers(2, 6)), draw(st.integers(2, 8))
+    chance = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    lowest = draw(st.sampled_from([-6, -12, -16, -40, -140]))
+    shape = depth, size, size
+    weights = 10 ** chance.uniform(lowest, 0, shape)
+    if draw(st.booleans()):  # two sizes and nothing between
+        weights = np.where(chance.random(shape) < 0.3, 1.0, 10.0**lowest)
+    weights[chance.random(shape) < draw(st.sampled_from([0.0, 0.4]))] = 0
+    if draw(st.booleans()):
+        weights = np.tril(weights)
+    weights += (weights.sum(-1, keepdims=True) == 0) * np.eye(size)
+    return weights / weights.sum(-1, keepdims=True), draw(st.integers(0, size - 1))
+
+
+@settings(max_examples=150, deadline=None)
+@given(extreme_graphs())
+def test_the_barrier_flow_is_found_on_extreme_graphs(drawn):
+    weights, query = drawn
+    found = find_centre(weights[:-1], weights[-1, query])
+    assert found.decrement < 1e-9
+    check_feasible(found.flow, weights, query)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_barrier_flow_of_extreme_graphs_is_that_of_sixty_digits(seed):
+    chance = np.random.default_rng(seed)
+    weights = 10 ** chance.uniform(-12, 0, (3, 3, 3))
+    if seed % 2:
+        weights = np.where(chance.random((3, 3, 3)) < 0.4, 1.0, 1e-12)
+    check_barrier(weights / weights.sum(-1, keepdims=True), 0, tolerance=1e-9)
+
+
+def test_a_centre_that_is_not_reached_is_refused(monkeypatch):
+    monkeypatch.setattr(centre, "MOST_STEPS", 2)
+    weights = oracle.edges(some.make("peaked", 4, 6, seed=1))
+    with pytest.raises(AttnflowError, match="came no nearer to its optimum than a decrement of"):
+        find_centre(weights[:-1], weights[-1, 0])
+
+
+def test_networks_are_solved_to_the_last_bits():
+    chance = np.random.default_rng(0)
+    across = 10 ** chance.uniform(-30, 0, (6, 6))
+    np.fill_diagonal(across, 0)
+    right = 10 ** chance.uniform(-30, 0, (6, 4))
+    right[:, 0] = right[:, 1]
+    found = solve_network(across, right)
+    with mp.workdps(80):
+        exact = np.vectorize(mp.mpf)(across)
+        columns = np.vectorize(mp.mpf)(right)
+        total = exact.sum(1) + columns[:, 1:].sum(1)
+        system = mp.matrix((np.diag(total) - exact).tolist())
+        for column in range(4):
+            expected = mp.lu_solve(system, mp.matrix(columns[:, column].tolist()))
+            np.testing.assert_allclose(found[:, column], np.array(expected, float), rtol=1e-13)
 
 
 def test_the_barrier_flow_of_single_heads_and_words():

@@ -1,5 +1,9 @@
 """``attnflow evaluate`` from end to end."""
 
+import re
+
+from rich.cells import cell_len
+
 from attnflow.evaluation.result import Evaluation
 
 
@@ -12,6 +16,7 @@ def test_a_table_is_shown_and_everything_saved(run, folder, tmp_path):
     arguments += ["--curves", files["c.svg"], "--ranks", files["k.png"], "--filler", "delete"]
     done = run(*arguments, columns=120)
     assert done.code == 0, done.err
+    assert "with 3 of them and" in done.out  # too few to tell anything apart
     assert "AOPC" in done.out
     assert "rollout, layer 3" in done.out
     assert "last-layer attention" in done.out
@@ -22,3 +27,13 @@ def test_a_table_is_shown_and_everything_saved(run, folder, tmp_path):
     wrong = run("evaluate", source, "-m", folder, "--metric", "nothing")
     assert wrong.code == 2
     assert "metric='nothing' is unknown; allowed: one of comprehensiveness" in wrong.err
+
+
+def test_tables_fit_the_terminal(run, folder, tmp_path):
+    source = tmp_path / "texts.csv"
+    source.write_text("text\nthe keys to the cabinet\na cat on the mat\nhere is a key\n")
+    shown = run("evaluate", source, "-m", folder, "--method", "rollout", columns=80).out
+    assert max(map(cell_len, shown.splitlines())) <= 80
+    numbers = re.findall(r"^rollout, layer 3 .*\d\.\d{3} \[", shown, re.M)
+    assert len(numbers) > 3  # as many tables as metrics need
+    assert "…" not in shown

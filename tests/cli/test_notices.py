@@ -19,7 +19,7 @@ def test_a_text_that_was_cut_says_so(run):
 
 def test_unknown_words_are_named(run):
     shown = run("explain", "the xyzzy of the cabinet", columns=200).out
-    assert "! the model does not know 1 of 5 tokens and reads [UNK]: “xyzzy”\n" in shown
+    assert "! The model does not know 1 of 5 tokens and reads [UNK]: “xyzzy”.\n" in shown
     assert "most of the text" in run("explain", "xyzzy frob the", columns=200).out
     assert attnflow.explain("the [UNK] of the cabinet").warnings == ()
 

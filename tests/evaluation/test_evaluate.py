@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import tiny
 from attnflow.errors import InputError
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Evaluation
-from attnflow.evaluation.tables import cell, save_table
+from attnflow.evaluation.statistics import holm, paired_p, smallest_p
+from attnflow.evaluation.tables import cell, describe, save_table
 from attnflow.views.figures import evaluation as figures
 
 TEXTS = [
@@ -130,6 +132,19 @@ def test_figures_are_drawn_from_the_result(found, tmp_path):
         figures.ranks(found, "none")
     order, pairs = [2, 0, 1, 3], dict.fromkeys([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)], 0.5)
     assert figures.joined(order, pairs | {(0, 3): 0.01}) == [(0, 2), (2, 3)]
+
+
+def test_few_texts_are_said_to_tell_nothing_apart(found):
+    """The least p is reached where all differences have one sign."""
+    for texts in (3, 6, 10):
+        same = paired_p(np.full(texts, 2.0), np.ones(texts))
+        pairs = [same] * 4
+        assert smallest_p(texts, 4) == pytest.approx(min(holm(pairs)))
+    many = replace(found, values=np.tile(found.values, (1, 1, 20)))
+    few = replace(found, values=found.values[..., :3])
+    count = len(found.explainers) * (len(found.explainers) - 1) // 2
+    assert f"with 3 of them and {count} pairs of methods no p can be below" in describe(few)
+    assert "Too few" not in describe(many)
 
 
 def test_rationales_follow_words_to_tokens(model, tmp_path):

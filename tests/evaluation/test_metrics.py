@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from attnflow.evaluation.metrics import METRICS, Case
-from attnflow.evaluation.statistics import holm, interval, paired_p
+from attnflow.evaluation.result import Column, Evaluation, Explainer
+from attnflow.evaluation.statistics import all_paired_p, holm, interval, paired_p
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 
@@ -193,6 +194,26 @@ def test_holm_and_permutations():
     small = np.mean([paired_p(row, np.zeros(30), seed=n) < 0.05 for n, row in enumerate(noise)])
     assert 0.005 < small < 0.12
     assert paired_p(noise[0] + 2, noise[1]) < 0.001
+    pairs = noise[:8] - noise[8:16]
+    pairs[3, 4] = math.nan
+    alone = [paired_p(row, np.zeros(30)) for row in pairs]
+    assert all_paired_p(pairs) == pytest.approx(alone)
+
+
+def test_a_clear_difference_is_found_among_very_many_pairs():
+    """Of 80 explainers one is better; one in all signs that are drawn would be no discovery."""
+    chance = np.random.default_rng(3)
+    values = chance.normal(size=(80, 1, 100))
+    values[5] += 2
+    explainers = tuple(Explainer(f"m{number}") for number in range(80))
+    found = Evaluation(explainers, (Column("aopc", "unk"),), values, {}, (0,) * 80, (), {})
+    lines = found.lines
+    assert lines[5].best
+    assert max(line.p for line in lines if not line.best) < 0.05
+    small = chance.normal(0.4, 1, (30, 12))
+    exact = np.array(all_paired_p(small))
+    bounds = 2 * np.exp(-(small.sum(1) ** 2) / (2 * (small**2).sum(1)))
+    assert (bounds >= exact).all()
 
 
 def test_intervals_hold_the_mean_as_often_as_they_say():

@@ -10,7 +10,7 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import ModelError
-from attnflow.models import loading
+from attnflow.models import fetching
 from attnflow.models.loading import _load_once, load_model
 
 
@@ -91,7 +91,7 @@ def test_a_gguf_file_draws_no_bar():
     from transformers import modeling_gguf_pytorch_utils as gguf
 
     drawn = gguf.tqdm
-    with loading.no_bars():
+    with fetching.no_bars():
         assert gguf.tqdm([]).disable
     assert gguf.tqdm is drawn
 
@@ -104,7 +104,7 @@ def test_a_path_that_is_not_there_is_no_name_on_the_hub(missing):
 
 def test_a_name_that_is_no_folder_says_so():
     with pytest.raises(
-        ModelError, match=r"no-such-model' is not a folder here; the hub can't be reached"
+        ModelError, match=r"no-such-model' is not a folder here; the hub is switched off"
     ):
         load_model("no-such-model")
 

@@ -187,15 +187,15 @@ def test_the_same_call_again_changes_nothing(tmp_path, folder):
         ({"layers": "all"}, 'options.layers was null, now "all"'),
         ({"methods": "raw"}, r'methods was \["auto"\], now \["raw"\]'),
         ({"shard_size": 3}, "shard_size was 2, now 3"),
-        ({"source": TEXTS[:4]}, "input.rows was 5, now 4; input.sha256 was"),
-        ({"source": [*TEXTS[:4], "a key"]}, "other options: input.sha256 was"),
+        ({"data": TEXTS[:4]}, "input.rows was 5, now 4; input.sha256 was"),
+        ({"data": [*TEXTS[:4], "a key"]}, "other options: input.sha256 was"),
         ({"model": "other"}, "model.sha256 was"),
     ],
     ids=str,
 )
 def test_another_request_in_the_same_folder_is_refused(tmp_path, folder, changes, match):
     place = tmp_path / "run"
-    given = {"source": TEXTS, "shard_size": 2}
+    given = {"data": TEXTS, "shard_size": 2}
     model = tmp_path / "model"
     shutil.copytree(folder, model)
     attnflow.run(folder=place, model=str(model), **given)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from attnflow.aggregation import AGGREGATORS, Measure
-from attnflow.edges.options import Heads
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
 from attnflow.io.inputs import several
 from attnflow.io.rows import Columns, open_rows
 from attnflow.pipeline.choice import usual_methods
-from attnflow.pipeline.config import AUTO, ExplainConfig, Layers, Query, TargetSpec
-from attnflow.pipeline.source import LOGIT, methods_from_logit
+from attnflow.pipeline.config import AUTO, ExplainConfig
+from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records.checks import check_flag, check_number
+from attnflow.runs.options import RowOptions, check_options
 from attnflow.solvers.execution import Execution
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
+    from attnflow.runs.cluster import Cluster
     from attnflow.runs.reading import Run
 
     Given = str | PathLike[str] | Iterable[str | tuple[str, str] | Mapping[str, Any]]
@@ -38,27 +40,15 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     format: str | None = None,
     methods: str | Sequence[str] | None = None,
     edges: str | Sequence[str] = "auto",
-    layer: int | None = None,
-    layers: Layers = None,
-    query: Query = None,
-    heads: Heads = "mean",
-    residual: float | None = None,
-    discard: float = 0.0,
-    correction: str | None = "auto",
-    normalize: bool = False,
-    words: bool = False,
-    contrast: TargetSpec = None,
-    source: str = "position",
-    steps: int | None = None,
-    truncate: bool = False,
-    bos: bool = False,
     strict: bool = False,
-    batch_size: int = 16,
     shard_size: int = 1000,
     workers: int = 1,
     threads: int = 1,
+    ray: str | None = None,
+    gpus_per_worker: float = 0,
     plugins: Sequence[str] = (),
     progress: bool = False,
+    **options: Unpack[RowOptions],
 ) -> Run:
     """Explain every row of a data set, into a folder; after a crash the same call goes on.
 
@@ -79,29 +69,21 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
             the methods that are shown by default.
         edges: One or several edge rules; each is one more pass through the model. ``"auto"`` as for
             `attnflow.explain`: what answers best for the kind of model, or of the first method.
-        layer: As for `attnflow.explain`, and so are the options up to ``truncate``. Scores are kept
-            for the position that is explained only; ``query="all"`` keeps all.
-        layers: Which layers to compute and keep.
-        query: The position to explain.
-        heads: How heads are merged.
-        residual: The share of the identity.
-        discard: The ratio of smallest attention weights set to zero.
-        correction: For causal decoders, how to correct for the receptive field.
-        normalize: Divide each position's scores by their sum.
-        words: Words for tokens.
-        contrast: Explain why the target rather than this label or token.
-        source: Where scores start: at a position, or for ``"logit"`` at the target's logit.
-        steps: For methods that take steps, how many.
-        truncate: Cut texts that are too long instead of recording an error.
-        bos: Put BOS in front of every text, as for `explain`.
         strict: Stop at the first row that can't be explained, and refuse models that mix tokens
             outside attention too. Otherwise a bad row is recorded with its reason.
-        batch_size: How many texts run through the model together.
         shard_size: How many rows a file has; a crash loses what is done of one file.
         workers: How many processes work; each loads the model.
         threads: How many threads torch and flow use in each; it may change the last bits.
+        ray: The address of a Ray cluster on which the workers run, such as ``"auto"`` or
+            ``"host:6379"``; ``"local"`` starts one here (docs/datasets.md).
+        gpus_per_worker: On a cluster, how many GPUs each worker has, such as 1 or 0.5; models run
+            on them.
         plugins: Modules or files that register methods or edges, for every worker.
         progress: Show a progress bar with the rate and the time left.
+        **options: Options of `attnflow.explain` for all rows: ``layer``, ``layers``, ``query``,
+            ``heads``, ``residual``, ``discard``, ``correction``, ``normalize``, ``words``,
+            ``contrast``, ``source``, ``steps``, ``truncate``, ``bos`` and ``batch_size``. Scores
+            are kept for the position that is explained only; ``query="all"`` keeps all.
 
     Returns:
         What `attnflow.read_run` returns.
@@ -111,34 +93,23 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     sizes = {"shard_size": shard_size, "workers": workers, "threads": threads}
     for name, size in sizes.items():
         check_number(name, size, 1)
+    check_options(dict(options))
+    cluster = _cluster(ray, gpus_per_worker)
     rules = several("edges", edges)
-    names = _methods(methods, rules, source)
+    names = _methods(methods, rules, options.get("source", POSITION))
     configs = tuple(
         ExplainConfig(
             method=own[0],
             methods=own,
             edges=rule,
-            layer=layer,
-            layers=layers,
-            query=query,
-            heads=heads,
-            residual=residual,
-            discard=discard,
-            correction=correction,
-            normalize=normalize,
-            words=words,
-            contrast=contrast,
-            source=source,
-            steps=steps,
-            batch_size=batch_size,
-            truncate=truncate,
-            bos=bos,
             strict=strict,
             execution=Execution(threads),
+            **options,
         )
         for rule, own in _split(rules, names)
     )
-    if workers > 1 and not (model is None or isinstance(model, str | Path)):
+    others = workers > 1 or cluster is not None
+    if others and not (model is None or isinstance(model, str | Path)):
         msg = (
             f"model={type(model).__name__} can't be given to other processes; with workers="
             f"{workers} give a name or a folder, or save the model first"
@@ -156,6 +127,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         targets=target_column is not None,
         strict=bool(strict),
         plugins=tuple(plugins),
+        device="cuda" if gpus_per_worker else None,
     )
     place = as_path(folder)
     execute(
@@ -163,8 +135,25 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         model,
         workers=workers,
         progress=bool(progress),
+        cluster=cluster,
     )
     return read_run(place)
+
+
+def _cluster(address: Any, gpus: Any) -> Cluster | None:
+    """The cluster to work on, if one is named."""
+    from attnflow.runs.cluster import Cluster
+
+    if isinstance(gpus, bool) or not isinstance(gpus, int | float) or not 0 <= gpus < math.inf:
+        msg = f"gpus_per_worker={shown(gpus)} must be 0 or more, such as 1 or 0.5"
+        raise InputError(msg)
+    if address is None and gpus:
+        msg = f"gpus_per_worker={gpus} is for workers of a Ray cluster; name one by ray="
+        raise InputError(msg)
+    if address is not None and not (isinstance(address, str) and address):
+        msg = f"ray={shown(address)} must be an address, such as 'auto' or 'local'"
+        raise InputError(msg)
+    return None if address is None else Cluster(address, float(gpus))
 
 
 def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -169,29 +169,11 @@ def evaluate(  # noqa: PLR0913 - one argument per option
 
 def _show(found: Evaluation) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    from attnflow.evaluation.tables import NOTE, cell, grids
+    from attnflow.views.terminal.evaluations import show_evaluation
 
-    console = Console(highlight=False)
-    for against, titles, rows in grids(found):
-        shown = Table(title=against, title_justify="left")
-        for name in ("", *titles):
-            shown.add_column(name, overflow="fold")  # never a part of a number
-        for label, cells in rows:
-            shown.add_row(
-                label,
-                *(f"[bold]{_plain(cell(c))}[/]" if c.best else _plain(cell(c)) for c in cells),
-            )
-        console.print(shown)
-    console.print(NOTE.format(texts=found.texts), markup=False)
+    show_evaluation(found, Console(highlight=False))
     if found.skipped:
         row, why = found.skipped[0]
         many = "1 row was" if len(found.skipped) == 1 else f"{len(found.skipped)} rows were"
         typer.echo(f"{many} skipped; row {row}: {why}", err=True)
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -169,7 +169,7 @@ def show(attributions: Sequence[Attribution], found: Summary, console: Console, 
     if top:
         console.print()
         if each_head:
-            console.print("[dim]the mean of heads[/]")
+            console.print("[dim]The mean of heads:[/]")
         console.print(top_tables(attributions, found.each, console, top))
     show_notes(found, console)
 

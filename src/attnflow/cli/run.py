@@ -120,6 +120,26 @@ Threads = Annotated[
         rich_help_panel=_WORK,
     ),
 ]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Let workers run on a Ray cluster: auto, host:6379, or local to start one here.",
+        rich_help_panel=_WORK,
+        show_default=False,
+    ),
+]
+GpusPerWorker = Annotated[
+    float,
+    typer.Option(
+        "--gpus-per-worker",
+        metavar="N",
+        min=0,
+        help="On a Ray cluster: how many GPUs each worker has, such as 1 or 0.5.",
+        rich_help_panel=_WORK,
+    ),
+]
 
 
 def run(  # noqa: PLR0913 - one argument per option
@@ -151,6 +171,8 @@ def run(  # noqa: PLR0913 - one argument per option
     shard_size: ShardSize = 1000,
     workers: Workers = 1,
     threads: Threads = 1,
+    ray: Ray = None,
+    gpus_per_worker: GpusPerWorker = 0,
     plugin: options.Plugins = None,
 ) -> None:
     """Explain every row of a data set, into a folder of Parquet files.
@@ -190,6 +212,8 @@ def run(  # noqa: PLR0913 - one argument per option
             shard_size=shard_size,
             workers=workers,
             threads=threads,
+            ray=ray,
+            gpus_per_worker=gpus_per_worker,
             plugins=plugin or (),
             progress=sys.stderr.isatty(),
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
 
 FILLERS = ("unk", "mask", "delete", "mean")
-BATCH = 64
+BATCH = 256
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from attnflow.errors import AttnflowError, InputError, shown
 from attnflow.evaluation.erasure import check_fillers
 from attnflow.evaluation.explainers import (
     DRAWN,
-    FEWEST,
     REFERENCES,
     Text,
     add_drawn,
@@ -23,7 +23,7 @@ from attnflow.evaluation.explainers import (
     score_texts,
 )
 from attnflow.evaluation.metrics import METRICS, Case
-from attnflow.evaluation.metrics.metric import STEPS
+from attnflow.evaluation.metrics.metric import STEPS, Erase
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Column, Evaluation, Explainer
 from attnflow.io.inputs import several
@@ -122,7 +122,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     found = [Text(row) for row in texts]
     score_texts(adapter, [rows[row] for row in texts], found, configs, fillers, names)
     for text in list(found):
-        if len(next(iter(text.erasers.values())).positions) < FEWEST:
+        if not text.scores:
             skipped.append((text.row, "fewer than two of its tokens can be removed"))
             found.remove(text)
     if not found:
@@ -139,12 +139,11 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     }
     with progress_bar("evaluating", len(found), shown=progress, unit="texts") as show:
         for at, text in enumerate(found):
-            for place, explainer in enumerate(explainers):
-                for number, column in enumerate(table):
-                    case = _case(text, explainer, column, fillers, seed)
-                    values[place, number, at] = METRICS[column.metric].measure(case)
-                for filler in fillers:
-                    case = _case(text, explainer, Column("deletion", filler), fillers, seed)
+            _erase_ahead(text, table, seed)
+            values[:, :, at] = _measured(text, table, seed)
+            for filler, eraser in text.erasers.items():
+                for place, scores in enumerate(text.scores.values()):
+                    case = Case(scores, text.value, eraser)
                     shares = np.array(case.counts) / case.size
                     for kind, curve in enumerate((case.removing(), case.adding())):
                         curves[filler][kind, place, at] = np.interp(GRID, shares, curve)
@@ -232,9 +231,41 @@ def _usable(
     return usable, skipped
 
 
-def _case(
-    text: Text, explainer: Explainer, column: Column, fillers: Sequence[str], seed: int
-) -> Case:
+def _measured(text: Text, columns: Sequence[Column], seed: int) -> FloatArray:
+    """``[explainer, column]`` of one text."""
+    return np.array(
+        [
+            [METRICS[column.metric].measure(_case(text, each, column, seed)) for column in columns]
+            for each in text.scores
+        ]
+    )
+
+
+def _erase_ahead(text: Text, columns: Sequence[Column], seed: int) -> None:
+    """Run the model without every set of tokens that will be asked for, in as few passes.
+
+    Which sets they are is found out with a model that reads nothing.
+    """
+    asked: dict[str, list[tuple[int, ...]]] = {filler: [] for filler in text.erasers}
+
+    def unmoved(filler: str) -> Erase:
+        def erase(sets: Sequence[tuple[int, ...]]) -> FloatArray:
+            asked[filler] += sets
+            return np.full(len(sets), text.value)
+
+        return erase
+
+    plain = replace(text, erasers={filler: unmoved(filler) for filler in asked})
+    _measured(plain, [column for column in columns if column.against in asked], seed)
+    for filler, erase in plain.erasers.items():
+        for scores in text.scores.values():
+            case = Case(scores, text.value, erase)
+            case.removing()
+            case.adding()
+        text.erasers[filler](asked[filler])
+
+
+def _case(text: Text, explainer: Explainer, column: Column, seed: int) -> Case:
     scores = text.scores[explainer]
     if explainer.method in DRAWN and METRICS[column.metric].against != "filler":
         # An order has no sign: the last of a falling one is not its most important.
@@ -242,7 +273,7 @@ def _case(
     return Case(
         scores,
         text.value,
-        text.erasers[column.against if column.against in fillers else fillers[0]],
+        text.erasers.get(column.against) or next(iter(text.erasers.values())),
         text.references.get(column.against),
         text.rationale,
         seed + text.row,

@@ -10,6 +10,7 @@ import numpy as np
 
 from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.evaluation.erasure import Eraser
+from attnflow.evaluation.metrics.metric import Erase
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Explainer
 from attnflow.io.rows import Row
@@ -36,7 +37,7 @@ class Text:
     row: int
     scores: dict[Explainer, FloatArray] = field(default_factory=dict)
     references: dict[str, FloatArray] = field(default_factory=dict)
-    erasers: dict[str, Eraser] = field(default_factory=dict)
+    erasers: dict[str, Erase] = field(default_factory=dict)
     value: float = 0.0
     rationale: FloatArray | None = None
     chosen: tuple[str, str] = ("", "")  # edges and method that `attnflow.explain` would use

@@ -15,7 +15,7 @@ import numpy as np
 
 from attnflow.errors import InputError
 from attnflow.evaluation.metrics import METRICS
-from attnflow.evaluation.statistics import holm, interval, paired_p
+from attnflow.evaluation.statistics import all_paired_p, holm, interval
 from attnflow.io.files import as_path, check_target, writing
 from attnflow.records import FloatArray
 
@@ -145,13 +145,13 @@ class Evaluation:
         """The p-values of all pairs of explainers in a column, after Holm's correction."""
         values = self.values[:, column]
         pairs = list(combinations(range(len(self.explainers)), 2))
-        found = holm([paired_p(values[one], values[other]) for one, other in pairs])
+        one, other = np.array(pairs, dtype=int).reshape(-1, 2).T
+        found = holm(all_paired_p(values[one] - values[other]))
         return dict(zip(pairs, found, strict=True))
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write everything as JSON; `load` reads it back."""
-        place = check_target(path, overwrite=overwrite)
-        data = {
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values; `from_dict` reads them back."""
+        return {
             "format": FORMAT,
             "explainers": [asdict(each) for each in self.explainers],
             "columns": [asdict(each) for each in self.columns],
@@ -161,8 +161,29 @@ class Evaluation:
             "skipped": [list(each) for each in self.skipped],
             "about": dict(self.about),
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Evaluation:
+        """Read what `to_dict` gave."""
+        if data["format"] != FORMAT:
+            msg = f"its format is {data['format']!r}; this version reads {FORMAT}"
+            raise ValueError(msg)
+        shape = (len(data["explainers"]), len(data["columns"]), -1)
+        return cls(
+            tuple(Explainer(**each) for each in data["explainers"]),
+            tuple(Column(**each) for each in data["columns"]),
+            np.array(data["values"], dtype=np.float64).reshape(shape),
+            {name: np.array(each, np.float64) for name, each in data["curves"].items()},
+            tuple(data["tied"]),
+            tuple((int(row), str(why)) for row, why in data["skipped"]),
+            data["about"],
+        )
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write everything as JSON; `load` reads it back."""
+        place = check_target(path, overwrite=overwrite)
         with writing(place):
-            place.write_text(json.dumps(data, allow_nan=False), encoding="utf-8")
+            place.write_text(json.dumps(self.to_dict(), allow_nan=False), encoding="utf-8")
         return place
 
     @classmethod
@@ -170,20 +191,7 @@ class Evaluation:
         """Read what `save` wrote."""
         place = as_path(path)
         try:
-            data = json.loads(place.read_bytes())
-            if data["format"] != FORMAT:
-                msg = f"its format is {data['format']!r}; this version reads {FORMAT}"
-                raise ValueError(msg)
-            shape = (len(data["explainers"]), len(data["columns"]), -1)
-            return cls(
-                tuple(Explainer(**each) for each in data["explainers"]),
-                tuple(Column(**each) for each in data["columns"]),
-                np.array(data["values"], dtype=np.float64).reshape(shape),
-                {name: np.array(each, np.float64) for name, each in data["curves"].items()},
-                tuple(data["tied"]),
-                tuple((int(row), str(why)) for row, why in data["skipped"]),
-                data["about"],
-            )
+            return cls.from_dict(json.loads(place.read_bytes()))
         except (OSError, ValueError, KeyError, TypeError) as error:
             msg = f"{place} is no saved evaluation: {error}"
             raise InputError(msg) from None

@@ -10,6 +10,7 @@ from attnflow.records import FloatArray
 
 DRAWS = 2000
 FLIPS = 9999
+TOGETHER = 256  # pairs, which takes 20 MB
 EXACT = 13  # texts up to which all ways to flip signs are tried
 
 
@@ -28,19 +29,57 @@ def paired_p(first: FloatArray, second: FloatArray, *, seed: int = 0) -> float:
     """How likely a mean difference of this size is if signs of differences were drawn by lot.
 
     Texts on which one of the two is undefined are left out. All ways to flip the signs are tried
-    where there are few texts; otherwise some are drawn.
+    where there are few texts; otherwise some are drawn, and where none of these reaches the
+    difference, Hoeffding's bound says how seldom any would: many pairs need p-values smaller than
+    one in those drawn.
     """
-    differences = first - second
-    differences = differences[~np.isnan(differences)]
-    count = len(differences)
-    if not count:
-        return float("nan")
-    observed = abs(differences.sum()) * (1 - 1e-12)
+    return all_paired_p((first - second)[None], seed=seed)[0]
+
+
+def all_paired_p(differences: FloatArray, *, seed: int = 0) -> list[float]:
+    """`paired_p` of many pairs, ``[pair, text]``; NaN where they are undefined on all texts."""
+    found = np.full(len(differences), np.nan)
+    undefined = np.isnan(differences)
+    alike: dict[bytes, list[int]] = {}
+    for pair, row in enumerate(undefined):
+        alike.setdefault(row.tobytes(), []).append(pair)
+    for pairs in alike.values():
+        left = differences[pairs][:, ~undefined[pairs[0]]]
+        if left.shape[1]:
+            found[pairs] = _flipped(left, seed)
+    return [float(each) for each in found]
+
+
+def _flipped(differences: FloatArray, seed: int) -> FloatArray:
+    """The p-values of pairs that are defined on the same texts."""
+    count = differences.shape[1]
     if count <= EXACT:
-        bits = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
-        return float((np.abs((1 - 2 * bits) @ differences) >= observed).mean())
-    signs = np.random.default_rng(seed).integers(0, 2, (FLIPS, count)) * 2 - 1
-    return float(((np.abs(signs @ differences) >= observed).sum() + 1) / (FLIPS + 1))
+        signs = 1.0 - 2 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
+    else:
+        signs = np.random.default_rng(seed).integers(0, 2, (FLIPS, count)) * 2.0 - 1
+    found = np.empty(len(differences))
+    for start in range(0, len(differences), TOGETHER):
+        part = differences[start : start + TOGETHER].T
+        observed = np.abs(part.sum(0)) * (1 - 1e-12)
+        more = (np.abs(signs @ part) >= observed).sum(0)
+        if count <= EXACT:
+            found[start : start + TOGETHER] = more / len(signs)
+            continue
+        p = (more + 1) / (FLIPS + 1)  # what was observed counts as one of those drawn
+        squares = np.maximum((part**2).sum(0), np.finfo(float).tiny)
+        bound = 2 * np.exp(-(observed**2) / (2 * squares))
+        found[start : start + TOGETHER] = np.where(more == 0, np.minimum(p, bound), p)
+    return found
+
+
+def smallest_p(texts: int, pairs: int) -> float:
+    """The least that `paired_p` can be on so many texts, after Holm's correction for all pairs.
+
+    >>> smallest_p(5, 1), smallest_p(3, 10)
+    (0.0625, 1.0)
+    """
+    least = 2.0**-texts * 2 if texts <= EXACT else 1 / (FLIPS + 1)
+    return min(1.0, least * pairs)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

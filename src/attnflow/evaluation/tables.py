@@ -14,6 +14,7 @@ from typing import Any
 from attnflow.errors import InputError
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation, Line
+from attnflow.evaluation.statistics import EXACT, smallest_p
 from attnflow.io.files import check_target, writing
 
 SURE = 0.05
@@ -21,6 +22,22 @@ NOTE = (
     "Means over {texts} texts with 95 % bootstrap intervals; ↑ higher is better, ↓ lower. In bold "
     "the best; † no significant difference to it (paired, Holm, p ≥ 0.05); undefined texts in ()."
 )
+
+
+def describe(of: Evaluation) -> str:
+    """What the numbers of a table are, and whether so few texts can tell methods apart at all."""
+    note = NOTE.format(texts=of.texts)
+    pairs = len(of.explainers) * (len(of.explainers) - 1) // 2
+    least = smallest_p(of.texts, pairs)
+    if pairs == 0 or least < SURE:
+        return note
+    enough = (n for n in range(of.texts + 1, EXACT + 2) if smallest_p(n, pairs) < SURE)
+    needed = next(enough, None)
+    more = f"; {needed} texts or more can" if needed else "; compare fewer methods"
+    return (
+        f"{note} Too few texts: with {of.texts} of them and {pairs} pairs of methods no p can be "
+        f"below {least:.2g}, so that nothing is told apart{more}."
+    )
 
 
 def records(of: Evaluation) -> list[dict[str, Any]]:
@@ -91,7 +108,7 @@ def to_markdown(of: Evaluation) -> str:
             shown = [f"**{cell(each)}**" if each.best else cell(each) for each in cells]
             lines.append(f"| {label} | {' | '.join(shown)} |")
         parts.append("\n".join(lines))
-    return "\n\n".join([*parts, NOTE.format(texts=of.texts)]) + "\n"
+    return "\n\n".join([*parts, describe(of)]) + "\n"
 
 
 def to_latex(of: Evaluation) -> str:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, find_aggregator
 from attnflow.edges import EDGE_RULES
-from attnflow.errors import shown
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
@@ -134,7 +133,8 @@ def _refused(config: ExplainConfig, choice: Choice) -> str:
         return f"residual={config.residual}"
     single = config.heads == "each" and not method.single_heads
     if config.heads != "mean" and (not rule.single_heads or single):
-        return f"heads={shown(config.heads)}"
+        several = ",".join(map(str, config.heads)) if isinstance(config.heads, tuple) else ""
+        return f"heads={several or config.heads}"
     return ""
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import signal
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attnflow.errors import AttnflowError, CaptureError, InputError, ModelError
+from attnflow.runs.manifest import versions
 from attnflow.runs.work import Advance, Job, ShardWorker, Work
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from attnflow.io.rows import Row
     from attnflow.models.loading import Source
 
+Answer = tuple[Any, ...]  # "done" or "rows" and what there is, or "error", its kind and message
 TRIES = 3  # of a shard whose worker dies
 ERRORS = {each.__name__: each for each in (AttnflowError, CaptureError, InputError, ModelError)}
 
@@ -104,7 +106,7 @@ class Processes:
     def _greet(self, worker: _Worker) -> None:
         """Wait until a worker has its model, and check that it is the model of all."""
         try:
-            kind, *content = worker.pipe.recv()
+            answer = worker.pipe.recv()
         except (EOFError, OSError):
             worker.process.join()
             msg = (
@@ -112,9 +114,7 @@ class Processes:
                 "perhaps the memory is too small for so many: use fewer workers"
             )
             raise ModelError(msg) from None
-        if kind == "error":
-            raise _error(*content)
-        about = content[0]
+        about, _ = answered(answer)
         self.about = self.about or about
         if about != self.about:
             msg = f"the model changed while it was loaded: {about} is not {self.about}; run again"
@@ -142,18 +142,17 @@ class Processes:
     def _receive(self, worker: _Worker, advance: Advance) -> bytes | None:
         """A shard, if this message is one."""
         try:
-            kind, *content = worker.pipe.recv()
+            answer = worker.pipe.recv()
         except (EOFError, OSError):
             advance(-worker.done)
             self._replace(worker)
             return None
-        if kind == "error":
-            raise _error(*content)
-        if kind == "rows":
-            worker.done += content[0]
-            advance(content[0])
+        content = answered(answer)[0]
+        if answer[0] == "rows":
+            worker.done += content
+            advance(content)
             return None
-        shard: bytes = content[0]
+        shard: bytes = content
         return shard
 
     def _replace(self, worker: _Worker) -> None:
@@ -183,29 +182,57 @@ class Processes:
             worker.process.join()
 
 
+class ShardMaker:
+    """A worker that answers for itself: what it was asked for, or why there is nothing.
+
+    The model is loaded when it is first needed, so that a worker that was restarted has it, too.
+    """
+
+    def __init__(self, model: Source, work: Work, sample: Sequence[Row]) -> None:
+        self._given = (model, work, sample)
+        self._worker: ShardWorker | None = None
+
+    def about(self) -> Answer:
+        """The model, and the versions of what it runs with."""
+        return _answer(lambda: (self._loaded().about, versions()))
+
+    def compute(self, job: Job, advance: Advance = lambda _: None) -> Answer:
+        """A shard's content."""
+        return _answer(lambda: (self._loaded().compute(job, advance),))
+
+    def _loaded(self) -> ShardWorker:
+        if self._worker is None:
+            self._worker = ShardWorker(*self._given)
+        return self._worker
+
+
 def serve(pipe: Connection, model: Source, work: Work, sample: Sequence[Row]) -> None:
     """A worker's life: load the model, then make shards until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this
-    try:
-        worker = ShardWorker(model, work, sample)
-        pipe.send(("ready", worker.about))
+    maker = ShardMaker(model, work, sample)
+    with contextlib.suppress(EOFError, OSError):
+        answer = maker.about()
         while True:
-            content = worker.compute(pipe.recv(), lambda rows: pipe.send(("rows", rows)))
-            pipe.send(("done", content))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
+            pipe.send(answer)
+            answer = maker.compute(pipe.recv(), lambda rows: pipe.send(("rows", rows)))
+
+
+def _answer(work: Callable[[], tuple[Any, ...]]) -> Answer:
+    try:
+        return ("done", *work())
     except AttnflowError as error:
-        _tell(pipe, type(error).__name__, str(error))
-    except Exception as error:  # noqa: BLE001 - told to the process that started this
-        _tell(pipe, type(error).__name__, f"{error}\n{traceback.format_exc()}")
+        return ("error", type(error).__name__, str(error))
+    except Exception as error:  # noqa: BLE001 - told to the process that asked
+        return ("error", type(error).__name__, f"{error}\n{traceback.format_exc()}")
 
 
-def _tell(pipe: Connection, kind: str, message: str) -> None:
-    with contextlib.suppress(OSError):
-        pipe.send(("error", kind, message))
-
-
-def _error(kind: str, message: str) -> Exception:
-    if kind in ERRORS:
-        return ERRORS[kind](message)
-    return RuntimeError(f"a worker failed with {kind}: {message}")
+def answered(answer: Answer) -> Sequence[Any]:
+    """What a worker answered; its error is raised here."""
+    kind, *content = answer
+    if kind != "error":
+        return content
+    name, message = content
+    if name in ERRORS:
+        raise ERRORS[name](message)
+    msg = f"a worker failed with {name}: {message}"
+    raise RuntimeError(msg)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,9 @@ from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, Rows, digest_rows
 from attnflow.records.learned import LearnedHeads
 from attnflow.runs import manifest as manifests
+from attnflow.runs.cluster import Cluster, RayActors
 from attnflow.runs.crews import OneProcess, Processes
+from attnflow.runs.options import OPTIONS
 from attnflow.runs.shards import NAME, read_info
 from attnflow.runs.work import Job, Work
 
@@ -61,6 +63,7 @@ class Plan:
             "options": options | {"strict": self.work.strict},
             "shard_size": self.shard_size,
             "threads": self.work.threads,
+            **({} if self.work.device is None else {"device": self.work.device}),
             "versions": manifests.versions(),
         }
 
@@ -98,25 +101,14 @@ class Plan:
             yield len(rows)
 
 
-OPTIONS = (
-    "layer",
-    "layers",
-    "query",
-    "heads",
-    "residual",
-    "discard",
-    "correction",
-    "normalize",
-    "words",
-    "contrast",
-    "steps",
-    "truncate",
-    "bos",
-    "batch_size",
-)
-
-
-def execute(plan: Plan, model: Source, *, workers: int, progress: bool) -> None:
+def execute(
+    plan: Plan,
+    model: Source,
+    *,
+    workers: int,
+    progress: bool,
+    cluster: Cluster | None = None,
+) -> None:
     """Make every shard that is not there, and say so in the manifest."""
     plan.total, plan.input_digest = plan.source.measure()
     shards = plan.shards()
@@ -125,12 +117,7 @@ def execute(plan: Plan, model: Source, *, workers: int, progress: bool) -> None:
         msg = f"{plan.source.name} has no rows; give at least one"
         raise InputError(msg)
     sample = first[1][:SAMPLE]
-    crew = (
-        OneProcess(model, plan.work, sample)
-        if workers == 1
-        else Processes(model, plan.work, sample, workers)
-    )
-    with crew:
+    with _crew(model, plan.work, sample, workers, cluster) as crew:
         request = plan.request(crew.about)
         manifest = manifests.start(plan.folder, plan.source.name, request)
         plan.request_digest = digest(manifest["request"])
@@ -152,6 +139,16 @@ def execute(plan: Plan, model: Source, *, workers: int, progress: bool) -> None:
             for index, content in crew.compute(left(), advance):
                 manifests.save(plan.folder / NAME.format(index), content)
     manifests.finish(plan.folder, manifest, plan.finished)
+
+
+def _crew(
+    model: Source, work: Work, sample: Sequence[Row], workers: int, cluster: Cluster | None
+) -> OneProcess | Processes | RayActors:
+    if cluster is not None:
+        return RayActors(model, work, sample, workers, cluster)
+    if workers == 1:
+        return OneProcess(model, work, sample)
+    return Processes(model, work, sample, workers)
 
 
 def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

@@ -42,6 +42,7 @@ class Work:
         targets: Whether rows have targets of their own.
         strict: Whether a row that can't be explained ends the run.
         plugins: Modules that register methods or edges, to be imported by every worker.
+        device: Where the model runs; by default the processor.
     """
 
     configs: tuple[ExplainConfig, ...]
@@ -49,6 +50,7 @@ class Work:
     targets: bool = False
     strict: bool = False
     plugins: tuple[str, ...] = ()
+    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class ShardWorker:
         for plugin in work.plugins:
             load_plugin(plugin)
         self.work = work
-        self.adapter: ModelAdapter = load_model(model)
+        self.adapter: ModelAdapter = load_model(model, device=work.device)
         for config in work.configs:
             self._check_config(config, sample)
         self.about: dict[str, Any] = {

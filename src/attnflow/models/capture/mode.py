@@ -21,7 +21,11 @@ from torch.overrides import TorchFunctionMode
 
 from attnflow.errors import CaptureError
 from attnflow.models.capture.blocks import UNCHANGED, BlockTracker
-from attnflow.models.capture.probabilities import give_sink_to_self, probabilities_of
+from attnflow.models.capture.probabilities import (
+    for_each_head,
+    give_sink_to_self,
+    probabilities_of,
+)
 from attnflow.models.capture.readout import SeenReadout
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
@@ -198,10 +202,7 @@ class Capture(TorchFunctionMode):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor:
-        keys, values = key, value
-        if enable_gqa:
-            repeats = query.size(-3) // key.size(-3)
-            keys, values = (t.repeat_interleave(repeats, -3) for t in (key, value))
+        keys, values = for_each_head(query, key, value) if enable_gqa else (key, value)
         if self.spec.gradients:
             probabilities = probabilities_of(query, keys, attn_mask, is_causal, scale)
             self._on_tape(probabilities)

@@ -39,6 +39,18 @@ def probabilities_of(
     return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
 
 
+def for_each_head(query: Tensor, *shared: Tensor) -> tuple[Tensor, ...]:
+    """Keys or values ``[…, head, key, dimension]`` with one head for each of the query's.
+
+    Where several heads of the query share one (grouped heads), it is repeated.
+    """
+    heads = query.size(-3)
+    return tuple(
+        each if each.size(-3) == heads else each.repeat_interleave(heads // each.size(-3), -3)
+        for each in shared
+    )
+
+
 def _as_index(rows: Sequence[int]) -> slice | list[int]:
     return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
 

@@ -28,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 from attnflow.errors import ModelError
 from attnflow.models.capture.blocks import ADDITIONS, MULTIPLICATIONS
 from attnflow.models.capture.mode import SOFTMAX
-from attnflow.models.capture.probabilities import probabilities_of
+from attnflow.models.capture.probabilities import for_each_head, probabilities_of
 
 ROOTS = {torch.rsqrt, Tensor.rsqrt, torch.sqrt, Tensor.sqrt}  # of norms: variance to deviation
 # Hand-written GELUs multiply by these: held fixed, they are the identity rule.
@@ -154,9 +154,7 @@ def _attend(  # noqa: PLR0913 - the arguments of torch's own function
     enable_gqa: bool = False,
 ) -> Tensor:
     """A fused kernel by its probabilities, which are held fixed; nothing is dropped out."""
-    if key.size(-3) != query.size(-3):
-        count = query.size(-3) // key.size(-3)
-        key, value = (each.repeat_interleave(count, -3) for each in (key, value))
+    key, value = for_each_head(query, key, value)
     with torch.no_grad():
         probabilities = probabilities_of(query, key, attn_mask, is_causal, scale)
     return probabilities.to(value.dtype) @ value

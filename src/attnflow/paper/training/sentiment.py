@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
-from attnflow.models.loading import locate
+from attnflow.models.fetching import locate
 from attnflow.paper.training.corpora import Row
 from attnflow.paper.training.loop import TrainingRun
 

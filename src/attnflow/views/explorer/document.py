@@ -38,7 +38,7 @@ from attnflow.views.explorer.schema import (
 from attnflow.views.explorer.traces import trace_path
 from attnflow.views.scaling import input_positions
 
-MOST_HEAD_WORK = 10**9  # edges that flows of all heads of a layer pass: some seconds
+MOST_HEAD_WORK = 10**10  # edges that flows of all heads of a layer pass: seconds on one core
 
 
 @dataclass(frozen=True)

@@ -2,55 +2,89 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attnflow.aggregation import AGGREGATORS
 from attnflow.errors import InputError
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation
 from attnflow.evaluation.statistics import interval
 from attnflow.evaluation.tables import SURE
 from attnflow.records import FloatArray
+from attnflow.views.figures.style import THEMES
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 KINDS = ("deletion", "insertion")
-WIDTH = 6.4
+WIDTH = 6.4  # inches of a panel, its legend included
+THEME = THEMES["light"]
+STYLES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 
 
 def curves(of: Evaluation, filler: str | None = None) -> Figure:
-    """The probability while tokens are removed and put back, with 95 % bands over texts."""
+    """The probability while tokens are removed and put back.
+
+    Methods have their colours, other baselines are grey; the legend of each panel has the best
+    first, with the area below its curve. The band is the best one's 95 % interval over texts.
+    """
     from matplotlib.figure import Figure
 
     chosen = next(iter(of.curves)) if filler is None else filler
     if chosen not in of.curves:
         msg = f"filler={chosen!r} was not evaluated; allowed: {', '.join(of.curves)}"
         raise InputError(msg)
-    figure = Figure(figsize=(2 * WIDTH, 4.2), layout="constrained")
+    high = max(3.4, 1.4 + 0.17 * len(of.explainers))
+    figure = Figure(figsize=(2 * WIDTH, high), layout="constrained", facecolor=THEME.paper)
     for number, (kind, axes) in enumerate(
         zip(KINDS, figure.subplots(1, 2, sharey=True), strict=True)
     ):
-        for place, explainer in enumerate(of.explainers):
-            values = of.curves[chosen][number, place]
-            shares = np.linspace(0, 1, values.shape[1])
-            bands = np.array([interval(values[:, step]) for step in range(values.shape[1])])
-            style = "--" if explainer.baseline else "-"
-            (line,) = axes.plot(shares, np.nanmean(values, 0), style, lw=1.4, label=explainer.label)
-            if not np.isnan(bands).all():
-                axes.fill_between(shares, *bands.T, color=line.get_color(), alpha=0.12, lw=0)
+        _draw_curves(axes, of, of.curves[chosen][number], higher=METRICS[kind].higher)
         removed = "removed" if kind == "deletion" else "put back"
-        axes.set_xlabel(f"share of tokens {removed}, the highest first ({chosen})")
-        axes.set_title(METRICS[kind].title)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("probability of the target")
-    figure.axes[1].legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        _name(axes, f"share of tokens {removed}, the highest-scored first ({chosen})")
+        _head(axes, METRICS[kind].title, "higher is better" if METRICS[kind].higher else "")
+        axes.set(xlim=(0, 1))
+    figure.axes[0].set_ylabel("probability of the target", color=THEME.muted, fontsize=8.5)
     return figure
 
 
+def _draw_curves(axes: Axes, of: Evaluation, values: FloatArray, *, higher: bool) -> None:
+    """The mean curves of values ``[explainer, text, step]``, the best on top."""
+    means = np.nanmean(values, 1)
+    shares = np.linspace(0, 1, values.shape[2])
+    areas = np.trapezoid(means, shares, axis=1)
+    order = np.argsort(-areas if higher else areas, kind="stable")
+    looks = _looks(of)
+    for rank, place in enumerate(order):
+        best = rank == 0
+        axes.plot(
+            shares,
+            means[place],
+            lw=2.4 if best else 1.3,
+            zorder=len(order) - rank + 2,
+            label=f"{areas[place]:.3f}  {of.explainers[place].label}",
+            **looks[place],
+        )
+    bands = np.array([interval(values[order[0], :, step]) for step in range(values.shape[2])])
+    if not np.isnan(bands).all():
+        axes.fill_between(shares, *bands.T, color=looks[order[0]]["color"], alpha=0.14, lw=0)
+    axes.legend(
+        fontsize=7.5,
+        frameon=False,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        labelcolor=THEME.ink,
+        title="area, and what ranks the tokens",
+        title_fontsize=7.5,
+        alignment="left",
+    )
+
+
 def ranks(of: Evaluation, metric: str, against: str | None = None) -> Figure:
-    """Mean ranks over texts, the best on the left; bars join what is not significantly different.
+    """Mean ranks over texts, the best on top; bars join what is not significantly different.
 
     Significance is of paired differences, corrected for all pairs (Holm).
     """
@@ -59,31 +93,61 @@ def ranks(of: Evaluation, metric: str, against: str | None = None) -> Figure:
     column = _find(of, metric, against)
     means = mean_ranks(of, column)
     order = np.argsort(means, kind="stable")
-    figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(order)), layout="constrained")
+    figure = Figure(
+        figsize=(WIDTH, 1.2 + 0.27 * len(order)), layout="constrained", facecolor=THEME.paper
+    )
     axes = figure.subplots()
+    looks = _looks(of)
     for line, place in enumerate(order):
-        axes.plot(means[place], -line, "o", color="black", ms=4)
+        axes.plot([1, means[place]], [line, line], color=THEME.rule, lw=1, zorder=1)
+        axes.plot(means[place], line, "o", color=looks[place]["color"], ms=7, zorder=3)
         axes.annotate(
-            f"{of.explainers[place].label}  {means[place]:.2f}",
-            (means[place], -line),
+            f"{means[place]:.2f}",
+            (means[place], line),
             xytext=(7, 0),
             textcoords="offset points",
             va="center",
             fontsize=8,
+            color=THEME.ink,
         )
-    pairs = of.pairs(column)
-    for first, last in joined(order.tolist(), pairs):
-        at = means[order[first]]
-        axes.plot([at - 0.06, at - 0.06], [-first, -last], color="tab:blue", lw=2.5, alpha=0.6)
-    axes.set_yticks([])
-    axes.set_xlim(0.5, len(order) + 2.5)
-    axes.set_xlabel("mean rank over texts; 1 is best")
-    title = (
-        f"{METRICS[metric].title}, {of.columns[column].against}: bars join what can't be told apart"
-    )
-    axes.set_title(title, fontsize=9)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    groups = joined(order.tolist(), of.pairs(column))
+    for step, (first, last) in enumerate(groups):
+        x = len(order) + 0.9 + 0.35 * step
+        axes.plot([x, x], [first - 0.2, last + 0.2], color=THEME.ink, lw=3, solid_capstyle="round")
+    axes.set_yticks(range(len(order)), [of.explainers[place].label for place in order])
+    axes.set(ylim=(len(order) - 0.4, -0.6), xlim=(0.7, len(order) + 1.2 + 0.35 * len(groups)))
+    axes.set_xticks(range(1, len(order) + 1))
+    bars = "bars join what can't be told apart" if groups else "all of them can be told apart"
+    _name(axes, f"mean rank over {of.texts} texts, 1 is best; {bars}")
+    _head(axes, METRICS[metric].title, str(of.columns[column].against))
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0, labelsize=8.5, colors=THEME.ink)
     return figure
+
+
+def _looks(of: Evaluation) -> list[dict[str, Any]]:
+    """A line for each explainer: a method's colour, a style for each of its edges; others grey."""
+    seen: dict[str, int] = {}
+    looks = []
+    for each in of.explainers:
+        family = each.method if each.method in AGGREGATORS else ""
+        style = STYLES[seen.get(family, 0) % len(STYLES)]
+        seen[family] = seen.get(family, 0) + 1
+        colour = THEME.method(family) if family else THEME.muted
+        looks.append({"color": colour, "linestyle": style})
+    return looks
+
+
+def _name(axes: Axes, below: str) -> None:
+    axes.set_xlabel(below, color=THEME.muted, fontsize=8.5)
+    axes.tick_params(labelsize=8, colors=THEME.muted)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(THEME.rule)
+
+
+def _head(axes: Axes, title: str, more: str) -> None:
+    text = f"{title}, {more}" if more else f"{title}, lower is better"
+    axes.set_title(text, fontsize=10, fontweight="bold", color=THEME.ink, loc="left")
 
 
 def mean_ranks(of: Evaluation, column: int) -> FloatArray:

@@ -12,6 +12,7 @@ from attnflow.records import Attribution, Prediction
 from attnflow.views.findings import Finding
 from attnflow.views.labels import clip, isolate, label, printable
 from attnflow.views.methods import describe_edges, describe_target, method_info
+from attnflow.views.numbers import as_sentence
 
 
 def header(
@@ -38,7 +39,7 @@ def header(
 
 def warning_lines(warnings: Sequence[str]) -> list[Text]:
     """What a reader must know."""
-    return [Text(f"! {each}", style="yellow") for each in warnings]
+    return [Text(f"! {as_sentence(each)}", style="yellow") for each in warnings]
 
 
 def sentence(finding: Finding) -> Text:
@@ -92,7 +93,8 @@ def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
     )
     layer = " through all layers" if logit else layer
     heads = attribution.options.get("heads", "mean")
-    note = "" if heads == "mean" else f", heads {heads}"
+    named = ", ".join(map(str, heads)) if isinstance(heads, list | tuple) else heads
+    note = "" if heads == "mean" else f", heads {named}"
     note += describe_edges(attribution.options)
     if attribution.options.get("correction"):
         note += f", corrected ({attribution.options['correction']})"

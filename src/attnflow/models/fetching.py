@@ -1,0 +1,243 @@
+"""From a name to a network and what reads its inputs: folders, GGUF files, the hub."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from attnflow.errors import InputError, ModelError, shown
+from attnflow.models import hub
+from attnflow.models.heads import BARE, CAUSAL, CTC, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.kinds import hears, reads_both, two_towers
+
+log = logging.getLogger("attnflow")
+DTYPES = ("float32", "float16", "bfloat16", "auto")
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a model is loaded; what is ``None`` is left to transformers.
+
+    Attributes:
+        device: Where to put it, e.g. ``"cuda"``.
+        dtype: ``"float32"``, ``"float16"``, ``"bfloat16"`` or ``"auto"``, the checkpoint's own.
+        revision: A branch, tag or commit on the hub.
+        trust_remote_code: Whether code that comes with the model may run.
+        device_map: How to spread it over devices, as accelerate does.
+        quantization_config: How to quantize it, one of transformers' configurations.
+    """
+
+    device: str | None = None
+    dtype: Any = None
+    revision: str | None = None
+    trust_remote_code: bool = False
+    device_map: Any = None
+    quantization_config: Any = None
+
+    def __post_init__(self) -> None:
+        check_device(self.device)
+        name = str(self.dtype).removeprefix("torch.")
+        if self.dtype is not None and name not in DTYPES:
+            msg = f"dtype={shown(self.dtype)} is unknown; allowed: {', '.join(map(repr, DTYPES))}"
+            raise InputError(msg)
+        if self.device is not None and self.device_map is not None:
+            msg = "device and device_map both say where the model goes; give one of them"
+            raise InputError(msg)
+
+    @property
+    def is_hashable(self) -> bool:
+        """Whether a model that was loaded with these options can be found again by them."""
+        try:
+            hash(self)
+        except TypeError:
+            return False
+        return True
+
+    def to_find(self, where: str) -> dict[str, Any]:
+        """The options with which every file of a checkpoint is found."""
+        found: dict[str, Any] = {}
+        if self.trust_remote_code:
+            found["trust_remote_code"] = True
+        if not exists(Path(where)):
+            if self.revision is not None:
+                found["revision"] = self.revision
+            if hub.is_unavailable():
+                found["local_files_only"] = True
+        return found
+
+    def to_build(self) -> dict[str, Any]:
+        """The options with which the network is built."""
+        given = {
+            "dtype": self.dtype,
+            "device_map": self.device_map,
+            "quantization_config": self.quantization_config,
+        }
+        if self.quantization_config is not None and self.device is not None:
+            given["device_map"] = self.device  # a quantized model can't be moved afterwards
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def check_device(device: Any) -> None:
+    """Refuse what is no device of torch, or none that is here, before anything is loaded."""
+    if device is None:
+        return
+    import torch
+
+    count = torch.cuda.device_count()
+    here = ["cpu", *["cuda"] * (count > 0), *(f"cuda:{at}" for at in range(count))]
+    here += ["mps"] * torch.backends.mps.is_available()
+    if str(device) not in here:
+        msg = f"device={shown(device)} is not here; allowed: {', '.join(map(repr, here))}"
+        raise InputError(msg)
+
+
+class Checkpoint:
+    """A checkpoint on this machine or on the hub, and how to load it."""
+
+    def __init__(self, source: str, options: LoadOptions) -> None:
+        import transformers
+
+        name, _, revision = source.partition("@")
+        if revision and not exists(Path(source)):
+            if options.revision not in (None, revision):
+                msg = f"{source!r} names a revision, and revision={options.revision!r} another"
+                raise InputError(msg)
+            source, options = name, replace(options, revision=revision)
+        self.source = source
+        self.where, self.gguf = locate(source)
+        self.transformers: Any = transformers
+        self.build = options.to_build()
+        self.find = {**self.gguf, **options.to_find(self.where)}
+
+    def load(self) -> tuple[Any, Any]:
+        """The network, and its tokenizer, image processor or whatever reads its inputs."""
+        try:
+            with no_bars():
+                head = self._head()
+                network = self._network(head)
+                return network, self._processor(network, head)
+        except (OSError, ValueError, ImportError, KeyError) as error:
+            raise ModelError(why_not_loaded(self.source, self.where, error)) from error
+
+    def _get(self, auto: str) -> Any:
+        return getattr(self.transformers, auto).from_pretrained(self.where, **self.find)
+
+    def _head(self) -> HeadKind:
+        # Parsing a GGUF file takes seconds, and it holds nothing but causal language models.
+        if self.gguf:
+            return CAUSAL
+        config = self._get("AutoConfig")
+        named = head_of((config.architectures or [""])[0])
+        if getattr(config, "is_encoder_decoder", False) and named is BARE:
+            return SEQ2SEQ
+        return named
+
+    def _network(self, head: HeadKind) -> Any:
+        loader, options = self._loader(head), {**self.find, **self.build}
+        network, report = loader.from_pretrained(self.where, output_loading_info=True, **options)
+        missing = report["missing_keys"]
+        if head is BARE or not missing:
+            return network
+        log.warning(
+            "%s: weights of its head are missing (%s …); loaded without", self.where, min(missing)
+        )
+        return self.transformers.AutoModel.from_pretrained(self.where, **options)
+
+    def _loader(self, head: HeadKind) -> Any:
+        """The class that the checkpoint names, where it has a head that attnflow knows."""
+        loader = getattr(self.transformers, head.auto)
+        if head is BARE or self.gguf:
+            return loader
+        config = self._get("AutoConfig")
+        # Some classes are listed under another task: Whisper's, and classifiers of sounds.
+        named = getattr(self.transformers, (config.architectures or [""])[0], None)
+        return loader if named is None or type(config) in loader._model_mapping else named
+
+    def _processor(self, network: Any, head: HeadKind) -> Any:
+        if hears(network):
+            # One that writes needs its tokenizer as well.
+            return self._get("AutoProcessor" if head in (CTC, SEQ2SEQ) else "AutoFeatureExtractor")
+        if two_towers(network) or reads_both(network):
+            return self._get("AutoProcessor")
+        if network.main_input_name == "pixel_values":
+            return self._get("AutoImageProcessor")
+        return self._get("AutoTokenizer")
+
+
+def locate(source: str) -> tuple[str, dict[str, str]]:
+    """The folder or hub name, and the GGUF file in it where that is what holds the weights."""
+    path = Path(source).expanduser()
+    if not exists(path):
+        if path.is_absolute() or source.startswith("."):
+            msg = (
+                f"{source!r} does not exist; give a folder with a config.json, a GGUF file, or a "
+                "name on the hub such as bert-base-uncased"
+            )
+            raise ModelError(msg)
+        return source, {}
+    if path.suffix == ".gguf" and path.is_file():
+        return str(path.parent), {"gguf_file": path.name}
+    if path.is_dir() and not (path / "config.json").exists():
+        found = sorted(path.glob("*.gguf"))
+        if len(found) != 1:
+            msg = (
+                f"{source!r} has no config.json and {len(found)} GGUF files; give a folder that "
+                "has one of either, or the GGUF file itself"
+            )
+            raise ModelError(msg)
+        return str(path), {"gguf_file": found[0].name}
+    return str(path) if source else source, {}
+
+
+def exists(path: Path) -> bool:
+    """Whether such a file or folder exists; a name that is too long for one never does."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def why_not_loaded(source: str, where: str, error: Exception) -> str:
+    """What failed and what to do; of the message of transformers, only the first sentence."""
+    if "trust_remote_code" in str(error):
+        return (
+            f"{source!r} needs code that comes with it and could do anything: read it, then use "
+            f"load_model({source!r}, trust_remote_code=True)"
+        )
+    if exists(Path(where)):
+        return f"{source!r} could not be loaded: {error}"
+    reason = str(error).strip()
+    if hub.is_offline():
+        what = "the hub is switched off (HF_HUB_OFFLINE), and its files are not on this machine"
+        return f"{source!r} is not a folder here; {what}. Unset it, or give a folder"
+    if "connect" in reason or hub.is_unavailable():
+        what = "the hub can't be reached, and its files are not on this machine"
+        return f"{source!r} is not a folder here; {what}. Check the connection, or give a folder"
+    first = re.split(r"(?<=[^.]{2}\.)\s|\n", reason, maxsplit=1)[0].rstrip(".")
+    return f"{source!r} is not a folder here, and not a model on the hub: {first}. Check the name"
+
+
+@contextmanager
+def no_bars() -> Iterator[None]:
+    """Hide the progress bars that transformers shows while it reads and writes files."""
+    import transformers
+
+    bars: Any = transformers.utils.logging
+    enabled = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    gguf: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+    tqdm = gguf.tqdm  # reading a GGUF file shows a bar that no setting turns off
+    gguf.tqdm = functools.partial(tqdm, disable=True)
+    try:
+        yield
+    finally:
+        gguf.tqdm = tqdm
+        if enabled:
+            bars.enable_progress_bar()

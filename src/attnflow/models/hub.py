@@ -1,0 +1,51 @@
+"""Manners towards the model hub: asked once, briefly, before transformers asks it many times."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+SECONDS = 4.0
+"""That the hub has to answer; transformers alone would try for half a minute."""
+REMEMBERED = 60.0
+"""Seconds for which an answer holds."""
+_answer: tuple[float, bool] | None = None
+
+
+def is_offline() -> bool:
+    """Whether the hub is switched off by ``HF_HUB_OFFLINE``."""
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
+
+
+def is_unavailable() -> bool:
+    """Whether models must be found on this machine: the hub is not wanted, or does not answer."""
+    global _answer
+    if is_offline():
+        return True
+    if _answer is None or time.monotonic() - _answer[0] > REMEMBERED:
+        _answer = time.monotonic(), not is_reachable()
+    return _answer[1]
+
+
+def is_reachable(seconds: float = SECONDS) -> bool:
+    """Whether the hub answers within some seconds, whatever it answers."""
+    answered = threading.Event()
+
+    def ask() -> None:
+        from huggingface_hub import constants, get_session
+
+        session: Any = get_session()
+        try:
+            session.head(constants.ENDPOINT, timeout=seconds)
+        except Exception:  # noqa: BLE001 - whatever the reason, it was not reached
+            return
+        answered.set()
+
+    # In a thread of its own: looking up a host's name knows no time limit.
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return answered.is_set()

@@ -1,0 +1,57 @@
+"""The leaderboard's page says what the results say."""
+
+import numpy as np
+import pytest
+from benchmarks.leaderboard.page import write_page
+from benchmarks.leaderboard.standings import MAIN, Table
+
+from attnflow.evaluation.result import Column, Evaluation, Explainer
+
+EXPLAINERS = (
+    Explainer("flow", "attention", 6),
+    Explainer("rollout", "attention", 6),
+    Explainer("rollout", "alti", 6),
+    Explainer("raw", "attention", 6),
+    Explainer("blank-out"),
+    Explainer("random", baseline=True),
+)
+MEANS = (0.1, 0.3, 0.6, 0.3, 0.9, 0.1)
+
+
+def board(texts, seed=0):
+    columns = (MAIN, Column("sufficiency", "unk"), Column("aopc", "unk"))
+    noise = np.random.default_rng(seed).normal(0, 0.1, (len(EXPLAINERS), len(columns), texts))
+    values = np.array(MEANS)[:, None, None] + noise
+    about = {"title": "A board", "texts": "texts", "accuracy": "", "refused": [], "device": "here"}
+    about |= {"causal": False, "rows": list(range(texts))}
+    tied = (0,) * len(EXPLAINERS)
+    return Evaluation(EXPLAINERS, columns, values, {}, tied, (), about)
+
+
+def test_the_order_and_what_differs_are_those_of_the_values():
+    found = board(40)
+    table = Table(found)
+    means = found.values[:, 0].mean(1)
+    assert table.best.explainer == EXPLAINERS[2]
+    assert [line.mean for line in table.order] == sorted(np.delete(means, 4), reverse=True)
+    assert table.reference == pytest.approx(means[4])
+    assert all(line.p < 0.05 for line in table.order[1:])
+    flow, random = table.find("flow", "attention"), table.find("random")
+    assert table.differ(flow, [random, table.find("raw", "attention")])[1] < 0.05
+    assert table.differ(flow, [random])[0] >= 0.05
+
+
+def test_the_page_says_plainly_where_flow_loses():
+    page = write_page({"one": board(40)}, ["Another board"])
+    assert "`rollout` on `alti` is the most faithful." in page
+    assert "Default, `rollout` on `alti`: place 1 of 5." in page
+    beside = "worse than rollout and raw, not to be told apart from random order."
+    assert beside in page
+    assert "significantly worse" in page
+    assert "Not measured yet: Another board." in page
+    assert "| `alti` | – | **" in page
+
+
+def test_few_texts_tell_nothing():
+    page = write_page({"one": board(5)})
+    assert "with so few texts, nothing can be told apart from it" in page

@@ -1,0 +1,187 @@
+"""On a real Ray cluster: the same bytes, whichever workers and drivers are killed."""
+
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import transformers
+from killing import ROWS
+
+import attnflow
+import tiny
+from attnflow.errors import InputError
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "src"
+OPTIONS = {"shard_size": 5, "layers": "all", "batch_size": 4}
+COMMAND = ("--layers", "all", "--shard-size", "5", "--batch-size", "4", "--workers", "2")
+SHARDS = 16
+CLUSTER = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+}
+
+
+def environment():
+    return {**os.environ, **CLUSTER, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """The process that holds a cluster of two processors, and its address."""
+    holder = subprocess.Popen(
+        [sys.executable, HERE / "holding.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
+    )
+    address = holder.stdout.readline().strip()
+    assert address, "the cluster did not start"
+    yield holder.pid, address
+    holder.communicate()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    place = tmp_path_factory.mktemp("model")
+    tiny.build("bert", head=transformers.BertForSequenceClassification).save_pretrained(place)
+    tiny.word_piece().save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    place = tmp_path_factory.mktemp("rows") / "rows.csv"
+    place.write_text("\n".join(["text", *(f'"{text}"' for text in ROWS)]) + "\n")
+    return str(place)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(model, source, tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs") / "whole"
+    attnflow.run(source, place, model, **OPTIONS)
+    return files(place)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def start(address, source, place, model):
+    command = [sys.executable, "-m", "attnflow", "run", source, "-o", place, "-m", model]
+    return subprocess.Popen(
+        [*map(str, command), *COMMAND, "--ray", address],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def parents():
+    """The parent of every process of this machine, and its command line."""
+    found = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            after = (place / "stat").read_text().rpartition(")")[2].split()
+            found[int(place.name)] = (int(after[1]), (place / "cmdline").read_bytes())
+        except (OSError, IndexError):
+            continue  # it has just ended
+    return found
+
+
+def actors(holder):
+    """The processes in which the actors of this cluster live."""
+    known = parents()
+    return [
+        pid
+        for pid, (parent, command) in known.items()
+        if b"ray::ShardMaker" in command and known.get(parent, (0, b""))[0] == holder
+    ]
+
+
+def shards(place):
+    return set(place.glob("part-*.parquet"))
+
+
+def wait_for_more(place, before, process):
+    for _ in range(2400):
+        if len(shards(place)) > before or process.poll() is not None:
+            return
+        time.sleep(0.05)
+    pytest.fail("nothing was written")
+
+
+def finished(process):
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "80 rows, 64 attributions" in out  # below what Ray tells of workers that died
+
+
+def test_workers_are_killed_at_random_moments(cluster, source, model, undisturbed, tmp_path):
+    holder, address = cluster
+    place, chance, killed = tmp_path / "run", random.Random(5), []
+    process = start(address, source, place, model)
+    for _ in range(2):
+        wait_for_more(place, len(shards(place)), process)
+        time.sleep(chance.random() / 50)  # sooner than the rest of the shards takes
+        found = sorted(actors(holder))
+        if found and process.poll() is None:
+            killed.append(chance.choice(found))
+            os.kill(killed[-1], signal.SIGKILL)
+    finished(process)
+    assert killed
+    assert files(place) == undisturbed
+
+
+def test_the_driver_is_killed_at_random_moments(cluster, source, model, undisturbed, tmp_path):
+    _, address = cluster
+    place, chance, seen = tmp_path / "run", random.Random(6), []
+    for _ in range(2):
+        process = start(address, source, place, model)
+        wait_for_more(place, len(shards(place)), process)
+        time.sleep(chance.random() / 50)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        seen.append(len(shards(place)))
+    assert seen[0] < SHARDS
+    finished(start(address, source, place, model))
+    assert files(place) == undisturbed
+
+
+def test_what_a_cluster_cannot_do_is_told(cluster, source, model, tmp_path, monkeypatch):
+    _, address = cluster
+    command = [sys.executable, "-m", "attnflow", "run", source, "-o", tmp_path / "run"]
+
+    def refused(*options):
+        given = [*map(str, command), *map(str, options)]
+        done = subprocess.run(given, env=environment(), capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    told = refused("--ray", address, "--gpus-per-worker", 1)
+    assert "a worker needs 1 GPU, and the cluster has 0" in told
+    told = refused("--ray", address, "-m", tmp_path / "none")
+    assert "does not exist" in told
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match="gpus_per_worker=1 is for workers of a Ray cluster"):
+        attnflow.run(ROWS, tmp_path / "run", model, gpus_per_worker=1)
+    with pytest.raises(InputError, match="gpus_per_worker=-1 must be 0 or more"):
+        attnflow.run(ROWS, tmp_path / "run", model, ray="auto", gpus_per_worker=-1)
+    with pytest.raises(InputError, match="ray=3 must be an address"):
+        attnflow.run(ROWS, tmp_path / "run", model, ray=3)
+    with pytest.raises(InputError, match="can't be given to other processes"):
+        attnflow.run(ROWS, tmp_path / "run", attnflow.load_model(model), ray="auto")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"not installed: pip install 'attnflow\[ray\]'"):
+        attnflow.run(ROWS, tmp_path / "run", model, ray="auto")
