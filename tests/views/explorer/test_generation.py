@@ -232,6 +232,17 @@ def test_a_server_writes_and_explains_an_answer(tab, served, model):
     assert not tab.is_visible("#generation")
 
 
+def test_a_pair_has_a_field_and_both_texts_are_named(tab, served):
+    tab.goto(f"{served}#model=tiny/verbs&text=the+keys&pair=a+red+cat")
+    tab.wait_for_selector(".token.traced")
+    assert tab.is_visible("#pair-field")
+    assert not tab.is_visible("#length-field")
+    assert tab.locator(".segment").all_inner_texts() == ["first", "second"]
+    tab.fill("#pair", "")
+    tab.click("#explain")
+    tab.wait_for_selector(".segment", state="detached")
+
+
 def test_a_server_refuses_what_it_can_not_answer(served):
     import urllib.error
     import urllib.request

@@ -105,16 +105,19 @@ export class GenerationPage {
     const { method } = this.answered.data;
     const found = this.answered.strongest(rows, MOST_TOKENS);
     byId("strongest-card").hidden = !found.length;
+    const rowOfToken = ({ label, part, value }) =>
+      make(
+        "tr",
+        {},
+        make("th", { scope: "row", dir: "auto" }, label),
+        make("td", {}, part ?? ""),
+        make("td", { class: "number" }, digits(value, method.ratio)),
+      );
+    const head = ["Token", "Part", "Score"].map((name) => make("th", { scope: "col" }, name));
+    head[2].className = "number";
+    const body = make("tbody", {}, ...found.map(rowOfToken));
     byId("strongest").replaceChildren(
-      ...found.map(({ label, part, value }) =>
-        make(
-          "tr",
-          {},
-          make("th", { scope: "row", dir: "auto" }, label),
-          make("td", {}, part ?? ""),
-          make("td", { class: "number" }, digits(value, method.ratio)),
-        ),
-      ),
+      make("table", {}, make("thead", {}, make("tr", {}, ...head)), body),
     );
   }
 

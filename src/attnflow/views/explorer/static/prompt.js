@@ -25,6 +25,7 @@ export class PromptParts {
         text.remove();
         element.classList.add("plain");
       });
+    this.list.classList.toggle("with-drops", Boolean(data.drops));
     this.list.replaceChildren(...this.sections.map(({ element }) => element));
   }
 
