@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+
 
 def strip(page):
     return np.array(page.eval_on_selector_all(".token", "all => all.map(t => +t.dataset.value)"))
@@ -33,10 +35,8 @@ def found_token(page, at):
     return page.locator(".token").nth(at).text_content()
 
 
-AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
-
-
 def violations(page):
+    """What axe-core finds wrong with the page."""
     if not AXE.exists():
         pytest.skip("axe-core is missing: run scripts/check-page")
     settle(page)

@@ -1,14 +1,15 @@
 """Which document did this answer come from? Twenty questions over three documents each.
 
-    python -m benchmarks.parts WORK --smollm FOLDER [--device cuda] [--cases 20]
+    python -m benchmarks.parts WORK --smollm FOLDER [--device cuda] [--shard 1/8]
 
 A chat model answers; the document whose deletion hurts the answer's log-probability most is what
 scores should find. For every edge rule with every method, methods that read no edges, position, and
 an ablation baseline of ContextCite's kind: how often they do (a hit; chance is one in three), by
 how much the log-probability falls without the sentences with the highest scores (top 1 and top 3),
 and the linear datamodelling score: Spearman's correlation of sums of kept sentences' scores with
-the logit of the answer's probability, over random deletions. Writes WORK/cases.jsonl and
-WORK/tables.md; run it again to continue.
+the logit of the answer's probability, over random deletions. Writes WORK/cases-*.jsonl and
+WORK/tables.md of all that is there; run it again to continue. Several processes share the work by
+--shard.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.parts.cases import DOCUMENTS, make_cases
-from benchmarks.parts.scoring import score_case, usual_measures
+from benchmarks.parts.scoring import Ways, edge_methods, score_case, usual_measures
 
 from attnflow import load_model
 from attnflow.edges import EDGE_RULES
@@ -39,26 +40,28 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=20)
     parser.add_argument("--generate", type=int, default=24, help="tokens of an answer")
     parser.add_argument("--rules", help="edge rules, by commas; all by default")
+    parser.add_argument("--methods", help="methods that read edges, by commas; all by default")
+    parser.add_argument("--shard", default="1/1", help="every n-th case from the k-th on: k/n")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no new case after these")
     given = parser.parse_args()
     rules = given.rules.split(",") if given.rules else list(EDGE_RULES)
+    methods = given.methods.split(",") if given.methods else edge_methods()
+    first, count = map(int, given.shard.split("/"))
     answers = answers_of(load_model(given.smollm, device=given.device))
     given.work.mkdir(parents=True, exist_ok=True)
-    path = given.work / "cases.jsonl"
-    done = (
-        [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
-    )
+    path = given.work / f"cases-{first}.jsonl"
+    done = len(path.read_text("utf-8").splitlines()) if path.exists() else 0
     start = time.monotonic()
-    for case in make_cases(given.cases)[len(done) :]:
+    for case in make_cases(given.cases)[first - 1 :: count][done:]:
         if time.monotonic() - start > 60 * given.minutes:
             break
         began = time.monotonic()
-        found = score_case(case, answers, given.generate, rules, usual_measures())
+        found = score_case(case, answers, given.generate, Ways(rules, methods, usual_measures()))
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(found, ensure_ascii=False) + "\n")
-        done.append(found)
-        print(f"{len(done)}: {time.monotonic() - began:.0f} s, {found['answer']!r}", flush=True)
-    text = report(done)
+        print(f"{time.monotonic() - began:.0f} s: {found['answer']!r}", flush=True)
+    files = sorted(given.work.glob("cases-*.jsonl"))
+    text = report([json.loads(line) for file in files for line in file.open(encoding="utf-8")])
     (given.work / "tables.md").write_text(text, encoding="utf-8")
     print(text)
 

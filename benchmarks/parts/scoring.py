@@ -20,6 +20,7 @@ from attnflow.models.writing import Writing
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.deletions import without
 from attnflow.pipeline.generation import AnswerSession, open_answer
+from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 
 Groups = tuple[tuple[int, ...], ...]
@@ -57,9 +58,16 @@ def open_trial(case: Case, answers: Answers, length: int) -> Trial:
     return Trial(case, answers, tokens, documents, sentences)
 
 
-def score_case(
-    case: Case, answers: Answers, length: int, rules: Sequence[str], measures: Sequence[str]
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Ways:
+    """How parts are scored: edge rules with methods, and methods that read no edges."""
+
+    rules: Sequence[str]
+    methods: Sequence[str]
+    measures: Sequence[str]
+
+
+def score_case(case: Case, answers: Answers, length: int, ways: Ways) -> dict[str, Any]:
     """All that is known of one case, as plain data."""
     trial = open_trial(case, answers, length)
     sources = trial.sentences
@@ -79,7 +87,7 @@ def score_case(
         "drops": drops,
         "methods": {},
     }
-    for name, documents, each, seconds in every_score(trial, rules, measures):
+    for name, documents, each, seconds in every_score(trial, ways):
         order = np.argsort(-each, kind="stable")
         top = {k: drop([at for s in order[:k] for at in sources[s]]) for k in (1, 3)}
         found["methods"][name] = {
@@ -92,9 +100,7 @@ def score_case(
     return found
 
 
-def every_score(
-    trial: Trial, rules: Sequence[str], measures: Sequence[str]
-) -> Iterator[tuple[str, FloatArray, FloatArray, float]]:
+def every_score(trial: Trial, ways: Ways) -> Iterator[tuple[str, FloatArray, FloatArray, float]]:
     """Name, scores of documents, scores of sentences, seconds."""
     groups = trial.documents, trial.sentences
     count = len(trial.sentences)
@@ -106,20 +112,20 @@ def every_score(
     inside = [[set(s) <= set(d) for s in groups[1]] for d in groups[0]]
     seconds = time.perf_counter() - start
     yield f"ablation, {FITTED} deletions", np.array(inside) @ weights, weights, seconds
-    for method in measures:
+    for method in ways.measures:
         config = ExplainConfig(method=method)
         start = time.perf_counter()
         rows = open_answer(trial.tokens, trial.answers, config).rows(groups, lambda _: None)
         seconds = time.perf_counter() - start
         yield method, *(each.values.mean(0) for each in rows), seconds
-    for rule in rules:
-        yield from by_rule(trial, rule)
+    for rule in ways.rules:
+        yield from by_rule(trial, rule, ways.methods)
 
 
-def by_rule(trial: Trial, rule: str) -> Iterator[tuple[str, FloatArray, FloatArray, float]]:
+def by_rule(
+    trial: Trial, rule: str, methods: Sequence[str]
+) -> Iterator[tuple[str, FloatArray, FloatArray, float]]:
     """Every method on the edges of one rule, of one forward pass."""
-    groups = trial.documents, trial.sentences
-    methods = [each.name for each in AGGREGATORS.members() if isinstance(each, Aggregator)]
     session = AnswerSession(
         trial.answers, trial.tokens, ExplainConfig(edges=rule, method=methods[0])
     )
@@ -133,10 +139,7 @@ def by_rule(trial: Trial, rule: str) -> Iterator[tuple[str, FloatArray, FloatArr
         for method in methods:
             start = time.perf_counter()
             try:
-                scores = [
-                    opened.scores(method, (opened.depth,), asked, groups=each).values[0].sum(0)
-                    for each in groups
-                ]
+                scores = _both(trial, opened, method, asked)
             except AttnflowError as error:
                 print(f"{rule} {method}: {error}", flush=True)
                 continue
@@ -146,6 +149,22 @@ def by_rule(trial: Trial, rule: str) -> Iterator[tuple[str, FloatArray, FloatArr
     for method, (documents, sentences) in sums.items():
         size = len(queries)
         yield f"{rule} · {method}", documents / size, sentences / size, times[method]
+
+
+def _both(trial: Trial, opened: Session, method: str, asked: Sequence[int]) -> list[FloatArray]:
+    """The scores of documents and of sentences, summed over positions."""
+    groups = trial.documents, trial.sentences
+    if AGGREGATORS[method].cost == "pair":  # where groups must not share tokens
+        parts = [opened.scores(method, (opened.depth,), asked, groups=each) for each in groups]
+        return [each.values[0].sum(0) for each in parts]
+    found = opened.scores(method, (opened.depth,), asked, groups=groups[0] + groups[1])
+    summed = found.values[0].sum(0)
+    return [summed[: len(groups[0])], summed[len(groups[0]) :]]
+
+
+def edge_methods() -> list[str]:
+    """All methods that read edges."""
+    return [each.name for each in AGGREGATORS.members() if isinstance(each, Aggregator)]
 
 
 def rank_correlation(first: FloatArray, second: FloatArray) -> float:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.parts import __main__ as command
 from benchmarks.parts.cases import DOCUMENTS, make_cases
 from benchmarks.parts.citing import lasso, logit, random_masks
-from benchmarks.parts.scoring import rank_correlation, score_case
+from benchmarks.parts.scoring import Ways, rank_correlation, score_case
 
 
 def test_every_case_has_its_fact_in_one_document():
@@ -58,7 +58,8 @@ def test_logits_and_ranks():
 def test_a_case_is_scored_every_way():
     model = attnflow.load_model(talkers.llama(max_position_embeddings=512, num_hidden_layers=2))
     (case,) = make_cases(1)
-    found = score_case(case, answers_of(model), 2, ["attention", "gradient"], ["gradient-norm"])
+    ways = Ways(["attention", "gradient"], ["flow", "rollout", "direct"], ["gradient-norm"])
+    found = score_case(case, answers_of(model), 2, ways)
     assert {"attention · flow", "gradient · direct", "gradient-norm"} <= set(found["methods"])
     assert all(len(each["documents"]) == DOCUMENTS for each in found["methods"].values())
     text = command.report([found, found])

@@ -181,6 +181,18 @@ def test_models_with_parametrized_weights_can_be_copied(name, sound):
     assert model.training
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", [*heard.LISTENERS, *heard.WRITERS])
+def test_half_precision_is_near_to_single(name, kind, sound):
+    model, processor = heard.build(name)
+    options = {"edges": "attention", "method": "rollout"}
+    options |= {"answer": "the keys"} if name in heard.WRITERS else {"query": 3}
+    whole = attnflow.explain(sound, (model, processor), **options)
+    half = attnflow.explain(sound, (model.to(kind), processor), **options)
+    assert half.warnings == whole.warnings
+    np.testing.assert_allclose(half.values, whole.values, rtol=0, atol=0.1 * whole.values.max())
+
+
 def test_frames_have_no_words(sound):
     with pytest.raises(InputError, match="pieces of an image or a sound are none"):
         attnflow.explain(sound, heard.build("ast"), words=True, edges="attention")

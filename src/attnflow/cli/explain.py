@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import options, running
+from attnflow.cli import answer_options, options, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import Item, pair_up, read_texts
 from attnflow.errors import InputError
@@ -60,7 +60,15 @@ def explain(  # noqa: PLR0913 - one argument per option
     target: options.Target = None,
     contrast: options.Contrast = None,
     source: options.Source = "position",
+    through: answer_options.Through = "tokens",
     answer: options.Answer = None,
+    generate: answer_options.Generate = None,
+    chat: answer_options.Chat = None,
+    part: answer_options.PromptParts = None,
+    temperature: answer_options.Temperature = None,
+    top_p: answer_options.TopP = None,
+    top_k: answer_options.TopK = None,
+    seed: answer_options.Seed = None,
     truncate: options.Truncate = False,
     bos: options.Bos = False,
     strict: options.Strict = False,
@@ -86,10 +94,14 @@ def explain(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow explain "the keys to the cabinet"
     """
+    from attnflow.cli.answers import Asked, explain_answers, refuse_for_answers
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.solvers.execution import Execution
 
-    inputs = pair_up(read_texts(texts, file), pair)
+    drawn = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    sampling = {name: value for name, value in drawn.items() if value is not None}
+    asked = Asked(generate, chat, part or (), answer, through, sampling, seed)
+    inputs = [] if asked.given else pair_up(read_texts(texts, file), pair)
     _check_targets(save, html, force=force)
     if html is not None:
         _check_page(inputs, heads, source)
@@ -114,6 +126,11 @@ def explain(  # noqa: PLR0913 - one argument per option
         strict=strict,
         execution=Execution(device=device),
     )
+    if asked.of(model):
+        refuse_for_answers(pair, html)
+        explain_answers(texts, file, model, config, asked, as_json=as_json, save=save)
+        return
+    asked.refuse_without()
     results_at: dict[int, list[Attribution]] = {}
     found_at: dict[int, Summary] = {}
     sessions_at: dict[int, Session] = {}

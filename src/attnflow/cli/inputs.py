@@ -66,15 +66,21 @@ def pair_up(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Item]:
     return list(zip(texts, seconds, strict=True))
 
 
-def check_texts(items: Sequence[Item], kind: str) -> None:
-    """Refuse names of files where a model takes text: their names would be explained."""
+def check_texts(items: Sequence[Item], kind: str, images: str | None = None) -> None:
+    """Refuse names of files where a model takes text: their names would be explained.
+
+    ``images`` says how a model of texts takes images, too: ``"alone"`` or ``"with text"``.
+    """
+    from attnflow.io.pictures import PICTURES
+
     texts = [text for item in items for text in ((item,) if isinstance(item, str) else item)]
     for text in texts if kind in ("text", "pair") else ():
-        if names_file(text):
-            msg = (
-                f"{text!r} is a file, and its name would be explained as a text; did you mean "
-                f"-f {text}?"
-            )
+        picture = text.lower().endswith(PICTURES)
+        if names_file(text) and not (picture and images == "alone"):
+            meant = f"did you mean -f {text}?"
+            if picture and images:
+                meant = 'in Python, attnflow.explain takes {"image": …, "text": …}'
+            msg = f"{text!r} is a file, and its name would be explained as a text; {meant}"
             raise InputError(msg)
 
 

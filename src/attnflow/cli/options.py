@@ -255,7 +255,7 @@ Answer = Annotated[
     typer.Option(
         "--answer",
         metavar="TEXT",
-        help="For encoder–decoders: the target text.",
+        help="The answer to explain; for encoder–decoders without --generate, what follows it.",
         rich_help_panel=_INPUT,
         show_default="the model's own answer",
     ),

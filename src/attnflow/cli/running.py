@@ -36,7 +36,7 @@ def sessions(
 
     with show_status("loading the model"):
         loaded = load_model(model)
-    check_texts(texts, loaded.kind)
+    check_texts(texts, loaded.kind, getattr(loaded, "takes_images", None))
     terminal = sys.stderr.isatty()
     with_bar = terminal and len(texts) >= MANY
     # One bar at a time: of the texts where there are many, of a long solve where there are few.

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnflow.cli import options
 from attnflow.cli.errors import printable
 from attnflow.errors import InputError
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+    from attnflow.views.explorer.listing import Listing
 
 Host = Annotated[
     str,
@@ -79,11 +84,22 @@ Seconds = Annotated[
         rich_help_panel="Server",
     ),
 ]
+RunFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--run",
+        metavar="DIR",
+        help="List the texts of a finished run, where methods disagree most first.",
+        rich_help_panel="Server",
+        show_default=False,
+    ),
+]
 
 
 def serve(  # noqa: PLR0913 - one argument per option
     *,
     model: options.Models = None,
+    run: RunFolder = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     allow_host: AllowHost = None,
@@ -98,17 +114,11 @@ def serve(  # noqa: PLR0913 - one argument per option
 
     Give --model several times to choose between models; requests can name no others.
 
+    With --run, texts of a data set are listed at /run, and each opens in the view.
+
     Example: attnflow serve --port 8000
     """
-    if not 0 < timeout < math.inf:
-        msg = f"--timeout {timeout:g} must be more than 0 seconds"
-        raise InputError(msg)
-    if not 0 < max_memory < math.inf:
-        msg = f"--max-memory {max_memory:g} must be more than 0 GiB"
-        raise InputError(msg)
-    if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):
-        msg = "--token must be 16 or more letters, digits, - and _; leave it out to get a new one"
-        raise InputError(msg)
+    _check_options(timeout, max_memory, token)
     import errno
     import socket
 
@@ -125,7 +135,7 @@ def serve(  # noqa: PLR0913 - one argument per option
             msg = f"cannot listen on {host} port {port}: {error.strerror}; choose another {other}"
             raise InputError(msg) from error
     from attnflow.views.explorer.server import access
-    from attnflow.views.explorer.server.app import serve as run
+    from attnflow.views.explorer.server.app import serve as start
     from attnflow.views.explorer.server.limits import GIB, Limits
 
     for name in allow_host or []:
@@ -135,7 +145,13 @@ def serve(  # noqa: PLR0913 - one argument per option
     if token is None and not access.is_loopback(host):
         token = access.new_token()
     hosts = [access.bracketed(name) for name in allow_host or access.default_hosts(host)]
-    typer.echo(printable(f"loading {', '.join(model or ['the shipped model'])} …"), err=True)
+    listing: Listing | None = None
+    sources: list[Any] = list(model or [])
+    if run is not None:
+        listing, adapter = _read_run(run, sources)
+        sources = [adapter]
+    else:
+        typer.echo(printable(f"loading {', '.join(model or ['the shipped model'])} …"), err=True)
     memory = int(max_memory * GIB)
     limits = Limits(
         workers=workers,
@@ -147,9 +163,52 @@ def serve(  # noqa: PLR0913 - one argument per option
     shown = hosts[0] if host in access.EVERYWHERE else access.bracketed(host)
 
     def ready() -> None:
-        link = "" if token is None else f"/?token={token}"
+        first = "" if listing is None else "/run"
+        link = first if token is None else f"/?token={token}"
         typer.echo(f"http://{shown}:{port}{link}")
         typer.echo("open this address in a browser; Ctrl-C stops the server", err=True)
 
-    run(model or [], host, port, limits, access.Access(tuple(hosts), token), ready=ready)
+    start(sources, host, port, limits, access.Access(tuple(hosts), token), listing, ready=ready)
     raise KeyboardInterrupt  # the server only ends when it is interrupted
+
+
+def _check_options(timeout: float, max_memory: float, token: str | None) -> None:
+    """Refuse what no server can be started with."""
+    if not 0 < timeout < math.inf:
+        msg = f"--timeout {timeout:g} must be more than 0 seconds"
+        raise InputError(msg)
+    if not 0 < max_memory < math.inf:
+        msg = f"--max-memory {max_memory:g} must be more than 0 GiB"
+        raise InputError(msg)
+    if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):
+        msg = "--token must be 16 or more letters, digits, - and _; leave it out to get a new one"
+        raise InputError(msg)
+
+
+def _read_run(folder: Path, models: list[str]) -> tuple[Listing, ModelAdapter]:
+    """What is listed of a run, and its model: that of its manifest, or the one that is named."""
+    if len(models) > 1:
+        msg = f"--run {folder} is of one model; give --model once at most"
+        raise InputError(msg)
+    import sys
+
+    from attnflow.io.progress import progress_bar
+    from attnflow.models.loading import load_model
+    from attnflow.models.weights import weights_digest
+    from attnflow.paper.verbs import NAME
+    from attnflow.runs.reading import read_run
+    from attnflow.views.explorer.listing import make_listing
+
+    made = read_run(folder)
+    about = made.manifest["request"]["model"]
+    named = models[0] if models else about["name"]
+    typer.echo(printable(f"loading {named} …"), err=True)
+    adapter = load_model(None if named == NAME else named)
+    if weights_digest(adapter) != about["sha256"]:
+        msg = (
+            f"--run {folder} is of {about['name']} with other weights or another tokenizer than "
+            f"{named} has; give the model that it was made with by --model"
+        )
+        raise InputError(msg)
+    with progress_bar("reading", made.rows, shown=sys.stderr.isatty(), unit="rows") as show:
+        return make_listing(made, show), adapter

@@ -12,6 +12,7 @@ from attnflow.errors import InputError, shown
 from attnflow.io.files import is_file
 
 HOW = "an image is a path, a PIL image or an array [height, width, 3] of bytes"
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 Notices = tuple[str, ...]
 
 

@@ -69,6 +69,7 @@ class ImageTextModel(TextModel):
     """A causal language model that reads patches among its tokens, with its processor."""
 
     processor: Any
+    takes_images = "with text"
 
     def __init__(self, net: Any, processor: Any, name: str, head: HeadKind = CAUSAL) -> None:
         object.__setattr__(self, "processor", processor)

@@ -75,7 +75,7 @@ def _load_any(source: Source, options: LoadOptions) -> ModelAdapter:
     if source is None:
         from attnflow.paper import verbs
 
-        return _load(str(verbs.FOLDER), options, "attnflow/verbs")
+        return _load(str(verbs.FOLDER), options, verbs.NAME)
     if options != LoadOptions(device=options.device):
         msg = "a model that is loaded already is used as it is: leave dtype, revision and such out"
         raise InputError(msg)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attnflow.errors import InputError, shown
 from attnflow.io.files import is_file
+from attnflow.io.pictures import PICTURES
 from attnflow.models.adapter import (
     Filler,
     ForwardPass,
@@ -34,7 +35,6 @@ from attnflow.records import Prediction
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
 
-PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 TOWERS = ("text", "vision")
 
 
@@ -85,6 +85,8 @@ class TowersModel:
     text: TextModel
     vision: VisionModel
     name: str
+
+    takes_images = "alone"
 
     def tower(self, name: str) -> ModelAdapter:
         """One tower alone."""

@@ -1,4 +1,4 @@
-"""A digest of what a model computes with: its weights, and its tokenizer."""
+"""A digest of what a model computes with: its weights, its tokenizer and its processor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ import torch
 
 
 def weights_digest(adapter: Any) -> str:
-    """The SHA-256 of all weights and buffers by name, type and shape, and of the tokenizer."""
+    """The SHA-256 of all weights and buffers by name, type and shape, and of what makes inputs."""
     seen = hashlib.sha256()
+    for part in (adapter.text, adapter.vision) if hasattr(adapter, "tower") else (adapter,):
+        _add(seen, part)
+    return seen.hexdigest()
+
+
+def _add(seen: Any, adapter: Any) -> None:
     for name, tensor in sorted(adapter.network.state_dict().items()):
         if not isinstance(tensor, torch.Tensor):  # such as a quantized layer's own state
             seen.update(f"{name} {tensor!r}\n".encode())
@@ -20,7 +26,19 @@ def weights_digest(adapter: Any) -> str:
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
         seen.update(flat.view(torch.uint8).numpy().data)
     seen.update(_tokenizer(getattr(adapter, "tokenizer", None)))
-    return seen.hexdigest()
+    for name in ("processor", "extractor"):
+        seen.update(_processor(getattr(adapter, name, None)))
+
+
+def _processor(processor: Any) -> bytes:
+    """The settings of what makes inputs of images and sounds: sizes, rates, scales."""
+    processor = getattr(processor, "image_processor", processor)
+    settings = (
+        processor.to_dict()
+        if hasattr(processor, "sampling_rate") or hasattr(processor, "image_mean")
+        else None
+    )
+    return b"" if settings is None else json.dumps(settings, sort_keys=True, default=str).encode()
 
 
 def _tokenizer(tokenizer: Any) -> bytes:

@@ -334,5 +334,12 @@ class Generation:
 
         return load(as_path(path))
 
+    @classmethod
+    def load_all(cls, path: str | Path) -> list[Generation]:
+        """Read a file of one or many, such as ``attnflow explain … --save FILE`` writes."""
+        from attnflow.records.generations import load_all
+
+        return load_all(as_path(path))
+
     def __reduce__(self) -> tuple[Any, ...]:  # options are read-only views, which pickle refuses
         return (Generation.from_dict, (self.to_dict(),))

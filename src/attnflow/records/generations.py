@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -67,14 +67,25 @@ def _part(data: Any) -> Part:
 
 def save(generation: Generation, path: Path, *, overwrite: bool) -> Path:
     """Write JSON, compressed where the name ends in ``.gz``."""
-    content = dump(to_dict(generation), ("options", "statistics", "predictions"))
-    return write_json(path, content, overwrite=overwrite)
+    return save_all([generation], path, overwrite=overwrite)
+
+
+def save_all(generations: Sequence[Generation], path: Path, *, overwrite: bool) -> Path:
+    """Write a line of JSON for each, compressed where the name ends in ``.gz``."""
+    gaps = ("options", "statistics", "predictions")
+    lines = b"".join(dump(to_dict(each), gaps) + b"\n" for each in generations)
+    return write_json(path, lines, overwrite=overwrite)
 
 
 def load(path: Path) -> Generation:
     """Read what `save` wrote."""
-    found = load_records(path, from_dict, KIND, "Generation.save")
+    found = load_all(path)
     if len(found) != 1:
-        msg = f"{path} holds {len(found)} generations; one was expected"
+        msg = f"{path} holds {len(found)} generations; read them with Generation.load_all"
         raise InputError(msg)
     return found[0]
+
+
+def load_all(path: Path) -> list[Generation]:
+    """Read a file of one or many, each on a line."""
+    return load_records(path, from_dict, KIND, "Generation.save")

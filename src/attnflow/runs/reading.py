@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,12 @@ class Run:
         for record in self._records(self.shards):
             if record["error"] is None:
                 yield to_attribution(record)
+
+    def explained(self) -> Iterator[tuple[int, str | None, list[Attribution]]]:
+        """Row by row: its number, its own name, and its attributions; bad rows are left out."""
+        good = (each for each in self._records(self.shards) if each["error"] is None)
+        for (row, name), records in groupby(good, key=lambda each: (each["row"], each["id"])):
+            yield row, name, [to_attribution(each) for each in records]
 
     @property
     def errors(self) -> list[BadRow]:

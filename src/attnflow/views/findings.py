@@ -145,8 +145,11 @@ class _Words:
     @property
     def noun(self) -> str:
         """What is scored."""
-        if self.attribution.grid is not None:
-            return "patches"
+        grid = self.attribution.grid
+        if grid is not None:
+            if not {"text", "source", "target"}.isdisjoint(self.attribution.segments or ()):
+                return "positions"
+            return "frames" if grid.seconds is not None and grid.rows == 1 else "patches"
         return "words" if self.attribution.options.get("words") else "tokens"
 
     def sentence(self) -> list[Part]:
@@ -154,7 +157,8 @@ class _Words:
         start, verb = self._start()
         highest = float(self.scores[self.order[0]])
         if highest <= 0:
-            reason = [Part(f"; no {self.noun[:-1]} of it scores above 0")]
+            one = "patch" if self.noun == "patches" else self.noun[:-1]
+            reason = [Part(f"; no {one} of it scores above 0")]
         elif self.tied > MOST_NAMED:
             reason = self._tie(highest)
         else:

@@ -22,10 +22,12 @@ _SELECTORS = range(0xFE00, 0xFE10)
 def printable(token: str) -> str:
     r"""The token without anything that breaks a line or turns the writing direction.
 
-    >>> printable("a\nb"), printable(" "), printable("\u202e")
-    ('a⏎b', '␣', '⟨202E⟩')
+    >>> printable("a\nb"), printable(" "), printable("\u202e"), printable("\ufe0f")
+    ('a⏎b', '␣', '⟨202E⟩', '⟨FE0F⟩')
     """
     label = "".join(_visible(char) for char in _without_stray_joiners(token)).strip()
+    if label and ord(label[0]) in _SELECTORS:  # without something to select, invisible
+        return f"⟨{ord(label[0]):04X}⟩{label[1:]}"
     if label:
         return label
     return "␣" if token else "∅"

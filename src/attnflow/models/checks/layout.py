@@ -87,7 +87,7 @@ def find_frame_layout(
         msg = f"{who} gives another result each time it is run"
         raise ModelError(msg)
     before = size - count
-    changes = [changed_positions(states[0], states[2 + at]) for at in range(len(tried))]
+    changes = [_changed(states[0], states[2 + at]) for at in range(len(tried))]
     for at, piece in enumerate(tried):
         if (
             at and not changes[at]
@@ -100,6 +100,13 @@ def find_frame_layout(
         if any(place > NEAR for place in places):  # a convolution over many frames, or a norm
             return Layout(before, 0, (MIXES.format(who),))
     return Layout(before, 0, ())
+
+
+def _changed(before: Tensor, after: Tensor) -> list[int]:
+    """The positions that changed beyond rounding; in half precision perhaps the most changed."""
+    apart = (after.double() - before.double()).abs().amax(-1)
+    most = [int(apart.argmax())] if float(apart.max()) else []
+    return changed_positions(before, after) or most
 
 
 def _distance(one: int, other: int, columns: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+NAME = "attnflow/verbs"
 FOLDER = Path(__file__).parent / "weights"
 
 

@@ -39,8 +39,8 @@ def save(figure: Figure, file: str | Path, *, overwrite: bool = False, dpi: int 
     """Write a figure as SVG, PDF or PNG, by the file's ending.
 
     In SVG and PDF text stays text: it can be searched, copied and edited. The same figure gives the
-    same bytes. In SVG the viewer's fonts are used; in PDF and PNG, emoji that no installed font can
-    draw are named instead.
+    same bytes. In SVG the viewer's fonts are used; in PDF and PNG, emoji and flags are the pictures
+    of an installed colour font, or else named.
     """
     from matplotlib import rc_context
 

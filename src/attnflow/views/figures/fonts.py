@@ -3,7 +3,8 @@
 Matplotlib (3.11 and later) shapes text and orders right-to-left scripts itself, and takes each
 character from the first font of a list that has it. This is where that list is made: the user's own
 fonts first, then one more for every script they lack. Colour emoji fonts hold pictures instead of
-outlines, which matplotlib can't draw: without a font with outlines, an emoji is named instead.
+outlines, which matplotlib can't draw: without a font with outlines, an emoji is laid over the text
+as a picture (`emoji`), or named where no font has it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from matplotlib import font_manager, rcParams
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
+
+from attnflow.views.figures.emoji import Pictures, Spaced, make_room
 
 _PREFERRED = ("Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai")
 _SYMBOLS = ("Noto Sans Symbols", "Noto Sans Symbols2", "Noto Emoji", "Symbola", "Segoe UI Emoji")
@@ -100,27 +103,50 @@ def _silenced_font_log() -> Iterator[None]:
 
 @contextmanager
 def replace_missing_emoji(figure: Figure) -> Iterator[None]:
-    """A context in which emoji that no font can draw are replaced by their names."""
-    texts = [(text, text.get_text()) for text in figure.findobj(Text) if isinstance(text, Text)]
+    """A context in which emoji that no font has as outlines are pictures, or else their names."""
     ticks = [
         (axis, formatter, list(formatter.seq))
         for ax in figure.axes
         for axis in (ax.xaxis, ax.yaxis)
         if isinstance(formatter := axis.get_major_formatter(), FixedFormatter)
     ]
+    named = {id(tick) for axis, *_ in ticks for tick in axis.get_ticklabels()}
+    texts = [
+        (text, text.get_text())
+        for text in figure.findobj(Text)
+        if isinstance(text, Text) and text.get_visible() and id(text) not in named
+    ]
+    spaced: list[tuple[Text, Spaced]] = []
     for text, content in texts:
-        text.set_text(name_emoji(content, missing_characters(content, text.get_fontfamily())))
+        room = _replaced(content, text.get_fontfamily(), upright=not text.get_rotation())
+        text.set_text(room.text)
+        spaced += [(text, room)] if room.pictures else []
     for axis, formatter, labels in ticks:
-        families = [name for tick in axis.get_ticklabels()[:1] for name in tick.get_fontfamily()]
-        formatter.seq = [name_emoji(each, missing_characters(each, families)) for each in labels]
+        first = axis.get_ticklabels()[:1]
+        families = [name for tick in first for name in tick.get_fontfamily()]
+        upright = not any(tick.get_rotation() for tick in first)
+        rooms = [_replaced(each, families, upright=upright) for each in labels]
+        formatter.seq = [room.text for room in rooms]
+        pairs = zip(axis.get_ticklabels(), rooms, strict=False)
+        spaced += [(tick, room) for tick, room in pairs if room.pictures]
+    laid = [figure.add_artist(Pictures(text, room)) for text, room in spaced]
     try:
         yield
     finally:
+        for picture in laid:
+            picture.remove()
         for axis, formatter, labels in ticks:
             formatter.seq = labels
             axis.get_ticklabels()  # writes the labels back
         for text, content in texts:
             text.set_text(content)
+
+
+def _replaced(content: str, families: Iterable[str], *, upright: bool) -> Spaced:
+    """A text as it is drawn: with room for pictures, or with names."""
+    missing = missing_characters(content, families)
+    room = make_room(content, missing) if upright else Spaced(content, ())
+    return room._replace(text=name_emoji(room.text, missing))
 
 
 def _country(flag: str) -> str:

@@ -33,10 +33,12 @@ from attnflow.views.explorer.server.guard import Guard, error_response
 from attnflow.views.explorer.server.limits import ApiError, Cancelled, Limits
 from attnflow.views.explorer.server.routes import router
 from attnflow.views.explorer.server.sessions import EXAMPLE, SessionCache, distinct_names
+from attnflow.views.explorer.server.texts import add_texts
 from attnflow.views.explorer.server.workers import Workers
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
+    from attnflow.views.explorer.listing import Listing
 
 log = logging.getLogger("attnflow")
 
@@ -45,10 +47,12 @@ def make_app(
     models: Mapping[str, ModelAdapter],
     limits: Limits | None = None,
     access: Access | None = None,
+    listing: Listing | None = None,
 ) -> FastAPI:
     """The server for these models, and no others: a request can name only what is listed here.
 
-    ``access`` says under which names it answers, and whether it asks for a token.
+    ``access`` says under which names it answers, and whether it asks for a token. ``listing`` has
+    the texts of a run of the first model, which are listed at /run.
     """
     limits = limits or Limits()
     access = access or Access()
@@ -72,12 +76,14 @@ def make_app(
     app.state.sessions, app.state.workers = sessions, workers
     app.add_middleware(Guard, access=access, limits=limits)
     _add_error_handlers(app)
-    _add_pages(app, sessions, workers)
+    _add_pages(app, sessions, workers, listed=listing is not None)
+    if listing is not None:
+        add_texts(app, listing, next(iter(models)))
     app.include_router(router)
     return app
 
 
-def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers) -> None:
+def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers, *, listed: bool) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
         return HTMLResponse(read_static("index.html").replace('<meta name="policy" />\n', ""))
@@ -93,7 +99,7 @@ def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers) -> None:
         descriptions = [requests.Model(**each) for each in sessions.describe_models()]
         best: Rule = {"name": AUTO, "title": "Best for the model"}
         rules = [best, *(describe_rule(name) for name in EDGE_RULES)]
-        return requests.Models(models=descriptions, rules=rules, example=EXAMPLE)
+        return requests.Models(models=descriptions, rules=rules, example=EXAMPLE, run=listed)
 
     folder = str(files("attnflow.views.explorer") / "static")
     app.mount("/static", StaticFiles(directory=folder), name="static")
@@ -143,12 +149,13 @@ def _for_pages(message: str) -> str:
     return re.sub(r", or [^.;]*truncate=True \(--truncate\)", "", message)
 
 
-def serve(
+def serve(  # noqa: PLR0913 - what a server is started with
     sources: Sequence[Any],
     host: str = "127.0.0.1",
     port: int = 8000,
     limits: Limits | None = None,
     access: Access | None = None,
+    listing: Listing | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Load the models and serve until interrupted; running requests get some time to finish.
@@ -171,7 +178,7 @@ def serve(
             )
             raise ModelError(msg)
     names = distinct_names([model_name(each.name) for each in adapters])
-    app = make_app(dict(zip(names, adapters, strict=True)), limits, access)
+    app = make_app(dict(zip(names, adapters, strict=True)), limits, access, listing)
     warm_up(adapters)
     ready()
     make_server(app, host, port, limits).run()

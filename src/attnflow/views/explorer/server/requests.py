@@ -200,6 +200,7 @@ class Models(BaseModel):
     models: list[Model]
     rules: list[Rule]
     example: str
+    run: bool = Field(description="Whether the texts of a run are listed at /run.")
 
 
 class Health(BaseModel):

@@ -56,6 +56,7 @@ class SessionCache:
 
     def __init__(self, models: Mapping[str, ModelAdapter], limits: Limits, threads: int) -> None:
         self.models = {name: _reader(adapter) for name, adapter in models.items()}
+        self.images = {name: getattr(each, "takes_images", None) for name, each in models.items()}
         self.limits = limits
         self.memory = Memory(limits)
         self.execution = Execution(threads)
@@ -202,6 +203,10 @@ class SessionCache:
         if getattr(request, wanted) is None or getattr(request, other) is not None or paired:
             takes = "an image" if kind == "image" else "text"
             msg = f"{name} takes {takes}; send {wanted!r} alone"
+            images = self.images[name]
+            if images is not None and request.image is not None:
+                where = "Python" if images == "with text" else "Python and the command line"
+                msg += f". Its images are for {where} (docs/models.md)"
             raise ApiError(422, "invalid", msg)
         if request.answer is not None and kind != "pair":
             msg = f"{name} writes no answer; send none"

@@ -109,6 +109,7 @@ async function openServer() {
   const answer = await (await fetch("api/models")).json();
   const { state, extra } = fromHash(window.location.hash);
   form = new Form(answer, extra);
+  byId("run-link").hidden = !answer.run;
   if (state.compare) store.set({ compare: state.compare });
   form.showFields(comparesTexts());
   ["model", "compare"].forEach((id) =>

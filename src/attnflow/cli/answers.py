@@ -1,0 +1,225 @@
+"""``attnflow explain --generate``: where every token of an answer came from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from attnflow.cli.errors import printable
+from attnflow.cli.inputs import read_texts
+from attnflow.cli.status import show_status
+from attnflow.errors import InputError
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.records.generation import Generation
+
+QUESTION = "question"  # the part that a text is beside --part
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of ``explain`` that are about answers.
+
+    Attributes:
+        generate: How many tokens the model writes at most.
+        chat: A file of messages.
+        parts: ``name=FILE``, in their order.
+        answer: The answer, where it is given.
+        through: Where scores end.
+        sampling: How tokens are drawn.
+        seed: Of drawing.
+    """
+
+    generate: int | None
+    chat: Path | None
+    parts: Sequence[str]
+    answer: str | None
+    through: str
+    sampling: dict[str, Any]
+    seed: int | None
+
+    @property
+    def given(self) -> bool:
+        """Whether an answer is asked about, whatever the model."""
+        return self.generate is not None or self.chat is not None or bool(self.parts)
+
+    def of(self, model: str | None) -> bool:
+        """Whether an answer is explained: causal models are asked about what is given, too."""
+        if self.given or self.answer is None:
+            return self.given
+        return _load(model).kind == "text"
+
+    def refuse_without(self) -> None:
+        """Refuse options of answers where no answer is asked about."""
+        for name, there in (
+            ("--through", self.through != "tokens"),
+            ("--temperature, --top-p and --top-k", bool(self.sampling)),
+            ("--seed", self.seed is not None),
+        ):
+            if there:
+                msg = f"{name}: for answers; give --generate N as well"
+                raise InputError(msg)
+
+
+def explain_answers(  # noqa: PLR0913 - what the command was given
+    texts: list[str] | None,
+    file: Path | None,
+    model: str | None,
+    config: ExplainConfig,
+    asked: Asked,
+    *,
+    as_json: bool,
+    save: Path | None,
+) -> None:
+    """Make answers and show where they came from."""
+    from rich.console import Console
+
+    from attnflow.api.answering import Answering
+    from attnflow.views.terminal.answers import answer_view
+
+    if len(config.methods) > 1:
+        msg = f"answers are explained by one --method; these are {len(config.methods)}"
+        raise InputError(msg)
+    prompts, parts = _prompts(texts, file, asked)
+    console = Console(highlight=False)
+    live = console.is_terminal and not as_json and len(prompts) == 1
+    several = asked.chat is not None or bool(asked.parts)
+    answering = Answering(
+        True if asked.generate is None else asked.generate,
+        parts,
+        False,
+        asked.through,
+        several,  # with one part alone nothing would be left
+        asked.sampling,
+        asked.seed,
+        _show_piece if live and asked.answer is None else None,
+    )
+    adapter = _load(model)
+    found: list[Generation] = []
+    results = answering.explain(prompts, adapter, config, asked.answer, lambda _: None)
+    if live:
+        found += results
+        if asked.answer is None:
+            typer.echo("\n")
+    else:
+        with show_status("answering"):
+            found += results
+    if save is not None:
+        _save(found, save)
+    for at, one in enumerate(found):
+        if as_json:
+            typer.echo(json.dumps(as_data(one), ensure_ascii=False))
+            continue
+        if at:
+            console.print()
+        console.print(answer_view(one, console))
+
+
+def refuse_for_answers(pair: Sequence[str] | None, html: Path | None) -> None:
+    """Refuse what answers have not."""
+    for option, given in (("--pair", pair), ("--html", html)):
+        if given:
+            msg = f"{option} is not for answers; leave it out"
+            raise InputError(msg)
+
+
+def as_data(found: Generation) -> dict[str, Any]:
+    """What ``--json`` prints for one answer."""
+    from attnflow.views.answers import conclude
+
+    return {
+        "text": found.text,
+        "answer": found.answer_text,
+        "model": found.model,
+        "method": found.method,
+        "found": conclude(found),
+        "tokens": list(found.tokens),
+        "answer_positions": list(found.answer),
+        "log_probabilities": found.log_probabilities.tolist(),
+        "parts": [row._asdict() for row in found.table()],
+        "part_scores": found.matrix("parts").tolist(),
+        "scores": found.matrix().tolist(),
+        "warnings": list(found.warnings),
+        "options": dict(found.options),
+    }
+
+
+def _prompts(
+    texts: list[str] | None, file: Path | None, asked: Asked
+) -> tuple[list[Any], dict[str, str] | None]:
+    """The prompts, and the parts that are to be found in them."""
+    named = dict(_part(each) for each in asked.parts)
+    if len(named) < len(asked.parts):
+        msg = f"--part: {', '.join(asked.parts)} must have different names"
+        raise InputError(msg)
+    if asked.chat is not None:
+        if texts or file is not None:
+            msg = "give a text or --chat, not both: the messages are the prompt"
+            raise InputError(msg)
+        return [_messages(asked.chat)], named or None
+    if not named:
+        return list(read_texts(texts, file)), None
+    given = list(texts or ()) or ([] if file is None else read_texts(None, file))
+    return [{**named, **({QUESTION: text} if text else {})} for text in given or [""]], None
+
+
+def _part(given: str) -> tuple[str, str]:
+    name, equals, file = given.partition("=")
+    if not (name.strip() and equals and file):
+        msg = f"--part {given!r} must be a name and a file: --part manual=manual.txt"
+        raise InputError(msg)
+    return name.strip(), _read(Path(file)).strip()
+
+
+def _messages(file: Path) -> list[Any]:
+    try:
+        found = json.loads(_read(file))
+    except ValueError as error:
+        msg = f"--chat {file} is not JSON: {error}"
+        raise InputError(msg) from None
+    found = found.get("messages", found) if isinstance(found, dict) else found
+    from attnflow.models.prompts import is_chat
+
+    if not is_chat(found):
+        msg = f'--chat {file} must hold messages: [{{"role": "user", "content": "…"}}, …]'
+        raise InputError(msg)
+    return list(found)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")
+    except OSError as error:
+        msg = f"can't read {file}: {error.strerror}; check the name"
+        raise InputError(msg) from None
+    except UnicodeDecodeError as error:
+        msg = f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8 first"
+        raise InputError(msg) from None
+
+
+def _show_piece(text: str) -> None:
+    sys.stdout.write(printable(text))
+    sys.stdout.flush()
+
+
+def _load(model: str | None) -> ModelAdapter:
+    from attnflow.models.loading import load_model
+
+    with show_status("loading the model"):
+        return load_model(model)
+
+
+def _save(found: Sequence[Generation], file: Path) -> None:
+    from attnflow.records.generations import save_all
+
+    save_all(found, file, overwrite=True)  # which was checked before any work
+    what = "answer" if len(found) == 1 else f"{len(found)} answers"
+    typer.echo(printable(f"saved the {what} to {file}"), err=True)

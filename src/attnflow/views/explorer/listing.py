@@ -1,0 +1,132 @@
+"""The texts of a run in the order of how far methods disagree on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+import numpy as np
+
+from attnflow.evaluation.agreement import spearman
+from attnflow.records import Attribution, FloatArray
+from attnflow.records.rounding import round_scores
+from attnflow.runs.reading import BadRow, Run
+from attnflow.views.labels import label
+from attnflow.views.scaling import input_positions
+
+MOST_TEXT = 2000  # characters of a text: longer ones are cut, and can't be opened
+WIDEST = 24  # cells of a token
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of a run.
+
+    Attributes:
+        row: Its number.
+        id: Its own name, where it has one.
+        text: Its text, or its beginning.
+        whole: Whether that is all of it.
+        prediction: What the model says, with its probability.
+        disagreement: 1 less the mean rank correlation of all pairs of methods, over ordinary
+            tokens: 0 where all agree, 1 where they have nothing in common, NaN where undefined.
+        highest: For each explainer the token with the highest score.
+    """
+
+    row: int
+    id: str | None
+    text: str
+    whole: bool
+    prediction: str
+    disagreement: float
+    highest: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The rows of a run, the one with the largest disagreement first.
+
+    Attributes:
+        name: The run's folder.
+        explainers: The method and the edges of each column, as titles.
+        shown: What a link asks for: edges and the first method, where all have the same edges.
+        linked: Whether a link can open a row's text: one that is half of a pair can't be.
+    """
+
+    name: str
+    explainers: tuple[str, ...]
+    shown: Mapping[str, str]
+    linked: bool
+    entries: tuple[Entry, ...]
+    errors: tuple[BadRow, ...]
+
+    def in_order(self, order: str) -> Sequence[Entry]:
+        """The entries by ``"disagreement"``, or by ``"row"``."""
+        return self.entries if order != "row" else sorted(self.entries, key=lambda each: each.row)
+
+
+def make_listing(run: Run, advance: Callable[[float], None] = lambda _: None) -> Listing:
+    """Read a run once, and keep what is listed; ``advance`` is told how many rows are read."""
+    entries: list[Entry] = []
+    first: list[Attribution] = []
+    for done, (row, name, attributions) in enumerate(run.explained(), start=1):
+        first = first or attributions
+        entries.append(_entry(row, name, attributions))
+        advance(done)
+    edges = {of.options["edges"] for of in first if of.options.get("edges")}
+    asked = run.manifest["request"]
+    return Listing(
+        run.folder.name,
+        tuple(_title(of) for of in first),
+        {"edges": edges.pop(), "method": first[0].method} if len(edges) == 1 else {},
+        asked["input"]["columns"]["pair"] is None,
+        tuple(sorted(entries, key=_largest_first)),
+        tuple(run.errors),
+    )
+
+
+def _largest_first(entry: Entry) -> tuple[bool, float, int]:
+    undefined = math.isnan(entry.disagreement)
+    return undefined, 0.0 if undefined else -entry.disagreement, entry.row
+
+
+def _title(of: Attribution) -> str:
+    edges = of.options.get("edges")
+    return of.method if edges in (None, "attention") else f"{of.method} on {edges}"
+
+
+def _entry(row: int, name: str | None, attributions: Sequence[Attribution]) -> Entry:
+    one = attributions[0]
+    said = one.prediction
+    percent = "" if said is None or math.isnan(said.probability) else f" {said.probability:.0%}"
+    tops = [of.top(1) for of in attributions]
+    return Entry(
+        row,
+        name,
+        one.text[:MOST_TEXT],
+        len(one.text) <= MOST_TEXT,
+        "" if said is None else f"{said.label}{percent}",
+        disagreement(attributions),
+        tuple(label(top[0][0], WIDEST) if top else "" for top in tops),
+    )
+
+
+def disagreement(attributions: Sequence[Attribution]) -> float:
+    """1 less the mean of the defined rank correlations of all pairs, by the size of scores.
+
+    Special tokens are left out: they are sinks, on which methods differ whatever the text.
+    """
+    rows = [_sizes(of) for of in attributions]
+    found = [spearman(*pair) for pair in combinations(rows, 2)]
+    defined = [each for each in found if not math.isnan(each)]
+    return 1 - fmean(defined) if defined else math.nan
+
+
+def _sizes(of: Attribution) -> FloatArray:
+    values = of.values if of.values.ndim == 1 else of.values.mean(0)
+    places = input_positions(of, len(of.tokens))
+    found: FloatArray = round_scores(np.abs(values))[places]
+    return found

@@ -1,0 +1,109 @@
+"""An answer in the terminal: what each part gave, and a map of answer × parts."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnflow.records.generation import Generation
+from attnflow.views.answers import conclude
+from attnflow.views.labels import label, printable
+from attnflow.views.methods import describe_edges, method_info
+from attnflow.views.numbers import listed, power_for, unit
+from attnflow.views.terminal import paint
+from attnflow.views.terminal.header import model_name, title, warning_lines
+
+NAME = 16  # cells of a part's name
+TOKEN = 18
+SHORTEST_BAR = 8
+WIDEST_BAR = 40
+
+
+def answer_view(found: Generation, console: Console) -> Group:
+    """All of it: prompt, answer, parts, the map, and what may be concluded."""
+    settings = f"{found.method}{describe_edges(found.options)}"
+    if found.options.get("correction"):
+        settings += f", corrected ({found.options['correction']})"
+    if found.options.get("through") == "prompt":
+        settings += ", through the answer to the prompt"
+    total = float(found.log_probabilities.sum())
+    about = f"{settings} · {model_name(found.model)} · log-probability {listed(total)}"
+    return Group(
+        title(found.text),
+        Text.assemble(("→ ", "dim"), (printable(found.answer_text), "bold")),
+        Text(about, style="dim"),
+        *warning_lines(found.warnings),
+        Text(""),
+        part_table(found, console),
+        Text(""),
+        answer_map(found, console),
+        Text(""),
+        Text(conclude(found)),
+    )
+
+
+def part_table(found: Generation, console: Console) -> Table:
+    """Each part with its score, its share, and what deleting it costs the answer."""
+    rows = found.table()
+    signed = method_info(found.method).signed
+    ratio = found.options.get("correction") == "uniform"
+    largest = max((abs(row.score) for row in rows), default=0.0) or 1.0
+    power = 0 if ratio else power_for(largest)
+    shared = any(row.share is not None for row in rows)
+    dropped = found.drops is not None
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("part", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("× chance" if ratio else f"score {unit(power)}".strip(), justify="right")
+    if shared:
+        table.add_column("share", justify="right")
+    if dropped:
+        table.add_column("without it", justify="right")
+    room = console.width - NAME - 14 - 8 * shared - 12 * dropped
+    room = min(max(room, SHORTEST_BAR), WIDEST_BAR)
+    for row, part in zip(rows, found.parts, strict=True):
+        ink = paint.sign_ink(row.score) if signed else paint.ink(found.method)
+        cells: list[RenderableType] = [
+            Text(label(row.name, NAME), "" if part.kind == "part" else "dim"),
+            Text(paint.bar(abs(row.score) / largest, room), ink),
+            listed(row.score, power, ratio=ratio),
+        ]
+        if shared:
+            cells.append("" if row.share is None else f"{row.share:.0%}")
+        if dropped:
+            cells.append("" if row.drop is None else listed(-row.drop))
+        table.add_row(*cells)
+    if dropped:
+        table.caption = Text("without it: change of the answer's log-probability", style="dim")
+        table.caption_justify = "left"
+    return table
+
+
+def answer_map(found: Generation, console: Console) -> Table:
+    """The answer's tokens, down, by the parts, across; each row from 0 to its own highest."""
+    values = found.matrix("parts")
+    tops = np.abs(values).max(-1, keepdims=True)
+    levels = np.divide(values, tops, out=np.zeros_like(values), where=tops > 0)
+    width = (console.width - TOKEN - 8) // max(1, len(found.parts)) - 1
+    width = min(max(width, 3), NAME)
+    signed, plain = method_info(found.method).signed, paint.is_plain(console)
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("answer", justify="right", no_wrap=True)
+    table.add_column("p", justify="right", no_wrap=True)
+    for part in found.parts:
+        table.add_column(label(part.name, width), no_wrap=True, width=width)
+    for token, probability, row in zip(
+        found.answer_tokens, found.probabilities, levels, strict=True
+    ):
+        cells = [
+            Text(paint.shade(abs(float(level))) * width)
+            if plain
+            else Text(" " * width, paint.style(float(level), found.method, signed=signed))
+            for level in row
+        ]
+        table.add_row(Text(label(token, TOKEN)), Text(f"{probability:.2f}", "dim"), *cells)
+    table.caption = Text("each row from 0 to its own highest score", style="dim")
+    table.caption_justify = "left"
+    return table

@@ -1,0 +1,104 @@
+"""Answers on the command line: prompts from files, the map of parts, and what may be concluded."""
+
+import json
+
+import pytest
+
+import attnflow
+import talkers
+
+CHAT = [
+    {"role": "key", "content": "the cat is old"},
+    {"role": "cat", "content": "the red mat is here"},
+]
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("talker")
+    for part in talkers.llama():
+        part.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "chat.json").write_text(json.dumps(CHAT))
+    (tmp_path / "mat.txt").write_text("red mat\n")
+    (tmp_path / "keys.txt").write_text("the old keys")
+    return tmp_path
+
+
+def test_an_answer_is_shown_with_its_prompt(run, talker):
+    ran = run("explain", "the keys to the cabinet", "-m", talker, "--generate", 3)
+    found = attnflow.explain("the keys to the cabinet", talker, generate=3)
+    assert ran.code == 0, ran.err
+    assert f"→ {found.answer_text}" in ran.out
+    assert "The answer comes mostly from “" in ran.out
+    assert "without it" not in ran.out
+
+
+def test_a_chat_is_shown_by_its_parts(run, talker, files):
+    asked = ("--chat", files / "chat.json", "--part", f"mat={files / 'mat.txt'}")
+    ran = run("explain", *asked, "-m", talker, "--generate", 2, columns=100)
+    assert ran.code == 0, ran.err
+    found = attnflow.explain(CHAT, talker, generate=2, parts={"mat": "red mat"}, deletions=True)
+    lines = ran.out.splitlines()
+    for row in found.table():
+        assert any(line.startswith(row.name) and f"{row.share:.0%}" in line for line in lines)
+    assert "without it" in ran.out
+    assert "hurts" in " ".join(lines[-3:]) or "no less likely" in " ".join(lines[-3:])
+    assert run("explain", *asked, "-m", talker, "--generate", 2, columns=100).out == ran.out
+
+
+def test_json_holds_what_python_gives(run, talker, files):
+    asked = ("explain", "to the cabinet", "--part", f"old={files / 'keys.txt'}", "-m", talker)
+    said = json.loads(run(*asked, "--answer", "a cat", "--json", "--method", "flow").out)
+    prompt = {"old": "the old keys", "question": "to the cabinet"}
+    found = attnflow.explain(prompt, talker, answer="a cat", method="flow", deletions=True)
+    assert said["scores"] == found.matrix().tolist()
+    assert [part["drop"] for part in said["parts"]] == [row.drop for row in found.table()]
+    assert said["answer"] == "a cat"
+    alone = json.loads(run("explain", "the keys", "-m", talker, "--answer", "a cat", "--json").out)
+    assert alone["answer_positions"] == [2, 3]
+
+
+def test_drawn_answers_are_repeated_by_their_seed(run, talker):
+    drawn = ("explain", "the keys", "-m", talker, "--generate", 8, "--temperature", 3, "--json")
+    first = json.loads(run(*drawn, "--seed", 4).out)
+    assert json.loads(run(*drawn, "--seed", 4).out) == first
+    assert first["options"]["sampling"] == {"temperature": 3.0}
+
+
+def test_answers_are_saved(run, talker, tmp_path):
+    file = tmp_path / "answers.jsonl"
+    ran = run("explain", "the keys", "a cat", "-m", talker, "--generate", 2, "--save", file)
+    assert ran.code == 0, ran.err
+    both = attnflow.Generation.load_all(file)
+    assert [one.text for one in both] == ["the keys", "a cat"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--part", "keys.txt", "--generate", "2"), "must be a name and a file"),
+        (("--part", "a=nothing.txt", "--generate", "2"), "can't read nothing.txt"),
+        (("--chat", "nothing.json"), "can't read nothing.json"),
+        (("the keys", "--seed", "3"), "--seed: for answers; give --generate N"),
+        (("the keys", "--through", "prompt"), "--through: for answers"),
+        (("the keys", "--generate", "2", "--html", "a.html"), "--html is not for answers"),
+        (("the keys", "--generate", "2", "--method", "flow", "--method", "raw"), "one --method"),
+    ],
+)
+def test_mistakes_are_named(run, talker, arguments, message):
+    ran = run("explain", *arguments, "-m", talker)
+    assert ran.code == 2
+    assert message in ran.err.replace("\n", " ")
+
+
+def test_a_file_that_is_no_chat_is_named(run, talker, tmp_path):
+    for content, message in (("{", "is not JSON"), ('["hello"]', "must hold messages")):
+        (tmp_path / "chat.json").write_text(content)
+        ran = run("explain", "--chat", tmp_path / "chat.json", "-m", talker)
+        assert ran.code == 2
+        assert message in ran.err
