@@ -78,6 +78,7 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
     *,
     as_json: bool,
     save: Path | None,
+    html: Path | None = None,
 ) -> None:
     """Make answers and show where they came from."""
     from rich.console import Console
@@ -89,6 +90,9 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
         msg = f"answers are explained by one --method; these are {len(config.methods)}"
         raise InputError(msg)
     prompts, parts = _prompts(texts, file, asked)
+    if html is not None and len(prompts) > 1:
+        msg = f"--html shows one answer; these are {len(prompts)} prompts"
+        raise InputError(msg)
     console = Console(highlight=False)
     live = console.is_terminal and not as_json and len(prompts) == 1
     several = asked.chat is not None or bool(asked.parts)
@@ -114,6 +118,9 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
             found += results
     if save is not None:
         _save(found, save)
+    if html is not None:
+        found[0].explore().save(html, overwrite=True)  # which was checked before any work
+        typer.echo(printable(f"saved the interactive view to {html}"), err=True)
     for at, one in enumerate(found):
         if as_json:
             typer.echo(json.dumps(as_data(one), ensure_ascii=False))
@@ -123,12 +130,11 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
         console.print(answer_view(one, console))
 
 
-def refuse_for_answers(pair: Sequence[str] | None, html: Path | None) -> None:
+def refuse_for_answers(pair: Sequence[str] | None) -> None:
     """Refuse what answers have not."""
-    for option, given in (("--pair", pair), ("--html", html)):
-        if given:
-            msg = f"{option} is not for answers; leave it out"
-            raise InputError(msg)
+    if pair:
+        msg = "--pair is not for answers; leave it out"
+        raise InputError(msg)
 
 
 def as_data(found: Generation) -> dict[str, Any]:

@@ -109,7 +109,7 @@ async function openServer() {
   const answer = await (await fetch("api/models")).json();
   const { state, extra } = fromHash(window.location.hash);
   form = new Form(answer, extra);
-  byId("run-link").hidden = !answer.run;
+  Object.assign(byId("run-link"), { hidden: !answer.run, href: "run" }); // a file has no other page
   if (state.compare) store.set({ compare: state.compare });
   form.showFields(comparesTexts());
   ["model", "compare"].forEach((id) =>
