@@ -35,7 +35,8 @@ Corpora = Annotated[
     typer.Option(
         "--corpora",
         metavar="FOLDER",
-        help="For verbs: the folder with brown.zip, masc_tagged.zip, ud_english_ewt.conllu.gz.",
+        help="For verbs and --small: the folder with brown.zip, masc_tagged.zip, "
+        "ud_english_ewt.conllu.gz.",
         show_default=False,
     ),
 ]
@@ -44,15 +45,26 @@ Base = Annotated[
     typer.Option(
         "--base",
         metavar="NAME",
-        help="For sentiment: the pretrained encoder or decoder: a hub name, a folder, a GGUF file.",
+        help="For sentiment: the pretrained encoder or decoder: a hub name, a folder, a GGUF "
+        "file. With --small: the classifier to learn from.",
         show_default=False,
+    ),
+]
+Small = Annotated[
+    bool,
+    typer.Option(
+        "--small", help="For sentiment: distill --base into a model like the shipped one."
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The random seed.")]
 Steps = Annotated[
     int | None,
     typer.Option(
-        "--steps", metavar="N", min=1, help="For verbs: the number of steps.", show_default="6000"
+        "--steps",
+        metavar="N",
+        min=1,
+        help="For verbs and --small: the number of steps.",
+        show_default="6000",
     ),
 ]
 Epochs = Annotated[
@@ -89,6 +101,7 @@ def train(  # noqa: PLR0913 - one argument per option
     out: Out,
     corpora: Corpora = None,
     base: Base = None,
+    small: Small = False,
     seed: Seed = 0,
     steps: Steps = None,
     epochs: Epochs = None,
@@ -101,35 +114,64 @@ def train(  # noqa: PLR0913 - one argument per option
     lines of text, tab, 0 or 1. Run the same command again to continue an interrupted run.
 
     Example: attnflow train verbs --data sva --corpora corpora -o my-verbs
+
+    Example: attnflow train sentiment --small --data sst2 --corpora corpora --base my-classifier
+    -o my-small-classifier
     """
-    verbs = {"--corpora": corpora, "--steps": steps}
-    sentiment = {"--base": base, "--epochs": epochs, "--learning-rate": learning_rate}
-    required, unused = (
-        ("--corpora", sentiment) if model is TrainableModel.VERBS else ("--base", verbs)
-    )
-    if {**verbs, **sentiment}[required] is None:
-        msg = f"training {model} needs {required}; see attnflow train --help"
-        raise InputError(msg)
-    for name, value in unused.items():
-        if value is not None:
-            msg = f"{name} is not for {model}; leave it out"
-            raise InputError(msg)
+    _check_options(
+        model, small=small,
+        given={
+            "--corpora": corpora, "--steps": steps, "--base": base, "--epochs": epochs,
+            "--learning-rate": learning_rate,
+        },
+    )  # fmt: skip
     if learning_rate is not None and not 0 < learning_rate < 1:
         msg = f"--learning-rate {learning_rate} must be above 0 and below 1, such as 5e-5"
         raise InputError(msg)
+    from attnflow.paper.training import run
+    from attnflow.paper.training.distillation import SmallRecipe
     from attnflow.paper.training.recipe import Recipe
-    from attnflow.paper.training.run import train_sentiment, train_verbs
     from attnflow.paper.training.sentiment import SentimentRecipe
 
-    if corpora is not None and model is TrainableModel.VERBS:
-        recipe = Recipe(seed=seed) if steps is None else Recipe(seed=seed, steps=steps)
-        scores = train_verbs(data, corpora, out, recipe=recipe, device=device)
+    chosen = {"steps": steps, "epochs": epochs, "learning_rate": learning_rate}
+    given: dict[str, Any] = {name: each for name, each in chosen.items() if each is not None}
+    if model is TrainableModel.VERBS:
+        recipe = Recipe(seed=seed, **given)
+        scores = run.train_verbs(data, Path(corpora or ""), out, recipe=recipe, device=device)
+    elif small:
+        small_recipe = SmallRecipe(seed=seed, **given)
+        scores = run.train_small(
+            data, Path(corpora or ""), str(base), out, recipe=small_recipe, device=device
+        )
     else:
-        chosen = {"epochs": epochs, "learning_rate": learning_rate}
-        given: dict[str, Any] = {name: each for name, each in chosen.items() if each is not None}
         fine_tuning = SentimentRecipe(seed=seed, **given)
-        scores = train_sentiment(data, str(base), out, recipe=fine_tuning, device=device)
+        scores = run.train_sentiment(data, str(base), out, recipe=fine_tuning, device=device)
     typer.echo(f"accuracy of the model in {out}")
     for name, score in scores.items():
         accuracy = "–" if score["accuracy"] is None else f"{score['accuracy']:.3f}"
         typer.echo(f"{accuracy}  {name} ({score['rows']} rows)")
+
+
+REQUIRED = {"verbs": ("--corpora",), "sentiment": ("--base",), "--small": ("--base", "--corpora")}
+ALLOWED = {
+    "verbs": ("--corpora", "--steps"),
+    "sentiment": ("--base", "--epochs", "--learning-rate"),
+    "--small": ("--base", "--corpora", "--steps", "--learning-rate"),
+}
+
+
+def _check_options(model: TrainableModel, *, small: bool, given: dict[str, Any]) -> None:
+    """Refuse what a training needs and has not, and what it would ignore."""
+    if small and model is TrainableModel.VERBS:
+        msg = "--small is not for verbs, which is small; leave it out"
+        raise InputError(msg)
+    kind = "--small" if small else str(model)
+    name = "sentiment --small" if small else kind
+    for option in REQUIRED[kind]:
+        if given[option] is None:
+            msg = f"training {name} needs {option}; see attnflow train --help"
+            raise InputError(msg)
+    for option, value in given.items():
+        if value is not None and option not in ALLOWED[kind]:
+            msg = f"{option} is not for {name}; leave it out"
+            raise InputError(msg)

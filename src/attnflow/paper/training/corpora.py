@@ -11,6 +11,9 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from attnflow.errors import InputError
+
+FILES = ("brown.zip", "masc_tagged.zip", "ud_english_ewt.conllu.gz")
 Tagged = list[tuple[str, str]]
 Row = tuple[str, int]
 """A prefix and its label: 0 singular, 1 plural."""
@@ -24,6 +27,15 @@ BROWN_TAGS = {
     "BED": "VBD", "HVZ": "VBZ", "HV": "VBP", "DOZ": "VBZ", "DO": "VBP", "CD": "CD", "OD": "JJ",
     "UH": "UH", "IN": "IN", "CC": "CC", "MD": "MD", "FW": "FW",
 }  # fmt: skip
+
+
+def find_files(folder: Path) -> list[Path]:
+    """The files of the three corpora; refuses a folder that lacks one."""
+    for name in FILES:
+        if not (folder / name).is_file():
+            msg = f"{folder} has no {name}; give the folder that holds {', '.join(FILES)}"
+            raise InputError(msg)
+    return [folder / name for name in FILES]
 
 
 def read_brown(path: Path) -> Iterator[Tagged]:
@@ -75,6 +87,14 @@ def read_conllu(path: Path) -> Iterator[list[list[str]]]:
                 columns = line.rstrip("\n").split("\t")
                 if columns[0].isdigit():
                     sentence.append(columns)
+
+
+def read_sentences(folder: Path) -> list[str]:
+    """Read the sentences of all three corpora as plain text, words apart."""
+    brown, masc, ewt = find_files(folder)
+    sentences = [[word for word, _ in tagged] for tagged in (*read_brown(brown), *read_masc(masc))]
+    parsed = [[columns[1] for columns in sentence] for sentence in read_conllu(ewt)]
+    return [" ".join(words) for words in sentences + parsed]
 
 
 def to_agreement_format(sentence: Tagged, vocabulary: set[str]) -> str:

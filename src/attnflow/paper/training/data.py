@@ -22,7 +22,6 @@ from attnflow.paper.training.lexicon import Lexicon, build_lexicon
 LABELS = {"VBZ": 0, "VBP": 1}
 HELD_ATTRACTORS = {1: 1_000, 2: 500, 3: 300, 4: 150, 5: 60}
 """Number of attractors → number of rows of that kind that are held out as well."""
-CORPORA = ("brown.zip", "masc_tagged.zip", "ud_english_ewt.conllu.gz")
 MIN_CONTINUED = 4
 """Held-out prefixes of this many words or more may not begin a training row either."""
 MAX_WORDS = 60
@@ -117,13 +116,9 @@ def _shuffle(rows: list[Row]) -> list[Row]:
 
 def load_training_data(sva: Path, tagged: Path, development: int = 0) -> TrainingData:
     """Load everything for training from the agreement data (``sva``) and the tagged corpora."""
-    for name in CORPORA:
-        if not (tagged / name).is_file():
-            msg = f"{tagged} has no {name}; give the folder that holds {', '.join(CORPORA)}"
-            raise InputError(msg)
+    brown, masc, ewt = corpora.find_files(tagged)
     natural, attractors, held_out = split_rows(sva, development=development)
     frequent = _words(p for p, _ in itertools.chain(natural, attractors))
-    brown, masc, ewt = (tagged / name for name in CORPORA)
     sentences = [*corpora.read_brown(brown), *corpora.read_masc(masc)]
     parsed = list(corpora.read_conllu(ewt))
     trees: list[Tagged] = [[(c[1], c[4]) for c in sentence] for sentence in parsed]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,18 @@ from attnflow.errors import InputError, ModelError
 from attnflow.io.checkpoint import Checkpoint, saved_names
 from attnflow.models.fetching import no_bars, why_not_loaded
 from attnflow.paper.training.batches import BatchSampler
+from attnflow.paper.training.corpora import Row, read_sentences
 from attnflow.paper.training.data import load_training_data
+from attnflow.paper.training.distillation import SmallRecipe, SmallRun
 from attnflow.paper.training.loop import TrainingRun, fit
 from attnflow.paper.training.recipe import Recipe
 from attnflow.paper.training.scores import Scores, score_rows, score_verbs
-from attnflow.paper.training.sentiment import SentimentRecipe, SentimentRun, read_sentiment
+from attnflow.paper.training.sentiment import (
+    SentimentRecipe,
+    SentimentRun,
+    read_held_out,
+    read_training_rows,
+)
 from attnflow.paper.training.verbs import VerbsRun
 from attnflow.paper.verbs.tokenizer import build_tokenizer
 
@@ -81,20 +90,68 @@ def train_sentiment(
     """
     recipe, device = recipe or SentimentRecipe(), _resolve_device(device)
     _refuse_finished(out)
-    compressed = data / "train.tsv.gz"
-    rows = read_sentiment(compressed if compressed.exists() else data / "train.tsv")
-    held_out = read_sentiment(data / "dev.tsv")
-    try:
-        with no_bars():
-            run = SentimentRun(base, rows, recipe, device)
-    except (OSError, ValueError) as error:
-        raise ModelError(why_not_loaded(str(base), str(base), error)) from error
-    checkpoint = _train(run, out, device)
-    scores = {"dev.tsv": score_rows(run.model.eval(), run.tokenizer, held_out)}
-    metadata = {"base": str(base), "recipe": asdict(recipe), "device": device, "scores": scores}
+    rows = read_training_rows(data)
+    held_out = read_held_out(data)
+    with _loading(base):
+        run = SentimentRun(base, rows, recipe, device)
+    return _finish(run, base, held_out, out)
+
+
+def train_small(
+    data: Path,
+    corpora: Path,
+    teacher: str | Path,
+    out: Path,
+    *,
+    recipe: SmallRecipe | None = None,
+    device: str | None = None,
+) -> Scores:
+    """Distill a fine-tuned classifier into a small one; an interrupted run continues.
+
+    Args:
+        data: GLUE's SST-2: the phrases of train.tsv are what the small model learns on.
+        corpora: The folder with brown.zip, masc_tagged.zip and ud_english_ewt.conllu.gz, whose
+            sentences have no labels: the teacher gives them.
+        teacher: A classifier that `train_sentiment` made of an encoder with WordPiece tokens.
+        out: The folder to write: configuration, weights, tokenizer and scores.json.
+        recipe: The sizes and hyperparameters; by default those of the shipped model.
+        device: ``"cpu"``, ``"cuda"`` …; by default the GPU if there is one.
+
+    Returns:
+        Accuracy on the development rows, and on the labelled test rows where the folder has them.
+    """
+    recipe, device = recipe or SmallRecipe(), _resolve_device(device)
+    _refuse_finished(out)
+    rows = read_training_rows(data)
+    held_out = read_held_out(data)
+    with Console(stderr=True).status("reading data"):
+        sentences = read_sentences(corpora)
+        with _loading(teacher):
+            run = SmallRun(str(teacher), rows, sentences, recipe, device)
+    return _finish(run, teacher, held_out, out)
+
+
+def _finish(
+    run: SentimentRun | SmallRun, base: str | Path, held_out: dict[str, list[Row]], out: Path
+) -> Scores:
+    """Train to the end, score what was held out and save."""
+    checkpoint = _train(run, out, run.device)
+    run.model.eval()
+    scores = {name: score_rows(run.model, run.tokenizer, rows) for name, rows in held_out.items()}
+    recipe = asdict(run.recipe)
+    metadata = {"base": str(base), "recipe": recipe, "device": run.device, "scores": scores}
     _save_model(run.model, run.tokenizer, out, metadata)
     checkpoint.done()
     return scores
+
+
+@contextmanager
+def _loading(base: str | Path) -> Iterator[None]:
+    try:
+        with no_bars():
+            yield
+    except (OSError, ValueError) as error:
+        raise ModelError(why_not_loaded(str(base), str(base), error)) from error
 
 
 def _train(run: TrainingRun, out: Path, device: str) -> Checkpoint:

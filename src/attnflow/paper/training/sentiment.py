@@ -46,6 +46,20 @@ def read_sentiment(path: Path) -> list[Row]:
     return [(sentence.strip(), int(label)) for sentence, _, label in pairs]
 
 
+def read_training_rows(folder: Path) -> list[Row]:
+    """Read the rows to train on: train.tsv.gz, or train.tsv."""
+    compressed = folder / "train.tsv.gz"
+    return read_sentiment(compressed if compressed.exists() else folder / "train.tsv")
+
+
+def read_held_out(folder: Path) -> dict[str, list[Row]]:
+    """Read the rows to score on: dev.tsv, and the labelled test rows where they are there."""
+    held_out = {"dev.tsv": read_sentiment(folder / "dev.tsv")}
+    if (test := folder / "test-labeled.tsv").exists():
+        held_out[test.name] = read_sentiment(test)
+    return held_out
+
+
 class SentimentRun(TrainingRun):
     """Trains a classifier on a pretrained encoder or decoder."""
 
