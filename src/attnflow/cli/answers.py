@@ -83,39 +83,11 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
     """Make answers and show where they came from."""
     from rich.console import Console
 
-    from attnflow.api.answering import Answering
     from attnflow.views.terminal.answers import answer_view
 
-    if len(config.methods) > 1:
-        msg = f"answers are explained by one --method; these are {len(config.methods)}"
-        raise InputError(msg)
-    prompts, parts = _prompts(texts, file, asked)
-    if html is not None and len(prompts) > 1:
-        msg = f"--html shows one answer; these are {len(prompts)} prompts"
-        raise InputError(msg)
     console = Console(highlight=False)
-    live = console.is_terminal and not as_json and len(prompts) == 1
-    several = asked.chat is not None or bool(asked.parts)
-    answering = Answering(
-        True if asked.generate is None else asked.generate,
-        parts,
-        False,
-        asked.through,
-        several,  # with one part alone nothing would be left
-        asked.sampling,
-        asked.seed,
-        _show_piece if live and asked.answer is None else None,
-    )
-    adapter = _load(model)
-    found: list[Generation] = []
-    results = answering.explain(prompts, adapter, config, asked.answer, lambda _: None)
-    if live:
-        found += results
-        if asked.answer is None:
-            typer.echo("\n")
-    else:
-        with show_status("answering"):
-            found += results
+    live, alone = console.is_terminal > as_json, html is not None
+    found = make_answers(texts, file, model, config, asked, live=live, alone=alone)
     if save is not None:
         _save(found, save)
     if html is not None:
@@ -128,6 +100,49 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
         if at:
             console.print()
         console.print(answer_view(one, console))
+
+
+def make_answers(  # noqa: PLR0913 - what the command was given
+    texts: list[str] | None,
+    file: Path | None,
+    model: str | None,
+    config: ExplainConfig,
+    asked: Asked,
+    *,
+    live: bool,
+    alone: bool = False,
+) -> list[Generation]:
+    """The answers; ``live`` shows one while it is written, ``alone`` refuses several."""
+    from attnflow.api.answering import Answering
+
+    if len(config.methods) > 1:
+        msg = f"answers are explained by one --method; these are {len(config.methods)}"
+        raise InputError(msg)
+    prompts, parts = _prompts(texts, file, asked)
+    if alone and len(prompts) > 1:
+        msg = f"--html shows one answer; these are {len(prompts)} prompts"
+        raise InputError(msg)
+    live = live and len(prompts) == 1
+    several = asked.chat is not None or bool(asked.parts)
+    answering = Answering(
+        True if asked.generate is None else asked.generate,
+        parts,
+        False,
+        asked.through,
+        several,  # with one part alone nothing would be left
+        asked.sampling,
+        asked.seed,
+        _show_piece if live and asked.answer is None else None,
+    )
+    adapter = _load(model)
+    results = answering.explain(prompts, adapter, config, asked.answer, lambda _: None)
+    if not live:
+        with show_status("answering"):
+            return list(results)
+    found = list(results)
+    if asked.answer is None:
+        typer.echo("\n")
+    return found
 
 
 def refuse_for_answers(pair: Sequence[str] | None) -> None:

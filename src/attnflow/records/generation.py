@@ -18,6 +18,8 @@ from attnflow.records.kinds import FloatArray
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from attnflow.views.explorer.exploration import Exploration
 
 Span = int | str | slice | Sequence[int] | None
@@ -307,6 +309,15 @@ class Generation:
     def _repr_html_(self) -> str:
         """The interactive view, for notebooks."""
         return self.explore()._repr_html_()
+
+    def figure(self, kind: str = "generation", ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw this on ``ax`` or on a new figure, and return the axes.
+
+        Options are ``values=True``, which writes the numbers into the cells, and ``theme``.
+        """
+        from attnflow.views.figures import draw
+
+        return draw(kind, self, ax, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, which `from_dict` reads back without loss."""
