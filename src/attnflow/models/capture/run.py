@@ -79,8 +79,15 @@ def drop_pooling(capture: Capture, network: Any) -> None:
 
 
 def device_of(network: torch.nn.Module) -> torch.device:
-    """Where the first parameter is."""
-    return next((p.device for p in network.parameters()), torch.device("cpu"))
+    """Where inputs go: where the first parameter is that is anywhere.
+
+    Of a model spread over devices or offloaded to a disk (accelerate), where its hook runs it.
+    """
+    there = getattr(getattr(network, "_hf_hook", None), "execution_device", None)
+    if there is not None:
+        return torch.device(there)
+    devices = (p.device for p in network.parameters())
+    return next((each for each in devices if each.type != "meta"), torch.device("cpu"))
 
 
 def pad(items: Sequence[dict[str, list[int]]], pads: dict[str, int]) -> dict[str, Tensor]:
