@@ -4,7 +4,8 @@
 
 Prints rows a second of bare forward passes (the same batches of similar length, nothing captured,
 one process for each core) and of `attnflow run` with as many workers, and the largest memory of a
-process.
+process. ``--processor-time`` is for machines that others use, too: it prints rows a second of
+processor time in one process with one thread, shard by shard in turns.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 BATCH = 16
 
@@ -30,18 +32,60 @@ def forward(model: str, texts: list[str], results: object) -> None:
     torch.set_num_threads(1)
     network = attnflow.load_model(model).network
     tokenizer = AutoTokenizer.from_pretrained(model)
-
-    def passes(texts: list[str]) -> None:
-        ids = sorted(tokenizer(texts)["input_ids"], key=len, reverse=True)
-        for start in range(0, len(ids), BATCH):
-            batch = tokenizer.pad({"input_ids": ids[start : start + BATCH]}, return_tensors="pt")
-            with torch.no_grad():
-                network(**batch)
-
-    passes(texts[: 2 * BATCH])
+    passes(network, tokenizer, texts[: 2 * BATCH])
     started = time.perf_counter()
-    passes(texts)
+    passes(network, tokenizer, texts)
     results.put(time.perf_counter() - started)
+
+
+def passes(network: Any, tokenizer: Any, texts: list[str]) -> None:
+    """The model on all texts, in batches of similar length."""
+    import torch
+
+    ids = sorted(tokenizer(texts)["input_ids"], key=len, reverse=True)
+    for start in range(0, len(ids), BATCH):
+        batch = tokenizer.pad({"input_ids": ids[start : start + BATCH]}, return_tensors="pt")
+        with torch.no_grad():
+            network(**batch)
+
+
+def in_turns(model: str, texts: list[str], size: int) -> None:
+    """Processor time of forward passes and of shards, of the same rows one after the other."""
+    from attnflow.io.rows import Row
+    from attnflow.pipeline.choice import usual_methods
+    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.runs.work import Job, ShardWorker, Work, fixed_threads
+    from attnflow.solvers.execution import Execution
+
+    names = tuple(usual_methods())
+    config = ExplainConfig(
+        method=names[0],
+        methods=names,
+        edges="attention",
+        layers="all",
+        batch_size=BATCH,
+        execution=Execution(1),
+    )
+    worker = ShardWorker(model, Work((config,), 1), [Row(text) for text in texts[:2]])
+    spent = {"bare": 0.0, "run": 0.0}
+
+    def shard(texts: list[str]) -> None:
+        worker.compute(Job(0, 0, tuple(map(Row, texts)), "", ""), lambda _: None)
+
+    def bare(texts: list[str]) -> None:
+        with fixed_threads(1):
+            passes(worker.adapter.network, worker.adapter.tokenizer, texts)
+
+    for work in (bare, shard):
+        work(texts[: 2 * BATCH])
+    for start in range(0, len(texts), size):
+        for name, work in (("bare", bare), ("run", shard)):
+            before = time.process_time()
+            work(texts[start : start + size])
+            spent[name] += time.process_time() - before
+    for name, seconds in spent.items():
+        print(f"{name:5} {len(texts) / seconds:8.1f} rows/s of processor time")
+    print(f"share of bare {spent['bare'] / spent['run']:.2f}")
 
 
 def bare(model: str, texts: list[str], workers: int) -> float:
@@ -68,12 +112,16 @@ def main() -> None:
     parser.add_argument("--shard-size", type=int, default=250)
     parser.add_argument("--times", type=int, default=1, help="go over the input so many times")
     parser.add_argument("--no-bare", action="store_true")
+    parser.add_argument("--processor-time", action="store_true")
     given = parser.parse_args()
     import attnflow
     from attnflow.io.rows import Columns, open_rows
 
     rows = open_rows(given.input, Columns(given.column)).read()
     texts = [row.text for row in islice(rows, given.rows) if row.error is None] * given.times
+    if given.processor_time:
+        in_turns(given.model, texts, given.shard_size)
+        return
     if not given.no_bare:
         speed = bare(given.model, texts, given.workers)
         print(f"bare forward passes  {speed:8.1f} rows/s")

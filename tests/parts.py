@@ -181,6 +181,14 @@ def effective(layer):
     return found
 
 
+RULES = {
+    "norms": norms,
+    "norms-residual": norms_with_residual,
+    "alti": alti,
+    "effective": lambda layer: np.maximum(0, effective(layer)).mean(0),
+}
+
+
 def with_share(maps, residual):
     return (1 - residual) * to_one(maps) + residual * np.eye(maps.shape[-1])
 

@@ -102,3 +102,13 @@ def test_a_file_that_is_no_chat_is_named(run, talker, tmp_path):
         ran = run("explain", "--chat", tmp_path / "chat.json", "-m", talker)
         assert ran.code == 2
         assert message in ran.err
+
+
+def test_the_figure_of_an_answer(run, talker, files, tmp_path):
+    file = tmp_path / "answer.svg"
+    asked = ("--chat", files / "chat.json", "--generate", 3, "-m", talker, "-o", file)
+    ran = run("figure", "generation", *asked, "--relative")
+    assert ran.code == 0, ran.err
+    assert ">key<" in file.read_text()
+    ran = run("figure", "heatmap", *asked)
+    assert "figure heatmap shows no answers" in ran.err.replace("\n", " ")

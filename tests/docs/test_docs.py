@@ -11,6 +11,7 @@ import pytest
 import transformers
 
 import attnflow
+import talkers
 import tiny
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +64,19 @@ def test_the_page_of_heads_runs(capsys):
         exec(compile(block, "heads.md", "exec"), names)
     printed = capsys.readouterr().out
     assert "the cat is on the mat / the mat is red" in printed
+
+
+def test_the_page_of_answers_runs(capsys):
+    text = (ROOT / "docs" / "answers.md").read_text()
+    small = talkers.llama(max_position_embeddings=256, num_hidden_layers=2)
+    names: dict[str, Any] = {"attnflow": attnflow, "model": attnflow.load_model(small)}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, "answers.md", "exec"), names)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-2:] == ["True", "rollout 0.0"]
+    named = [line.split()[0] for line in printed]
+    assert [name for name in named if name in ("system", "user", "keys", "cat", "rest")]
+    assert names["one"].values.tolist() == names["found"].matrix()[0].tolist()
 
 
 def small_heads():

@@ -32,12 +32,7 @@ HOW = {
     "opt-350m": {"norm_of_sum": r"self_attn_layer_norm$"},
 }
 BESIDE_THE_MLP = ("gpt-neox", "gpt-j", "phi")  # attention and MLP are added up first
-RULES = {
-    "norms": parts.norms,
-    "norms-residual": parts.norms_with_residual,
-    "alti": parts.alti,
-    "effective": lambda layer: np.maximum(0, parts.effective(layer)).mean(0),
-}
+RULES = parts.RULES
 SHARED = ("norms", "effective")
 
 

@@ -7,10 +7,12 @@ import pytest
 import transformers as tf
 
 import attnflow
+import heard
 import tiny
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
+from pictured import llava
 
 TEXTS = [tiny.TEXT, "the cat is here", "a key to the old red cabinet"]
 
@@ -20,7 +22,7 @@ def jobs(adapter):
 
     def blanked(text):
         session = open_session(text, adapter, ExplainConfig(), all_heads=True)
-        return [said.probability for said in session.blank([[0], [1]])]
+        return [said.probability for said in session.blanking.predict([[0], [1]])]
 
     return (
         lambda text: attnflow.explain(text, adapter).values,
@@ -78,6 +80,57 @@ def test_an_answer_is_generated_while_others_are_explained():
     for at, one in found.items():
         assert one.tokens == expected[at % 3].tokens
         np.testing.assert_allclose(one.values, expected[at % 3].values, atol=1e-7)
+
+
+def noise(seed):
+    return np.random.default_rng(seed).normal(0, 0.1, 9000)
+
+
+def pictures(seed):
+    colours = np.random.default_rng(seed).integers(0, 255, (30, 40, 3), dtype=np.uint8)
+    return {"image": colours, "text": "the <image> keys"}
+
+
+@pytest.mark.parametrize(
+    ("build", "item", "options"),
+    [
+        (lambda: heard.build("whisper"), noise, {}),
+        (lambda: heard.build("whisper"), noise, {"edges": "gradient", "answer": "the cat"}),
+        (lambda: heard.build("hubert"), noise, {"edges": "gradient", "query": 3}),
+        (lambda: heard.build("wav2vec2-label"), noise, {"edges": "alti"}),
+        (lambda: heard.build("ast"), noise, {"edges": "value-zeroing"}),
+        (llava, pictures, {"edges": "attention"}),
+    ],
+)
+@pytest.mark.parametrize("training", [False, True])
+def test_eight_threads_hear_and_see_what_each_does_alone(build, item, options, training):
+    """Every thread finds out anew what is remembered of a model, at the same time."""
+    model, processor = build()
+    items = [item(seed) for seed in range(4)]
+    options = {"method": "rollout", "threads": 1, **options}
+    expected = [attnflow.explain(each, build(), **options) for each in items]
+    model.train(training)
+    adapter = load_model((model, processor))
+    found: dict = {}
+    start = threading.Barrier(8)
+
+    def run(at):
+        start.wait()
+        found[at] = attnflow.explain(items[at % 4], adapter, **options)
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    for at, one in found.items():
+        alone = expected[at % 4]
+        assert (one.tokens, one.pooled, one.warnings) == (
+            alone.tokens, alone.pooled, alone.warnings,
+        )  # fmt: skip
+        np.testing.assert_allclose(one.values, alone.values, rtol=0, atol=1e-5)
+    assert model.training is training
 
 
 def test_the_server_blanks_while_gradients_are_taken():

@@ -82,15 +82,38 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
     """Make answers and show where they came from."""
     from rich.console import Console
 
-    from attnflow.api.answering import Answering
     from attnflow.views.terminal.answers import answer_view
+
+    console = Console(highlight=False)
+    found = make_answers(texts, file, model, config, asked, live=console.is_terminal > as_json)
+    if save is not None:
+        _save(found, save)
+    for at, one in enumerate(found):
+        if as_json:
+            typer.echo(json.dumps(as_data(one), ensure_ascii=False))
+            continue
+        if at:
+            console.print()
+        console.print(answer_view(one, console))
+
+
+def make_answers(
+    texts: list[str] | None,
+    file: Path | None,
+    model: str | None,
+    config: ExplainConfig,
+    asked: Asked,
+    *,
+    live: bool,
+) -> list[Generation]:
+    """The answers; ``live`` shows one while it is written."""
+    from attnflow.api.answering import Answering
 
     if len(config.methods) > 1:
         msg = f"answers are explained by one --method; these are {len(config.methods)}"
         raise InputError(msg)
     prompts, parts = _prompts(texts, file, asked)
-    console = Console(highlight=False)
-    live = console.is_terminal and not as_json and len(prompts) == 1
+    live = live and len(prompts) == 1
     several = asked.chat is not None or bool(asked.parts)
     answering = Answering(
         True if asked.generate is None else asked.generate,
@@ -103,24 +126,14 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
         _show_piece if live and asked.answer is None else None,
     )
     adapter = _load(model)
-    found: list[Generation] = []
     results = answering.explain(prompts, adapter, config, asked.answer, lambda _: None)
-    if live:
-        found += results
-        if asked.answer is None:
-            typer.echo("\n")
-    else:
+    if not live:
         with show_status("answering"):
-            found += results
-    if save is not None:
-        _save(found, save)
-    for at, one in enumerate(found):
-        if as_json:
-            typer.echo(json.dumps(as_data(one), ensure_ascii=False))
-            continue
-        if at:
-            console.print()
-        console.print(answer_view(one, console))
+            return list(results)
+    found = list(results)
+    if asked.answer is None:
+        typer.echo("\n")
+    return found
 
 
 def refuse_for_answers(pair: Sequence[str] | None, html: Path | None) -> None:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import options, running
+from attnflow.cli import answer_options, options, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_item
 from attnflow.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from attnflow.cli.answers import Asked
     from attnflow.pipeline.session import Session
     from attnflow.records import FlowTrace
     from attnflow.views.kinds import Kind
@@ -83,7 +86,7 @@ Relative = Annotated[
     bool,
     typer.Option(
         "--relative",
-        help="For heatmap: stretch colours over each layer.",
+        help="For heatmap: stretch colours over each layer; for generation, over each row.",
         rich_help_panel=_LOOK,
     ),
 ]
@@ -126,6 +129,10 @@ def figure(  # noqa: PLR0913 - one argument per option
     contrast: options.Contrast = None,
     start: options.Source = "position",
     answer: options.Answer = None,
+    generate: answer_options.Generate = None,
+    chat: answer_options.Chat = None,
+    part: answer_options.PromptParts = None,
+    through: answer_options.Through = "tokens",
     truncate: options.Truncate = False,
     bos: options.Bos = False,
     method: options.Methods = None,
@@ -152,11 +159,12 @@ def figure(  # noqa: PLR0913 - one argument per option
 
     graph: layers, tokens and edges between them. heatmap: layers × tokens. heads: the heads of a
     layer × tokens. pronouns: layers × a few tokens. image: patches over the picture.
-    sound: frames over time, below the waveform.
+    sound: frames over time, below the waveform. generation: the tokens of an answer × its prompt.
 
     Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
     """
     from attnflow.aggregation import find_aggregator
+    from attnflow.cli.answers import Asked, make_answers
     from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.views.figures import check_start, save
@@ -165,10 +173,13 @@ def figure(  # noqa: PLR0913 - one argument per option
     from attnflow.views.figures.widths import check_width
     from attnflow.views.kinds import KINDS
 
-    source = read_item(text, file, pair)
+    chosen = KINDS[kind]
+    asked = Asked(generate, chat, part or (), answer, through, {}, None)
+    if not chosen.answers:
+        _refuse_answers(asked, kind)
+    source = "" if chosen.answers else read_item(text, file, pair)
     check_file(output, overwrite=force)
     check_width(width)
-    chosen = KINDS[kind]
     check_start(kind, start)
     if chosen.needs and model is None:
         needed = f"figure {kind} needs {chosen.needs}"
@@ -206,6 +217,13 @@ def figure(  # noqa: PLR0913 - one argument per option
         bos=bos,
         **{"query": position, **chosen.selection},
     )
+    if chosen.answers:
+        texts = None if text is None else [text]
+        (found,) = make_answers(texts, file, model, config, asked, live=False)
+        drawing = compose(kind, found, theme=str(theme), width=width, **look)
+        save(drawing, output, overwrite=force, dpi=dpi)
+        _tell(found.warnings, output)
+        return
     session = running.one_session(source, model, config, answer=answer)
     shown = methods or shown_methods(session.config.method)
     results = running.attributions(session, shown)
@@ -217,9 +235,21 @@ def figure(  # noqa: PLR0913 - one argument per option
         look["probabilities"] = _probabilities(session, pronoun)
     drawing = compose(kind, *results, theme=str(theme), width=width, **look)
     save(drawing, output, overwrite=force, dpi=dpi)
-    for warning in session.warnings:  # for which a figure has no place
+    _tell(session.warnings, output)
+
+
+def _tell(warnings: Sequence[str], output: Path) -> None:
+    """What a figure has no place for, and where it is."""
+    for warning in warnings:
         typer.echo(printable(f"! {warning}"), err=True)
     typer.echo(printable(f"saved {output}"), err=True)
+
+
+def _refuse_answers(asked: Asked, kind: str) -> None:
+    if asked.given:
+        msg = f"figure {kind} shows no answers; leave out --generate, --chat and --part"
+        raise InputError(msg)
+    asked.refuse_without()
 
 
 PANELS = {"to": "trace", "pronoun": "probabilities"}  # what they add is computed first

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from attnflow.cli.inputs import Item, check_texts
-from attnflow.cli.status import show_status
+from attnflow.cli.status import show_status, show_work
 
 if TYPE_CHECKING:
     from attnflow.pipeline.config import ExplainConfig
@@ -31,6 +31,7 @@ def sessions(
 ) -> Iterator[tuple[int, Session]]:
     """The sessions of texts, each with its place among them, as they are computed."""
     from attnflow.io.progress import progress_bar
+    from attnflow.measures.question import no_progress
     from attnflow.models.loading import load_model
     from attnflow.pipeline.sessions import open_sessions
 
@@ -39,12 +40,20 @@ def sessions(
     check_texts(texts, loaded.kind, getattr(loaded, "takes_images", None))
     terminal = sys.stderr.isatty()
     with_bar = terminal and len(texts) >= MANY
-    # One bar at a time: of the texts where there are many, of a long solve where there are few.
+    # One bar at a time: of the texts where there are many, of the work on one where there are few.
     config = replace(config, execution=replace(config.execution, progress=terminal > with_bar))
+    inside: Callable[[float], None] = no_progress
     with progress_bar("explaining", len(texts), shown=with_bar) as advance:
-        pairs = open_sessions(texts, loaded, config, answers=answer, all_heads=all_heads)
+        pairs = open_sessions(
+            texts,
+            loaded,
+            config,
+            answers=answer,
+            all_heads=all_heads,
+            progress=lambda share: inside(share),
+        )
         for done in count(1):
-            with nullcontext() if with_bar else show_status("explaining"):
+            with nullcontext(no_progress) if with_bar else show_work("explaining") as inside:
                 pair = next(pairs, None)
             if pair is None:
                 return
@@ -66,8 +75,15 @@ def one_session(
 
 
 def attributions(session: Session, methods: Sequence[str]) -> list[Attribution]:
-    """The attributions of several methods from one forward pass."""
-    return [session.attribution(method) for method in methods]
+    """The attributions of several methods from one forward pass; a bar where one takes long."""
+    from attnflow.io.progress import progress_bar
+
+    found = []
+    for method in methods:
+        shown = session.config.execution.progress
+        with progress_bar(method, 1, shown=shown, share=True) as advance:
+            found.append(session.attribution(method, advance))
+    return found
 
 
 def summarize(session: Session, attributions: Sequence[Attribution], *, few: bool) -> Summary:

@@ -11,11 +11,17 @@ DELAY = 0.7  # seconds
 
 @contextmanager
 def progress_bar(
-    label: str, total: int | None, *, shown: bool, unit: str | None = None
+    label: str,
+    total: int | None,
+    *,
+    shown: bool,
+    unit: str | None = None,
+    share: bool = False,
 ) -> Iterator[Callable[[float], None]]:
     """A bar; yields a function that takes how much is done so far. Not shown, it costs nothing.
 
-    With a ``unit`` the rate is shown, too; without a ``total`` the time left is not.
+    With a ``unit`` the rate is shown, too; without a ``total`` the time left is not. A ``share`` of
+    one piece of work is shown in percent.
 
     In a terminal it disappears when the work is done: what stays on the screen are results; work
     that is done at once shows none.
@@ -30,6 +36,7 @@ def progress_bar(
         Progress,
         ProgressColumn,
         Task,
+        TaskProgressColumn,
         TextColumn,
         TimeRemainingColumn,
     )
@@ -44,7 +51,7 @@ def progress_bar(
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn() if share else MofNCompleteColumn(),
         *((Rate(),) if unit else ()),
         TimeRemainingColumn(),
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
 
 log = logging.getLogger("attnflow")
-FIRST_STEPS, MOST_STEPS = 32, 512
+FIRST_STEPS, MOST_STEPS = 32, 128
 TOLERANCE = 1e-3
 
 

@@ -7,6 +7,7 @@ patches before is no part of it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isqrt
@@ -40,6 +41,7 @@ BEFORE = (
 )
 HOW = 'give {"image": …, "text": …}, with the placeholder of the image in the text'
 
+_reading = threading.Lock()
 NEED_IMAGES = {
     "paligemma": "without an image, transformers lets its tokens see those behind them with sdpa "
     "and not with eager attention"
@@ -156,7 +158,9 @@ class ImageTextModel(TextModel):
             msg = f"the text has several placeholders, and there is one image; {HOW}"
             raise InputError(msg)
         try:
-            made = dict(self.processor(images=image, text=text, return_tensors="pt"))
+            # Each call sets how the tokenizer pads, which two threads must not do at once.
+            with _reading:
+                made = dict(self.processor(images=image, text=text, return_tensors="pt"))
         except (ValueError, TypeError, RuntimeError, LookupError, AttributeError) as error:
             msg = f"{type(self.processor).__name__} can't read this image and text: {error}; {HOW}"
             raise InputError(msg) from error

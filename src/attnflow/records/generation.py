@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from attnflow.records import checks
 from attnflow.records.attribution import Attribution, Prediction
 from attnflow.records.kinds import FloatArray
 from attnflow.records.selection import is_integer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Span = int | str | slice | Sequence[int] | None
 Kind = Literal["part", "rest", "answer"]
@@ -294,6 +297,15 @@ class Generation:
             depth=self.depth,
             pooled=() if one else (queries[-1], *queries[:-1]),
         )
+
+    def figure(self, kind: str = "generation", ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw this on ``ax`` or on a new figure, and return the axes.
+
+        Options are ``values=True``, which writes the numbers into the cells, and ``theme``.
+        """
+        from attnflow.views.figures import draw
+
+        return draw(kind, self, ax, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, which `from_dict` reads back without loss."""

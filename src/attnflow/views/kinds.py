@@ -27,6 +27,7 @@ class Kind:
         required: Options that it can't do without, with what they are.
         needs: Which model it needs, where it is not for texts.
         edges: Whether it draws edges, so that methods without edges are refused.
+        answers: Whether it draws a `Generation`, the scores of a whole answer.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Kind:
     required: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
     edges: bool = False
+    answers: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -46,7 +48,7 @@ class Kind:
         return tuple(each.name for each in given if each.kind is each.KEYWORD_ONLY)
 
 
-_NAMES = ("graph", "heatmap", "pronouns", "heads", "image", "sound")
+_NAMES = ("graph", "heatmap", "pronouns", "heads", "image", "sound", "generation")
 KINDS: Registry[Kind] = Registry(
     "kind", "Kind", {name: f"attnflow.views.figures.{name}" for name in _NAMES}
 )

@@ -129,7 +129,8 @@ def test_small_edges_of_a_bottleneck_are_fainter():
 
 
 def test_every_kind_has_a_size_whatever_the_options():
-    assert set(KINDS) == {"graph", "heatmap", "pronouns", "heads", "image", "sound"}
+    kinds = {"graph", "heatmap", "pronouns", "heads", "image", "sound", "generation"}
+    assert set(KINDS) == kinds
     for name in ("graph", "heatmap", "pronouns"):
         assert all(side > 0 for side in KINDS[name].size(deep(3), values=True, threshold=0.1))
     assert set(THEMES) == {"light", "dark"}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import InputError, shown
 from attnflow.records import Attribution
 from attnflow.records.checks import check_flag, check_real
+from attnflow.records.generation import Generation
 from attnflow.views.figures.files import save
 from attnflow.views.figures.style import THEMES, find_theme
 from attnflow.views.figures.widths import check_width
@@ -57,6 +58,16 @@ def check_options(options: dict[str, Any]) -> None:
         options["candidates"] = tuple(given)
 
 
+def check_drawn(kind: Kind, given: Sequence[object]) -> None:
+    """Refuse an answer for a kind that draws attributions."""
+    if not kind.answers and any(isinstance(each, Generation) for each in given):
+        msg = (
+            f"kind {kind.name!r} draws attributions, and this is a whole answer: use kind "
+            "'generation', or one token of it, .at(answer=0)"
+        )
+        raise InputError(msg)
+
+
 def check_start(kind: str, source: object) -> None:
     """Refuse scores that start at a logit: they are of no layer and no position."""
     if source == "logit":
@@ -74,7 +85,7 @@ def _gone_through(given: Iterable[Any]) -> bool:
 
 def draw(
     kind: str,
-    attribution: Attribution,
+    attribution: Attribution | Generation,
     ax: Axes | None = None,
     *,
     theme: str = "light",
@@ -83,13 +94,15 @@ def draw(
     """Draw one attribution on ``ax``, or on a new figure of the right size, and return the axes.
 
     Args:
-        kind: ``"graph"``, ``"heatmap"``, ``"pronouns"``, ``"heads"``, ``"image"`` or ``"sound"``.
+        kind: ``"graph"``, ``"heatmap"``, ``"pronouns"``, ``"heads"``, ``"image"``, ``"sound"``;
+            ``"generation"`` for answers.
         attribution: What to draw.
         ax: Where; None creates a figure with pyplot.
         theme: ``"light"`` or ``"dark"``.
         options: Those of the kind, e.g. ``values=True`` for a heat map.
     """
     chosen, colours = find_kind(kind, options), find_theme(theme)
+    check_drawn(chosen, [attribution])
     check_options(options)
     check_start(kind, attribution.options.get("source"))
     if ax is not None and not hasattr(ax, "add_collection"):
@@ -108,7 +121,7 @@ def draw(
 
 def figure(
     kind: str,
-    *attributions: Attribution,
+    *attributions: Attribution | Generation,
     theme: str = "light",
     width: float | str | None = None,
     **options: Any,
@@ -128,6 +141,7 @@ def figure(
     panels = KINDS[kind].panels if kind in KINDS else ()
     chosen = find_kind(kind, options, panels)
     check_options(options)
+    check_drawn(chosen, attributions)
     inches = check_width(width)
     for attribution in attributions:
         check_start(kind, attribution.options.get("source"))

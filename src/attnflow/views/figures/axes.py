@@ -92,10 +92,10 @@ def layer_names(attribution: Attribution) -> list[str]:
     return [f"L{layer}" for layer in attribution.layers]
 
 
-def heading(ax: Axes, text: str, theme: Theme, method: str = "") -> None:
-    """The title of a panel, in the colour of its method."""
+def heading(ax: Axes, text: str, theme: Theme, method: str = "", above: float = 6) -> None:
+    """The title of a panel, in the colour of its method; ``above`` are points between them."""
     ax.set_title(
-        text, fontsize=10, color=theme.method(method), fontweight="bold", loc="left", pad=6
+        text, fontsize=10, color=theme.method(method), fontweight="bold", loc="left", pad=above
     )
 
 

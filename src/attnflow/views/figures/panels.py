@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from attnflow.errors import InputError
-from attnflow.records import Attribution
 from attnflow.views.figures import graph, pronouns, routes
 from attnflow.views.figures.files import PageFigure
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
@@ -36,7 +35,7 @@ class Panel:
 
 def compose(
     kind: Kind,
-    attributions: Sequence[Attribution],
+    attributions: Sequence[Any],
     theme: Theme,
     options: dict[str, Any],
     width: float | None = None,
@@ -63,7 +62,7 @@ def compose(
     return _arrange(panels, theme, width)
 
 
-def _panel(kind: Kind, attribution: Attribution, theme: Theme, options: dict[str, Any]) -> Panel:
+def _panel(kind: Kind, attribution: Any, theme: Theme, options: dict[str, Any]) -> Panel:
     wide, high = kind.size(attribution, **options)
     labels = attribution.tokens if kind.shares_rows else ()
     return Panel(lambda ax: kind.draw(ax, attribution, theme, **options), wide, high, labels)

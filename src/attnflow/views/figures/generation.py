@@ -1,0 +1,152 @@
+"""Where every token of an answer came from: answer × prompt, with the prompt's parts marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnflow.errors import InputError
+from attnflow.records.generation import Generation
+from attnflow.views.figures import axes
+from attnflow.views.figures.fonts import families_for
+from attnflow.views.figures.style import Scale, Theme
+from attnflow.views.kinds import Kind
+from attnflow.views.labels import clip
+from attnflow.views.methods import method_info, title_on
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMN = 0.13  # inches of a token of the prompt, as long as they fit
+NARROWEST, WIDEST = 2.4, 13.0
+MOST_NAMED = 100  # columns that have their tokens below them
+LETTER = 0.075  # inches of a part's name
+PAGE = 7.0  # inches of a page on which tokens below columns are still apart
+SMALLEST = 4.5  # points
+
+
+def draw(
+    ax: Axes,
+    found: Generation,
+    theme: Theme,
+    *,
+    values: bool = False,
+    relative: bool = False,
+) -> None:
+    """The answer's tokens, down, by those of the prompt, across.
+
+    ``values`` writes the numbers into the cells. ``relative`` gives each row colours from 0 to its
+    own highest score, so that tokens which were never in doubt show theirs, too.
+    """
+    places = _prompt(found)
+    scores = found.matrix()[:, places]
+    signed = method_info(found.method).signed or bool((scores < 0).any())
+    # Special tokens collect what has nowhere else to go: they don't set the scale.
+    words = found.word_ids or (0,) * len(found.tokens)
+    ordinary = [column for column, at in enumerate(places) if words[at] is not None]
+    tops = np.abs(scores[:, ordinary]).max(-1, initial=0.0)
+    levels = scores / np.where(tops > 0, tops, 1.0)[:, None] if relative else scores
+    mesh = axes.cells(ax, levels, theme, method=found.method, signed=signed)
+    largest = 1.0 if relative else float(tops.max(initial=0.0))
+    if largest:
+        mesh.set_clim(-largest if signed else 0.0, largest)
+    if values:
+        axes.write_values(ax, scores, mesh, theme)
+    axes.token_rows(ax, found.answer_tokens, theme)
+    named = len(places) <= MOST_NAMED
+    if named:
+        names = [axes.label(found.tokens[at]) for at in places]
+        axes.name_ticks(ax.xaxis, names, theme.ink, _font(len(places)))
+        ax.tick_params(axis="x", rotation=90)
+    else:
+        ax.set_xticks([])
+    _mark_parts(ax, found, theme)
+    ratio = found.options.get("correction") == "uniform"
+    meaning = "× chance" if ratio else "score"
+    axes.colour_scale(ax, mesh, theme, "0 to the highest of each row" if relative else meaning)
+    edges = str(found.options.get("edges", "attention"))
+    title = title_on(found.method, edges)
+    shown = title if edges == "attention" else f"{title} ({edges})"
+    axes.heading(ax, shown, theme, found.method, above=22)
+    less = "" if named else f"{len(places)} tokens of the prompt; "
+    through = "; handed on to the prompt" if found.options.get("through") == "prompt" else ""
+    axes.note(ax, f"{less}rows: the answer{through}", theme)
+    axes.remove_frame(ax, theme)
+
+
+def size(found: Generation, *, values: bool = False, **_: Any) -> tuple[float, float]:
+    """Width and height of the drawing in inches, without tokens and title."""
+    columns = len(_prompt(found))
+    wide = (0.3 if values else COLUMN) * columns
+    below = 0.6 if columns <= MOST_NAMED else 0.0
+    return min(max(wide, NARROWEST), WIDEST), Scale(len(found.answer)).height + below
+
+
+def _prompt(found: object) -> list[int]:
+    """The positions of the prompt."""
+    if not isinstance(found, Generation):
+        msg = "kind 'generation' draws answers; give what explain(…, generate=40) returned"
+        raise InputError(msg)
+    written = set(found.answer)
+    return [at for at in range(len(found.tokens)) if at not in written]
+
+
+def _font(columns: int) -> float:
+    return min(8.0, max(SMALLEST, PAGE / max(columns, 1) * 72 * 0.85))
+
+
+def _runs(found: Generation) -> Iterator[tuple[str, str, int, int]]:
+    """The parts in the order of the prompt: name, kind, first and last column."""
+    owner = {at: part for part in found.parts for at in part.positions}
+    columns = list(enumerate(_prompt(found)))
+    for part, run in groupby(columns, key=lambda pair: owner[pair[1]]):
+        inside = [column for column, _ in run]
+        yield part.name, part.kind, inside[0], inside[-1]
+
+
+def _length(run: tuple[str, str, int, int]) -> int:
+    return run[3] - run[2]
+
+
+def _mark_parts(ax: Axes, found: Generation, theme: Theme) -> None:
+    """A bar above each part with its name, and lines between parts."""
+    above = ax.get_xaxis_transform()  # y from the bottom of the axes to the top
+    width = size(found)[0] / max(1, len(_prompt(found)))
+    runs = list(_runs(found))
+    longest = {name: last - first for name, _, first, last in sorted(runs, key=_length)}
+    for name, kind, first, last in runs:
+        if first:
+            ax.axvline(first - 0.5, color=theme.rule, linewidth=0.8, zorder=4)
+        if kind != "part":
+            continue
+        ax.plot(
+            [first - 0.3, last + 0.3],
+            [1.02] * 2,
+            color=theme.ink,
+            linewidth=2.0,
+            transform=above,
+            clip_on=False,
+            solid_capstyle="butt",
+        )
+        room = int((last - first + 1) * width / LETTER)
+        if room >= 2 and longest.get(name) == last - first:
+            longest.pop(name)  # once, at its longest run
+            shown = clip(name, room)
+            ax.text(
+                (first + last) / 2,
+                1.035,
+                shown,
+                ha="center",
+                va="bottom",
+                fontsize=7.5,
+                color=theme.ink,
+                transform=above,
+                fontfamily=families_for([shown]),
+                parse_math=False,
+            )
+
+
+MEMBER = Kind("generation", draw, size, shares_rows=False, answers=True)
