@@ -32,6 +32,8 @@ def in_eval_mode(network: Any) -> Any:
 def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> list[int]:
     """The most likely tokens one by one, from what the network starts with."""
     options = {"max_new_tokens": length, "do_sample": False, "num_beams": 1}
+    # What a model's generation configuration may ask for, too: one answer, as its tokens.
+    options |= {"num_return_sequences": 1, "return_dict_in_generate": False}
     with torch.no_grad():
         ids = called(in_eval_mode(network), {**inputs, **options}, "generate")
     return [int(token) for token in ids[0]]
