@@ -121,3 +121,22 @@ def test_the_figure_of_an_answer(run, talker, files, tmp_path):
     assert ">key<" in file.read_text()
     ran = run("figure", "heatmap", *asked)
     assert "figure heatmap shows no answers" in ran.err.replace("\n", " ")
+
+
+def test_a_text_and_a_part_do_not_share_a_name(run, talker, files):
+    part = ("--part", f"question={files / 'keys.txt'}")
+    ran = run("explain", "to the cat", *part, "-m", talker, "--generate", 1)
+    assert ran.code != 0
+    assert "--part question=…: the text has that name" in ran.err
+    ran = run("explain", *part, "-m", talker, "--generate", 1, "--json")
+    assert json.loads(ran.out)["text"] == "the old keys"
+
+
+def test_a_single_part_is_not_deleted(run, talker, files):
+    part = ("--part", f"old={files / 'keys.txt'}")
+    ran = run("explain", *part, "-m", talker, "--generate", 2, "--json")
+    assert ran.code == 0, ran.err
+    said = json.loads(ran.out)
+    found = attnflow.explain({"old": "the old keys"}, talker, generate=2)
+    assert said["scores"] == found.matrix().tolist()
+    assert [row["drop"] for row in said["parts"]] == [None, None]

@@ -123,7 +123,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
         msg = f"--html shows one answer; these are {len(prompts)} prompts"
         raise InputError(msg)
     live = live and len(prompts) == 1
-    several = asked.chat is not None or bool(asked.parts)
+    several = asked.chat is not None or all(map(_has_several, prompts))
     answering = Answering(
         True if asked.generate is None else asked.generate,
         parts,
@@ -189,7 +189,14 @@ def _prompts(
     if not named:
         return list(read_texts(texts, file)), None
     given = list(texts or ()) or ([] if file is None else read_texts(None, file))
+    if given and QUESTION in named:
+        msg = f"--part {QUESTION}=…: the text has that name; give one of both, or another name"
+        raise InputError(msg)
     return [{**named, **({QUESTION: text} if text else {})} for text in given or [""]], None
+
+
+def _has_several(prompt: Any) -> bool:
+    return isinstance(prompt, dict) and len(prompt) > 1
 
 
 def _part(given: str) -> tuple[str, str]:
