@@ -12,24 +12,14 @@ import time
 from pathlib import Path
 
 import pytest
-import transformers
 from killing import ROWS
 
 import attnflow
-import tiny
 from attnflow.errors import ModelError
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
 OPTIONS = {"shard_size": 5, "layers": "all", "batch_size": 4}
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    place = tmp_path_factory.mktemp("model")
-    tiny.build("bert", head=transformers.BertForSequenceClassification).save_pretrained(place)
-    tiny.word_piece().save_pretrained(place)
-    return str(place)
 
 
 @pytest.fixture(scope="module")
