@@ -271,7 +271,7 @@ def test_compare_prints_the_agreement_of_methods(run, folder):
     found = next(row for row in said["agreement"] if row["methods"] == ["raw", "flow"])
     assert found["spearman"] == pytest.approx(expected, abs=1e-6)
     shown = run("compare", TEXT, "-m", folder, *NAMED).out
-    numbers = [f"{value:+.2f}" for value in expected]
+    numbers = [f"{value:+.2f}".replace("-", "−") for value in expected]
     assert re.search(r"raw · flow +" + " +".join(map(re.escape, numbers)), shown)
 
 

@@ -37,6 +37,18 @@ def test_nothing_is_violated_in_a_file(tab, file, scheme, state):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_violated_in_the_menu_of_methods(tab, address, scheme):
+    tab.emulate_media(color_scheme=scheme)
+    tab.goto(address)
+    tab.wait_for_selector(".token.traced")
+    tab.click("#more-methods summary")
+    assert violations(tab) == []
+    tab.check("[name=method][value=gradient-input]")
+    tab.wait_for_selector(".finding:not([hidden])")
+    assert violations(tab) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_violated_on_a_server(tab, address, scheme):
     tab.emulate_media(color_scheme=scheme)
     tab.goto(address)

@@ -26,7 +26,7 @@ def agreement_table(
     wide = console.width >= 22 + 7 * len(layers)
     pairs = [(" · " if wide else " ·\n").join(pair) for pair in table]
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
-    grid.title = Text("rank agreement (Spearman)", style="dim")
+    grid.title = Text("Rank agreement (Spearman)", style="dim")
     grid.add_column("", no_wrap=True)
     for name in [f"L{layer}" for layer in layers] if wide else pairs:
         grid.add_column(name, justify="right", no_wrap=True)
@@ -44,7 +44,7 @@ def _number(value: float) -> Text:
     if np.isnan(value):
         return Text("–", style="dim")
     style = Style(bold=True) if value >= 0.7 else Style(dim=value < 0.3)
-    return Text(f"{value:+.2f}", style)
+    return Text(f"{value:+.2f}".replace("-", "−"), style)
 
 
 def layer_maps(attributions: Sequence[Attribution], console: Console) -> RenderableType:

@@ -31,7 +31,8 @@ export class Legend {
     this.name.textContent = method.title;
     const unit = unitOf(power) && ` ${unitOf(power)}`;
     this.low.textContent = method.signed ? listed(-top, power) : "0";
-    this.high.textContent = `${listed(top, power, ratio)}${unit} or more`;
+    const picture = view.data.grid ? " (over the picture, from the lowest score)" : "";
+    this.high.textContent = `${listed(top, power, ratio)}${unit} or more${picture}`;
     this.element.firstChild.hidden = !view.hasScores(method.name);
     const [traced, explained, blanked] = this.marks;
     traced.hidden = !method.layered;

@@ -14,14 +14,15 @@ export function singleRows(pane, trace) {
   const part = sharesOf(values);
   const top = Math.max(...values.map(Math.abs)) || 1;
   const [predicted] = view.data.said;
-  const blanks = view.blanked.size > 0;
+  const changes = units.map(({ tokens }) => changeWithout(view, tokens, predicted));
+  const blanks = changes.some((change) => change !== undefined);
   const seconds = secondScores(pane) ?? values.map(() => 0);
   const rows = units.map((unit, index) => ({
     order: [hasSigns ? Math.abs(values[index]) : values[index], seconds[index]],
     make: () => {
       const onclick = () => trace(pane, unit.tokens[0]);
       const width = `${(100 * Math.max(0, values[index])) / top}%`;
-      const change = blanks ? changeWithout(view, unit.tokens, predicted) : undefined;
+      const change = changes[index];
       const line = make(
         "tr",
         { class: unit.tokens.includes(key) ? "traced" : "" },
@@ -56,7 +57,7 @@ function secondScores(pane) {
 
 // By how much the predicted probability changes without these tokens, if that is known.
 function changeWithout(view, tokens, predicted) {
-  if (!tokens.every((at) => view.canBlank(at))) return undefined;
+  if (!predicted || !tokens.every((at) => view.canBlank(at))) return undefined;
   const now = view.without(tokens)?.find(({ label }) => label === predicted.label);
   return now && now.probability - predicted.probability;
 }

@@ -4,6 +4,7 @@ import { runsOf, spanOf } from "./names.js";
 import { listed, percent, powerFor, unitOf } from "./numbers.js";
 
 const SHOWN = 8;
+const LEAST = 0.002; // of the score that a step carries to be worth a line
 
 // How a score came about, as a list: the largest routes, or the steps that carry most where a
 // method has no routes. What is pointed at is shown in the graph, by `highlight`.
@@ -36,9 +37,9 @@ function routesOf({ routes, layer }, view) {
 }
 
 // Staying on a token is left out: that is the residual connection.
-function stepsOf({ edges }) {
+function stepsOf({ edges, value }) {
   return edges
-    .filter(([, query, key]) => query !== key)
+    .filter(([, query, key, amount]) => query !== key && amount >= LEAST * value)
     .map(([step, query, key, amount]) => ({
       amount,
       runs: [run(key, step - 1), run(query, step)],
