@@ -70,6 +70,15 @@ def test_drawn_answers_are_repeated_by_their_seed(run, talker):
     assert first["options"]["sampling"] == {"temperature": 3.0}
 
 
+def test_an_answer_is_written_as_a_page(run, talker, tmp_path, files):
+    page = tmp_path / "answer.html"
+    asked = ("explain", "--chat", files / "chat.json", "-m", talker, "--generate", 2)
+    ran = run(*asked, "--html", page)
+    assert ran.code == 0, ran.err
+    assert "attnflow-generation/1" in page.read_text(encoding="utf-8")
+    assert "exists" in run(*asked, "--html", page).err
+
+
 def test_answers_are_saved(run, talker, tmp_path):
     file = tmp_path / "answers.jsonl"
     ran = run("explain", "the keys", "a cat", "-m", talker, "--generate", 2, "--save", file)
@@ -86,7 +95,7 @@ def test_answers_are_saved(run, talker, tmp_path):
         (("--chat", "nothing.json"), "can't read nothing.json"),
         (("the keys", "--seed", "3"), "--seed: for answers; give --generate N"),
         (("the keys", "--through", "prompt"), "--through: for answers"),
-        (("the keys", "--generate", "2", "--html", "a.html"), "--html is not for answers"),
+        (("the keys", "a cat", "--generate", "2", "--html", "a.html"), "--html shows one answer"),
         (("the keys", "--generate", "2", "--method", "flow", "--method", "raw"), "one --method"),
     ],
 )

@@ -1,6 +1,7 @@
 """Images and sounds on the command line and at the server: right, or refused by name."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -103,3 +104,24 @@ def test_the_sentence_of_a_sound_is_of_frames():
         heard.sound(), heard.build("whisper"), edges="attention", method="rollout", answer="the"
     )
     assert "positions come close" in find(both).sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("a.png", "an image is for .* sees"), ("a.wav", "a sound is for .* hears")]
+)
+@pytest.mark.parametrize("command", [("explain",), ("similarity", "the keys")])
+def test_a_model_of_texts_says_what_takes_a_file_of_another_kind(
+    run, tmp_path, monkeypatch, command, name, meant
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(b"anything")
+    ran = run(*command, name)
+    assert ran.code == 2
+    assert re.search(meant, ran.err)
+    assert "-f" not in ran.err
+
+
+def test_an_image_that_is_not_there_is_no_text(run, clip):
+    ran = run("explain", "missing.png", "-m", clip)
+    assert ran.code == 2
+    assert "'missing.png' is not a file" in ran.err

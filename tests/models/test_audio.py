@@ -1,5 +1,6 @@
 """Sounds in, scores of frames over time out."""
 
+import json
 import wave
 
 import numpy as np
@@ -440,3 +441,19 @@ def test_other_edges_lead_from_the_text_to_the_sound(name, rule, sound):
     )
     assert found.values.sum() == pytest.approx(1)
     assert found.patches().sum() > 0
+
+
+def test_characters_of_a_recogniser_are_named_as_its_tokenizer_writes_them(sound, tmp_path):
+    letters = ["<pad>", "<s>", "</s>", "<unk>", "|", *"abcdefghijklmnopqrstu"]
+    (tmp_path / "vocab.json").write_text(json.dumps({each: at for at, each in enumerate(letters)}))
+    network, reader = heard.build("wav2vec2-ctc")
+    reader.tokenizer = tf.Wav2Vec2CTCTokenizer(str(tmp_path / "vocab.json"))
+    said = attnflow.explain(sound, (network, reader)).prediction
+    labels = {label for label, _ in said.alternatives}
+    assert said.label in labels
+    assert labels <= {"␣" if each == "|" else each for each in letters}
+
+
+def test_a_pair_of_sounds_is_refused_as_a_pair():
+    with pytest.raises(InputError, match="pairs are for models of texts"):
+        attnflow.explain(("a.wav", "b.wav"), heard.build("ast"))

@@ -216,3 +216,10 @@ def test_images_that_stand_beside_the_text_are_refused_by_name(kind, name, match
     item = {"image": picture, "text": PROMPT}
     with pytest.raises(AttnflowError, match=f"{name}.*{match}"):
         attnflow.explain(item, (small_model(kind, name), processor()))
+
+
+def test_the_name_of_an_image_alone_is_refused(picture, tmp_path):
+    file = str(tmp_path / "cat.png")
+    Image.fromarray(picture).save(file)
+    with pytest.raises(InputError, match=r"is an image.*\"image\": …"):
+        attnflow.explain(file, llava())

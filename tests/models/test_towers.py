@@ -133,3 +133,12 @@ def test_a_tokenizer_or_an_image_processor_alone_is_for_its_tower(picture):
 def test_odd_devices_are_refused_by_name(device):
     with pytest.raises(InputError, match=r"device=.* is not here; allowed: 'cpu'"):
         attnflow.load_model(device=device)
+
+
+def test_the_name_of_an_image_that_is_not_there_is_no_text():
+    model = build("CLIP")
+    with pytest.raises(InputError, match=r"'cat.png' is not a file.*tower=\"text\""):
+        attnflow.explain("cat.png", model)
+    alone = attnflow.explain("cat.png", attnflow.load_model(model, tower="text"))
+    assert alone.grid is None
+    assert attnflow.explain("see cat.png", model).grid is None  # a text about a file

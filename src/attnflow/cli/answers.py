@@ -78,6 +78,7 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
     *,
     as_json: bool,
     save: Path | None,
+    html: Path | None = None,
 ) -> None:
     """Make answers and show where they came from."""
     from rich.console import Console
@@ -85,9 +86,13 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
     from attnflow.views.terminal.answers import answer_view
 
     console = Console(highlight=False)
-    found = make_answers(texts, file, model, config, asked, live=console.is_terminal > as_json)
+    live, alone = console.is_terminal > as_json, html is not None
+    found = make_answers(texts, file, model, config, asked, live=live, alone=alone)
     if save is not None:
         _save(found, save)
+    if html is not None:
+        found[0].explore().save(html, overwrite=True)  # which was checked before any work
+        typer.echo(printable(f"saved the interactive view to {html}"), err=True)
     for at, one in enumerate(found):
         if as_json:
             typer.echo(json.dumps(as_data(one), ensure_ascii=False))
@@ -97,7 +102,7 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
         console.print(answer_view(one, console))
 
 
-def make_answers(
+def make_answers(  # noqa: PLR0913 - what the command was given
     texts: list[str] | None,
     file: Path | None,
     model: str | None,
@@ -105,14 +110,18 @@ def make_answers(
     asked: Asked,
     *,
     live: bool,
+    alone: bool = False,
 ) -> list[Generation]:
-    """The answers; ``live`` shows one while it is written."""
+    """The answers; ``live`` shows one while it is written, ``alone`` refuses several."""
     from attnflow.api.answering import Answering
 
     if len(config.methods) > 1:
         msg = f"answers are explained by one --method; these are {len(config.methods)}"
         raise InputError(msg)
     prompts, parts = _prompts(texts, file, asked)
+    if alone and len(prompts) > 1:
+        msg = f"--html shows one answer; these are {len(prompts)} prompts"
+        raise InputError(msg)
     live = live and len(prompts) == 1
     several = asked.chat is not None or bool(asked.parts)
     answering = Answering(
@@ -136,12 +145,11 @@ def make_answers(
     return found
 
 
-def refuse_for_answers(pair: Sequence[str] | None, html: Path | None) -> None:
+def refuse_for_answers(pair: Sequence[str] | None) -> None:
     """Refuse what answers have not."""
-    for option, given in (("--pair", pair), ("--html", html)):
-        if given:
-            msg = f"{option} is not for answers; leave it out"
-            raise InputError(msg)
+    if pair:
+        msg = "--pair is not for answers; leave it out"
+        raise InputError(msg)
 
 
 def as_data(found: Generation) -> dict[str, Any]:

@@ -127,8 +127,8 @@ def explain(  # noqa: PLR0913 - one argument per option
         execution=Execution(device=device),
     )
     if asked.of(model):
-        refuse_for_answers(pair, html)
-        explain_answers(texts, file, model, config, asked, as_json=as_json, save=save)
+        refuse_for_answers(pair)
+        explain_answers(texts, file, model, config, asked, as_json=as_json, save=save, html=html)
         return
     asked.refuse_without()
     results_at: dict[int, list[Attribution]] = {}

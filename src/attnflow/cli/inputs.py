@@ -72,12 +72,16 @@ def check_texts(items: Sequence[Item], kind: str, images: str | None = None) -> 
     ``images`` says how a model of texts takes images, too: ``"alone"`` or ``"with text"``.
     """
     from attnflow.io.pictures import PICTURES
+    from attnflow.models.sounds import SOUNDS
 
     texts = [text for item in items for text in ((item,) if isinstance(item, str) else item)]
     for text in texts if kind in ("text", "pair") else ():
         picture = text.lower().endswith(PICTURES)
         if names_file(text) and not (picture and images == "alone"):
             meant = f"did you mean -f {text}?"
+            if picture or text.lower().endswith(SOUNDS):
+                kind, reader = ("an image", "sees") if picture else ("a sound", "hears")
+                meant = f"{kind} is for attnflow explain with a --model that {reader}"
             if picture and images:
                 meant = 'in Python, attnflow.explain takes {"image": …, "text": …}'
             msg = f"{text!r} is a file, and its name would be explained as a text; {meant}"

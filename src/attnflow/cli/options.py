@@ -26,7 +26,7 @@ Texts = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TEXT",
-        help='Texts, each in quotes (for vision models: image files); "-" is standard input.',
+        help='Texts, each in quotes (or files of images or sounds); "-" is standard input.',
         show_default=False,
     ),
 ]
@@ -34,7 +34,7 @@ OneText = Annotated[
     str | None,
     typer.Argument(
         metavar="TEXT",
-        help='The text, in quotes (for vision models: an image file); "-" is standard input.',
+        help='The text, in quotes (or the file of an image or sound); "-" is standard input.',
         show_default=False,
     ),
 ]

@@ -16,6 +16,11 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 Notices = tuple[str, ...]
 
 
+def names_image(text: str) -> bool:
+    """Whether a text is the name of an image file, one that is there."""
+    return text.lower().endswith(PICTURES) and is_file(Path(text))
+
+
 def open_image(item: Any) -> tuple[Any, Notices]:
     """An image in colours, and what a reader must know of it."""
     from PIL import Image
@@ -31,7 +36,10 @@ def open_image(item: Any) -> tuple[Any, Notices]:
             raise
         # What a decoder raises on a damaged file is anything: SyntaxError, ValueError, its own.
         except Exception as error:
-            msg = f"{str(item)!r} is not an image that can be read: {error}"
+            msg = (
+                f"{str(item)!r} is not an image that can be read: {error}; give a whole image "
+                "file, such as a PNG or JPEG"
+            )
             raise InputError(msg) from error
     if isinstance(item, Image.Image):
         return in_colours(item), _first_of_many(item)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode
-from attnflow.io.pictures import open_image
+from attnflow.io.pictures import names_image, open_image
 from attnflow.models.adapter import ForwardPass, Objective, Query, Tokens, refuse_answer
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
@@ -100,6 +100,9 @@ class ImageTextModel(TextModel):
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """A text as tokens; an image with a text as patches and tokens."""
         if isinstance(item, str):
+            if names_image(item):
+                msg = f"{shown(item)} is an image, and its name would be read as a text; {HOW}"
+                raise InputError(msg)
             check_text_alone(self.network)
             tokens = super().tokenize(item, truncate=truncate, answer=answer)
             if self.image_token in tokens.inputs["input_ids"]:

@@ -46,7 +46,8 @@ def no_probability(name: str) -> ModelError:
     """The error of models whose predictions importance can't be measured by."""
     return ModelError(
         f"{name} is not a classifier of texts or tokens, a masked or a causal language model, so "
-        "there is no probability to measure importance by"
+        "there is no probability to measure importance by; methods that read edges, such as "
+        "rollout, need none"
     )
 
 

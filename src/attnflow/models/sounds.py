@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
 
 ENCODED = (".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".wma", ".webm", ".mp4", ".aiff")
+SOUNDS = (".wav", *ENCODED)
 LOUDEST = 32.0  # no recording goes far beyond 1
 HOW = "a sound is a .wav file, or an array of samples [time] with its sampling_rate"
 
@@ -89,6 +90,9 @@ def given_sound(item: Any, rate: int) -> Sound:
     """A sound as it was given, not resampled; an array alone is taken to have that rate."""
     if isinstance(item, str | PathLike):
         return _read_file(Path(item))
+    if isinstance(item, tuple) and any(isinstance(part, str) for part in item):
+        msg = f"pairs are for models of texts, and this one hears; {HOW}, and many are a list"
+        raise InputError(msg)
     if not isinstance(item, Mapping):
         return Sound(_samples(item), rate)
     if not {"array", "sampling_rate"} <= set(item):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnflow.errors import InputError
@@ -145,10 +145,16 @@ def name_token(tokenizer: Any, token: int) -> str:
     piece = tokenizer.convert_ids_to_tokens(int(token))
     if piece is None:  # an output that the vocabulary has no word for: models round sizes up
         return f"[{int(token)}]"
-    decoded = str(tokenizer.convert_tokens_to_string([piece]))
+    decoded = _decoded(tokenizer, piece)
     if not decoded.strip():
         return "".join(BLANKS.get(character, "␣") for character in decoded) or piece
     return _bytes_of(piece) if BROKEN in decoded else decoded.strip()
+
+
+def _decoded(tokenizer: Any, piece: str) -> str:
+    """A piece as text; tokenizers of speech (CTC) give it in a dict, beside where it was heard."""
+    made = tokenizer.convert_tokens_to_string([piece])
+    return str(made["text"] if isinstance(made, Mapping) else made)
 
 
 def _bytes_of(piece: str) -> str:
@@ -174,7 +180,7 @@ def _names(tokenizer: Any, ids: list[int], text: str, spans: list[Span] | None) 
     pieces = tokenizer.convert_ids_to_tokens(ids)
     for at, (start, end) in enumerate(spans or ()):
         # A single byte of a character is not text: show the character it is part of.
-        decoded = str(tokenizer.convert_tokens_to_string([pieces[at]]))
+        decoded = _decoded(tokenizer, pieces[at])
         if BROKEN in decoded and text[start:end].strip():
             names[at] = text[start:end].strip()
     return tuple(names)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from attnflow.errors import InputError, shown
-from attnflow.io.files import is_file
-from attnflow.io.pictures import PICTURES
+from attnflow.io.pictures import PICTURES, names_image
 from attnflow.models.adapter import (
     Filler,
     ForwardPass,
@@ -96,9 +94,16 @@ class TowersModel:
         return self.text if name == "text" else self.vision
 
     def _of(self, item: Any) -> TextModel | VisionModel:
-        """A text that names an image file is that image."""
-        named = isinstance(item, str) and item.lower().endswith(PICTURES) and is_file(Path(item))
-        return self.text if isinstance(item, str) and not named else self.vision
+        """A text that names an image file is that image; one that is not there is a slip."""
+        if not isinstance(item, str) or names_image(item):
+            return self.vision
+        if item.lower().endswith(PICTURES) and not any(map(str.isspace, item)):
+            msg = (
+                f"{shown(item)} is not a file; give the path of an image, or a text. If this is "
+                'the text: load_model(…, tower="text")'
+            )
+            raise InputError(msg)
+        return self.text
 
     def _for(self, batch: Sequence[Tokens]) -> TextModel | VisionModel:
         return self.vision if "pixel_values" in batch[0].inputs else self.text

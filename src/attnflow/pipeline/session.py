@@ -325,7 +325,7 @@ class Session:
         if self.forward.pooled:
             msg = (
                 f"{self.adapter.name} decides from the mean of {len(self.forward.pooled)} "
-                "positions, and routes start at one: give it with query="
+                "positions, and routes start at one: give it with query= (--query)"
             )
             raise InputError(msg)
 

@@ -20,6 +20,8 @@ from attnflow.records.selection import is_integer
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from attnflow.views.explorer.exploration import Exploration
+
 Span = int | str | slice | Sequence[int] | None
 Kind = Literal["part", "rest", "answer"]
 PART: Kind = "part"
@@ -297,6 +299,16 @@ class Generation:
             depth=self.depth,
             pooled=() if one else (queries[-1], *queries[:-1]),
         )
+
+    def explore(self) -> Exploration:
+        """The interactive view: prompt and answer side by side; ``save`` writes it as one file."""
+        from attnflow.views.explorer.exploration import exploration_of_answer
+
+        return exploration_of_answer(self)
+
+    def _repr_html_(self) -> str:
+        """The interactive view, for notebooks."""
+        return self.explore()._repr_html_()
 
     def figure(self, kind: str = "generation", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw this on ``ax`` or on a new figure, and return the axes.

@@ -12,6 +12,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+import talkers
+from attnflow.models.loading import load_model
 from attnflow.views.explorer.server.access import LOOPBACK, Access
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
@@ -26,6 +28,7 @@ CHECKS = (
 OPERATIONS = [
     *[("GET", path) for path in ("/health", "/api/models")],
     *[("POST", f"/api/{name}") for name in ("explain", "scores", "heads", "trace", "blank")],
+    ("POST", "/api/answer"),
 ]
 
 
@@ -33,7 +36,8 @@ OPERATIONS = [
 def description(classifier):
     # Schemathesis calls an application in this process by that name.
     access = Access((*LOOPBACK, "testserver"))
-    app = make_app({"tiny/verbs": classifier}, Limits(seconds=30), access)
+    models = {"tiny/verbs": classifier, "tiny/talker": load_model(talkers.llama())}
+    app = make_app(models, Limits(seconds=30), access)
     return schemathesis.openapi.from_asgi("/api/openapi.json", app)
 
 
@@ -71,3 +75,21 @@ def test_any_text_is_answered(description, text, query, key):
     )
     answer = case.call_and_validate(checks=CHECKS)
     assert answer.status_code in (200, 422)
+
+
+SPANS = st.none() | st.dictionaries(
+    st.text(max_size=8), st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=3
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(
+    text=st.text(max_size=30) | st.just("the keys are here"),
+    answer=st.none() | st.just("a cat") | st.text(max_size=12),
+    parts=SPANS,
+)
+def test_any_prompt_is_answered(description, text, answer, parts):
+    """Prompts and answers of all scripts, and parts that exist or do not."""
+    body = {"model": "tiny/talker", "text": text, "answer": answer, "length": 2, "parts": parts}
+    case = description["/api/answer"]["POST"].Case(body=body, media_type="application/json")
+    assert case.call_and_validate(checks=CHECKS).status_code in (200, 422)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution
+from attnflow.records.generation import Generation
 from attnflow.views.explorer.attribution import attribution_view
 from attnflow.views.explorer.document import STANDALONE, make_document, make_view
+from attnflow.views.explorer.generation import GenerationDocument, generation_document
 from attnflow.views.explorer.render import height_of, render, save, to_iframe
 from attnflow.views.explorer.schema import Document
 
@@ -22,7 +24,7 @@ class Exploration:
         document: The data that the page shows; plain JSON, see `attnflow.views.explorer.schema`.
     """
 
-    document: Document = field(repr=False)
+    document: Document | GenerationDocument = field(repr=False)
 
     @property
     def html(self) -> str:
@@ -31,7 +33,7 @@ class Exploration:
 
     @property
     def _title(self) -> str:
-        text = " ".join(self.document["views"][0]["text"].split())
+        text = " ".join(_text(self.document).split())
         return f"{text[:60]} · attnflow"
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -40,6 +42,18 @@ class Exploration:
 
     def _repr_html_(self) -> str:
         return to_iframe(self.html, height_of(self.document))
+
+
+def _text(document: Document | GenerationDocument) -> str:
+    """What a document is about."""
+    if "generation" in document:
+        return document["generation"]["answer_text"]
+    return document["views"][0]["text"]
+
+
+def exploration_of_answer(generation: Generation) -> Exploration:
+    """The view of a whole answer: prompt and answer side by side."""
+    return Exploration(generation_document(generation))
 
 
 def explore_sessions(sessions: Sequence[Session], images: Sequence[str | None] = ()) -> Exploration:

@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 
 from attnflow.records import FloatArray
+from attnflow.views.explorer.generation import GenerationDocument, Written
 from attnflow.views.explorer.schema import Array, Document, FindingPart, Scores, View
 from attnflow.views.labels import distinct_labels
 from attnflow.views.numbers import number
@@ -15,9 +16,11 @@ from attnflow.views.numbers import number
 LONGEST = 40  # cells of a label
 
 
-def plain_page(document: Document) -> str:
+def plain_page(document: Document | GenerationDocument) -> str:
     """What was found and the scores of every method, as HTML without style or script."""
     intro = "<p>JavaScript is turned off: these are the scores, as plain tables.</p>"
+    if "generation" in document:
+        return intro + _answer_section(document["generation"])
     return intro + "".join(_section(view) for view in document["views"])
 
 
@@ -40,6 +43,23 @@ def _section(view: View) -> str:
         f"<h2>{_text(view['text'])}</h2><ul>{found}</ul><ul>{said}</ul>"
         f"<table><caption>Scores at layer {view['layer']}, for {_text(names[view['query']])}"
         f'</caption><thead><tr><th scope="col">Token</th>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def _answer_section(written: Written) -> str:
+    """What each part gave to each word of the answer."""
+    values = _unpack(written["part_scores"])
+    head = "".join(f'<th scope="col">{_text(part["name"])}</th>' for part in written["parts"])
+    lines = []
+    for rows in written["words"]:
+        name = "".join(written["tokens"][written["answer"][row]] for row in rows).strip()
+        cells = "".join(f'<td class="number">{number(v)}</td>' for v in values[rows].mean(0))
+        lines.append(f'<tr><th scope="row" dir="auto">{_text(name)}</th>{cells}</tr>')
+    return (
+        f"<h2>{_text(written['answer_text'])}</h2><p>{_text(written['text'])}</p>"
+        f"<table><caption>What each part gave, {_text(written['method']['title'])}</caption>"
+        f'<thead><tr><th scope="col">Answer</th>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table>"
     )
 

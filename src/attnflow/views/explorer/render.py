@@ -11,6 +11,7 @@ from pathlib import Path
 
 from attnflow.io.files import check_target, writing
 from attnflow.views.explorer.document import to_json
+from attnflow.views.explorer.generation import GenerationDocument
 from attnflow.views.explorer.plain import plain_page
 from attnflow.views.explorer.schema import Document
 
@@ -53,7 +54,7 @@ def bundle_script() -> str:
     return whole
 
 
-def render(document: Document, title: str = "attnflow") -> str:
+def render(document: Document | GenerationDocument, title: str = "attnflow") -> str:
     """A self-contained HTML page that shows the document, from disk and offline.
 
     Its content security policy allows the page's own script and style by their hashes, and nothing
@@ -83,7 +84,13 @@ def render(document: Document, title: str = "attnflow") -> str:
     return page
 
 
-def save(document: Document, path: str | Path, title: str, *, overwrite: bool = False) -> Path:
+def save(
+    document: Document | GenerationDocument,
+    path: str | Path,
+    title: str,
+    *,
+    overwrite: bool = False,
+) -> Path:
     """Write the page to a file."""
     path = check_target(path, overwrite=overwrite)
     with writing(path):
@@ -91,8 +98,12 @@ def save(document: Document, path: str | Path, title: str, *, overwrite: bool = 
     return path
 
 
-def height_of(document: Document) -> int:
+def height_of(document: Document | GenerationDocument) -> int:
     """About how many pixels high the page is, in a notebook of usual width: as its content."""
+    if "generation" in document:
+        written = document["generation"]
+        lines = max(len(written["text"]) // 60 + 34 * len(written["parts"]), 240)
+        return min(420 + lines, 1200)
     rows = max(len(view["tokens"]) for view in document["views"])
     high = 30 if rows <= 12 else 25 if rows <= 24 else 20 if rows <= 48 else 17
     ways = 300 if any(view["traces"] for view in document["views"]) else 0

@@ -7,7 +7,7 @@ except for encoder–decoders, whose decoder layers have two steps (self- and cr
 from __future__ import annotations
 
 import base64
-from typing import Any, NotRequired
+from typing import Any, NotRequired, final
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -229,6 +229,7 @@ class View(LabelledTokens):
     notes: list[str]
 
 
+@final
 class Document(TypedDict):
     """One view, or two side by side; which method is shown first, and whether in words."""
 

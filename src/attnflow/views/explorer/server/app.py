@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError, ModelError
+from attnflow.models.heads import SPANS
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.solvers.threads import cores
@@ -192,4 +193,6 @@ def warm_up(adapters: Sequence[ModelAdapter]) -> None:
     """Compile and load everything now, so that the first visitor does not wait."""
     for adapter in adapters:
         if adapter.kind != "image":
-            make_view(open_session(EXAMPLE, adapter, ExplainConfig(), all_heads=True), SERVED)
+            spans = adapter.description["head"] == SPANS.name
+            item = (EXAMPLE, EXAMPLE) if spans else EXAMPLE
+            make_view(open_session(item, adapter, ExplainConfig(), all_heads=True), SERVED)

@@ -57,7 +57,9 @@ def _name_in(family: Registry[Any], *more: str) -> tuple[AfterValidator, Any]:
 
 
 Method = Annotated[str, *_name_in(AGGREGATORS)]
+AnyMethod = Annotated[str, *_name_in(AGGREGATORS, AUTO)]
 Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
+MOST_WRITTEN = 128  # tokens of an answer that a server writes
 
 
 class InputRequest(BaseModel):
@@ -67,6 +69,9 @@ class InputRequest(BaseModel):
 
     model: Unicode | None = Field(None, description="One of GET /api/models; null is the first.")
     text: Unicode | None = Field(None, description="The text to explain.")
+    pair: Unicode | None = Field(
+        None, description="The second text, where the model reads two as one input."
+    )
     image: Unicode | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
     answer: Unicode | None = Field(None, description="Encoder–decoders: the answer to explain.")
 
@@ -93,6 +98,29 @@ class InputRequest(BaseModel):
 
         ``size`` is ``None`` where only the model itself tells how many positions there are.
         """
+
+
+class AnswerRequest(BaseModel):
+    """A prompt, and its answer: the model's own, or one that is given."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Unicode | None = Field(None, description="One of GET /api/models; null is the first.")
+    text: Unicode = Field(description="The prompt.", min_length=1)
+    answer: Unicode | None = Field(None, description="The answer to explain; null: the model's.")
+    length: int = Field(
+        40, ge=1, le=MOST_WRITTEN, strict=True, description="The most tokens that are written."
+    )
+    parts: dict[Unicode, tuple[Position, Position]] | None = Field(
+        None,
+        description="Parts of the prompt by their names: where each starts and ends.",
+        max_length=64,
+    )
+    bos: bool = Field(
+        False, description="Put BOS in front, for causal models whose tokenizer adds none."
+    )
+    edges: Edges = Field("auto", description="What the edges are made of, as for /api/explain.")
+    method: AnyMethod = Field("auto", description="The method; auto is what answers best.")
 
 
 def _check_within(name: str, values: Iterable[int], least: int, most: int | None) -> None:

@@ -21,8 +21,10 @@ from attnflow.views.explorer.document import (
     scores_of,
     to_json,
 )
+from attnflow.views.explorer.generation import GenerationDocument
 from attnflow.views.explorer.schema import Document, HeadScores, Scores, Trace
 from attnflow.views.explorer.server import requests
+from attnflow.views.explorer.server.answers import answer_document
 from attnflow.views.explorer.server.limits import ApiError, Job
 from attnflow.views.explorer.server.memory import Shape
 from attnflow.views.explorer.server.sessions import Cost, SessionCache
@@ -73,6 +75,18 @@ async def explain(body: requests.InputRequest, request: Request) -> Response:
             [make_view(session, SERVED, job.check, image)], session.config.method
         ),
     )
+
+
+@router.post("/answer", response_model=GenerationDocument)
+async def answer(body: requests.AnswerRequest, request: Request) -> Response:
+    """A whole answer: where every token of it came from."""
+    cache: SessionCache = request.app.state.sessions
+
+    def run(job: Job) -> str:
+        return to_json(answer_document(cache, body, job))
+
+    result = await request.app.state.workers.run(run, request.is_disconnected)
+    return Response(result, media_type="application/json")
 
 
 @router.post("/scores", response_model=Scores)

@@ -22,7 +22,7 @@ from attnflow.solvers.execution import Execution
 from attnflow.views.explorer.images import decode_image, pixels_of, to_data_url
 from attnflow.views.explorer.server.limits import ApiError, Job, Limits
 from attnflow.views.explorer.server.memory import PIXEL_BYTES, Memory, Shape
-from attnflow.views.explorer.server.requests import InputRequest
+from attnflow.views.explorer.server.requests import AnswerRequest, InputRequest
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
@@ -78,9 +78,9 @@ class SessionCache:
     @contextmanager
     def open(self, request: InputRequest, job: Job, cost: Cost) -> Iterator[Opened]:
         """The session of an input and, for images, its data URL; inside, memory is reserved."""
-        name = self._check(request)
+        name = self.check(request)
         asked = (request.edges, request.target, request.contrast, request.bos)
-        parts = (name, request.text, request.image, request.answer, *asked)
+        parts = (name, request.text, request.pair, request.image, request.answer, *asked)
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
         with self._open(key, lambda: self._prepare(name, request, job), request, job, cost) as here:
             session, at = here[0], request.explained
@@ -138,7 +138,7 @@ class SessionCache:
                 tokens, url = adapter.tokenize(image), to_data_url(image)
         if request.bos:
             tokens = put_bos(adapter, tokens)
-        self._check_size(tokens)
+        self.check_size(len(tokens))
         objective = Objective(request.target, request.contrast)
         check_known([objective], adapter)
         chosen = _choose(config, adapter, tokens, objective)
@@ -147,22 +147,27 @@ class SessionCache:
     def _tokenize(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
         writes = adapter.kind == "pair" and adapter.description["head"] != CLASSIFIER.name
         if not writes or request.answer is not None:
-            return adapter.tokenize(request.text, answer=request.answer)
+            item = request.text if request.pair is None else (request.text, request.pair)
+            return adapter.tokenize(item, answer=request.answer)
+        if request.pair is not None:
+            msg = f"{adapter.name} takes one text; send no 'pair'"
+            raise ApiError(422, "invalid", msg)
         # The model's own answer takes runs of the model: the text alone must be within the limits.
         # A short one is, whatever its tokens: they are no more than its bytes and special tokens.
         size = len(str(request.text).encode()) + MOST_SPECIAL
         if size > self.limits.tokens:
             alone = adapter.tokenize(request.text, answer="")
-            self._check_size(alone)
+            self.check_size(len(alone))
             size = len(alone)
         shape = Shape(adapter, EDGE_RULES["attention"], size, threads=1)
         with self.memory.reserve(shape.forward, job):
             return adapter.tokenize(request.text)
 
-    def _check_size(self, tokens: Tokens) -> None:
-        if len(tokens) > self.limits.tokens:
+    def check_size(self, tokens: int) -> None:
+        """Refuse an input of more tokens than are explained here."""
+        if tokens > self.limits.tokens:
             most = self.limits.tokens
-            msg = f"the input has {len(tokens)} tokens; at most {most} are explained here"
+            msg = f"the input has {tokens} tokens; at most {most} are explained here"
             raise ApiError(413, "too-large", msg)
 
     def _run(self, prepared: Prepared) -> Opened:
@@ -175,14 +180,27 @@ class SessionCache:
         )
         return session, prepared.image
 
-    def _check(self, request: InputRequest) -> str:
+    def check(self, request: InputRequest | AnswerRequest) -> str:
+        """The name of the model that a request is for, if it is one that this model takes."""
         name = next(iter(self.models)) if request.model is None else request.model
         if name not in self.models:
             msg = f"model={name!r} is not served here; allowed: {', '.join(self.models)}"
             raise ApiError(404, "unknown-model", msg)
+        if isinstance(request, InputRequest):
+            self._check_kind(request, name)
+        for field in ("text", "pair", "answer"):
+            length = len(getattr(request, field, None) or "")
+            if length > self.limits.characters:
+                msg = f"{field} has {length:,} characters; at most {self.limits.characters:,}"
+                raise ApiError(413, "too-large", msg)
+        return str(name)
+
+    def _check_kind(self, request: InputRequest, name: str) -> None:
+        """Refuse a text for a model of images, an image for one of texts, and an answer of none."""
         kind = self.models[name].kind
         wanted, other = ("image", "text") if kind == "image" else ("text", "image")
-        if getattr(request, wanted) is None or getattr(request, other) is not None:
+        paired = request.pair is not None and kind == "image"
+        if getattr(request, wanted) is None or getattr(request, other) is not None or paired:
             takes = "an image" if kind == "image" else "text"
             msg = f"{name} takes {takes}; send {wanted!r} alone"
             images = self.images[name]
@@ -193,12 +211,6 @@ class SessionCache:
         if request.answer is not None and kind != "pair":
             msg = f"{name} writes no answer; send none"
             raise ApiError(422, "invalid", msg)
-        for field in ("text", "answer"):
-            length = len(getattr(request, field) or "")
-            if length > self.limits.characters:
-                msg = f"{field} has {length:,} characters; at most {self.limits.characters:,}"
-                raise ApiError(413, "too-large", msg)
-        return str(name)
 
     def _store(self, key: str, opened: Opened) -> None:
         with self._lock:

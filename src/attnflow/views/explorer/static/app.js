@@ -1,7 +1,8 @@
 import { cancelAll, wasCancelled } from "./client.js";
 import { byId } from "./dom.js";
 import { Explorer } from "./explorer.js";
-import { Form } from "./form.js";
+import { answerRequest, Form } from "./form.js";
+import { GenerationPage } from "./generation.js";
 import { Server } from "./source.js";
 import { ignoredNote, ignoredParts } from "./links.js";
 import { fromHash, Store, toHash } from "./state.js";
@@ -12,6 +13,7 @@ const embedded = byId("document");
 const store = new Store();
 const server = embedded ? null : new Server("api");
 const explorer = new Explorer(store, server, notify);
+const generation = new GenerationPage(() => saveToAddress(page));
 const comparesTexts = () => store.state.compare === "text";
 let content = null; // the document that is shown
 let form = null; // only with a server
@@ -25,14 +27,40 @@ function notify(message, bad = false) {
 const firstShown = () => (content ? { method: content.method, words: Boolean(content.words) } : {});
 
 function linkHash() {
+  if (content?.generation) return answerHash();
   const { other, ...values } = form?.values ?? {};
   const extra = form ? { ...values, other: comparesTexts() ? other : "" } : {};
   return toHash(store.state, extra, firstShown());
 }
 
+function answerHash() {
+  const parts = new URLSearchParams(generation.hash);
+  const named = Object.entries(form?.values ?? {}).filter(([, value]) => value);
+  named.forEach(([name, value]) => parts.set(name, value));
+  return parts.toString();
+}
+
+// A whole answer has a page of its own.
+function showAnswer(document, requested) {
+  content = document;
+  byId("view").hidden = true;
+  offerGraph(false);
+  generation.load(document.generation, requested);
+}
+
+function offerGraph(offered) {
+  ["save-svg", "save-png"].forEach((id) => {
+    byId(id).hidden = !offered;
+  });
+}
+
 function openEmbedded() {
   content = JSON.parse(embedded.textContent);
   const link = fromHash(window.location.hash);
+  if (content.generation) {
+    showAnswer(content, link.extra.span);
+    return;
+  }
   const views = content.views.map((data) => new View(data));
   explorer.load(views, content, { ...firstShown(), ...link.state });
   sayIgnored(link, views);
@@ -53,6 +81,14 @@ async function explain(requested = {}, extra = {}) {
   byId("explain").disabled = true;
   cancelAll();
   try {
+    const whole = answerRequest(form);
+    if (whole) {
+      showAnswer(await server.answer(whole), extra.span);
+      notify("");
+      return;
+    }
+    generation.hide();
+    offerGraph(true);
     const requests = await form.requests(comparesTexts());
     const send = (request, i) => server.explain(request, `explain/${i}`);
     const results = await Promise.all(requests.map(send));
@@ -73,7 +109,7 @@ async function openServer() {
   const answer = await (await fetch("api/models")).json();
   const { state, extra } = fromHash(window.location.hash);
   form = new Form(answer, extra);
-  byId("run-link").hidden = !answer.run;
+  Object.assign(byId("run-link"), { hidden: !answer.run, href: "run" }); // a file has no other page
   if (state.compare) store.set({ compare: state.compare });
   form.showFields(comparesTexts());
   ["model", "compare"].forEach((id) =>
@@ -84,7 +120,14 @@ async function openServer() {
   else await explain(state, extra);
 }
 
-const page = { explorer, notify, linkHash, document: () => content };
+const shown = {
+  get layout() {
+    return explorer.layout;
+  },
+  redraw: () => (content?.generation ? generation : explorer).redraw(),
+  print: (on) => (content?.generation ? null : explorer.print(on)),
+};
+const page = { explorer: shown, notify, linkHash, document: () => content };
 bindToolbar(page);
 store.subscribe(() => {
   if (content) saveToAddress(page);

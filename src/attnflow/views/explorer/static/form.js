@@ -1,6 +1,8 @@
 import { byId, make } from "./dom.js";
 
-const TEXTS = ["text", "answer", "other", "target", "contrast"];
+const TEXTS = ["text", "pair", "answer", "other", "target", "contrast", "length"];
+const WRITES = /language model$/;
+const ONE_TEXT = /^(causal|encoder)/; // heads of models that go on with one text
 
 // The form of a server's page: model, edges and inputs.
 export class Form {
@@ -25,6 +27,15 @@ export class Form {
   // "text", "pair" or "image".
   get kind() {
     return this.models.find(({ name }) => name === byId("model").value)?.kind;
+  }
+
+  get head() {
+    return this.models.find(({ name }) => name === byId("model").value)?.head ?? "";
+  }
+
+  // Whether the model goes on with a text: causal language models and encoder–decoders.
+  get writes() {
+    return WRITES.test(this.head) && ONE_TEXT.test(this.head);
   }
 
   get isEmpty() {
@@ -54,7 +65,9 @@ export class Form {
     const { kind } = this;
     byId("text-field").hidden = kind === "image";
     byId("image-field").hidden = kind !== "image";
-    byId("answer-field").hidden = kind !== "pair";
+    byId("answer-field").hidden = !this.writes;
+    byId("length-field").hidden = !this.writes;
+    byId("pair-field").hidden = kind === "image" || ONE_TEXT.test(this.head);
     byId("target-field").hidden = kind !== "text";
     byId("contrast-field").hidden = kind !== "text";
     byId("other-field").hidden = !comparesTexts || kind === "image";
@@ -64,13 +77,42 @@ export class Form {
 
   // The inputs to explain: one, or two to compare.
   async requests(comparesTexts) {
-    const { model, edges, text, answer, other, target, contrast } = this.values;
+    const { model, edges, text, pair, answer, other, target, contrast } = this.values;
     if (this.kind === "image") return [{ model, edges, image: await readImage() }];
-    const more = this.kind === "pair" ? { answer } : named({ target, contrast });
+    const second = ONE_TEXT.test(this.head) ? "" : pair;
+    const more =
+      this.kind === "pair"
+        ? { answer, pair: second }
+        : { ...named({ target, contrast }), pair: second };
     const given = Object.entries(more).filter(([, value]) => value !== "");
     const first = { model, edges, text, ...Object.fromEntries(given) };
     return comparesTexts && other.trim() ? [first, { ...first, text: other }] : [first];
   }
+}
+
+// The request for a whole answer, where one is asked for: its paragraphs are the prompt's parts.
+export function answerRequest(form) {
+  const { model, edges, text, answer, length } = form.values;
+  const given = answer.trim() ? { answer } : {};
+  const count = Number(length);
+  if (!form.writes || !(count > 0 || (form.kind === "text" && answer.trim()))) return null;
+  const size = count > 0 ? { length: Math.min(128, Math.round(count)) } : {};
+  const parts = paragraphs(text);
+  return { model, edges, text, ...given, ...size, ...(parts ? { parts } : {}) };
+}
+
+// Where paragraphs start and end, in characters, by their first words; nothing for a single one.
+function paragraphs(text) {
+  const found = [...text.matchAll(/\S(?:[^\n]|\n(?!\s*\n))*/g)];
+  if (found.length < 2) return null;
+  const codes = (piece) => Array.from(piece).length; // as Python counts
+  return Object.fromEntries(
+    found.map(({ 0: piece, index }, at) => {
+      const start = codes(text.slice(0, index));
+      const name = `${at + 1}: ${piece.trim().split(/\s+/).slice(0, 4).join(" ")}`;
+      return [name, [start, start + codes(piece.trimEnd())]];
+    }),
+  );
 }
 
 // Labels and tokens: a number where it is one, as in the library.

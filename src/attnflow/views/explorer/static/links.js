@@ -1,6 +1,6 @@
 // What a link asks for and this page does not have: said, instead of silently left out.
 
-const INPUTS = ["model", "edges", "text", "answer", "other", "token"];
+const INPUTS = ["model", "edges", "text", "pair", "answer", "length", "other", "token", "span"];
 
 // Parts of a link that were not followed, as they stand in it. `requested` and `extra` are what the
 // link says, `state` is what is shown of it.

@@ -17,6 +17,11 @@ export class Server {
     return { document, views };
   }
 
+  // The document of a whole answer.
+  answer(request) {
+    return post(`${this.api}/answer`, request, "explain/0");
+  }
+
   send(path, view, parameters, kind) {
     return post(`${this.api}/${path}`, { ...view.request, ...parameters }, kind);
   }

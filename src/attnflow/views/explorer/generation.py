@@ -1,0 +1,145 @@
+"""A whole answer as the document that the page shows: prompt and answer side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+from typing_extensions import TypedDict
+
+from attnflow.records.generation import Generation
+from attnflow.version import VERSION
+from attnflow.views.explorer.parts import (
+    describe_method,
+    describe_rule,
+    model_name,
+    predictions,
+)
+from attnflow.views.explorer.schema import Array, MethodDescription, PredictedLabel, Rule, pack
+from attnflow.views.labels import printable
+from attnflow.views.methods import method_info
+
+FORMAT = "attnflow-generation/1"
+MOST_SCORES = 2_000_000  # of a longer prompt and answer, parts alone are shown
+
+
+class PartDescription(TypedDict):
+    """Tokens under one name; ``kind`` is "part", "rest" or "answer"."""
+
+    name: str
+    kind: str
+    positions: list[int]
+
+
+class Written(TypedDict):
+    """A prompt, its answer, and where every token of the answer came from.
+
+    ``tokens`` are prompt, then answer, as they stand in the texts, blanks before them included, and
+    ``labels`` the same without characters that break a layout. ``answer`` are the positions of the
+    answer's tokens: row k of every array is about the k-th of them. ``words`` are the rows of each
+    word of the answer. ``scores`` are ``[answer, token]``, ``null`` where parts alone were scored;
+    ``part_scores`` ``[answer, part]``. ``drops`` are ``[answer, named part]``: by how much the
+    log-probability of each token falls without the part. ``ordinary`` are the positions of tokens
+    that are not special, which set the colour scale.
+    """
+
+    text: str
+    answer_text: str
+    model: str
+    head: str
+    method: MethodDescription
+    rule: Rule
+    layer: int
+    depth: int
+    through: str
+    tokens: list[str]
+    labels: list[str]
+    ordinary: list[int]
+    answer: list[int]
+    words: list[list[int]]
+    parts: list[PartDescription]
+    scores: Array | None
+    part_scores: Array
+    drops: Array | None
+    probabilities: list[float]
+    said: list[list[PredictedLabel]]
+    notes: list[str]
+
+
+@final
+class GenerationDocument(TypedDict):
+    """One answer."""
+
+    format: str
+    library: str
+    generation: Written
+
+
+def generation_document(of: Generation) -> GenerationDocument:
+    """The document of a generation."""
+    said = of.statistics.get("model")
+    model: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
+    edges = str(of.options.get("edges", "attention"))
+    ratio = of.options.get("correction") == "uniform"
+    shown = of.scores is not None and of.scores.size <= MOST_SCORES
+    signed = method_info(of.method).signed or bool((of.part_scores < 0).any())
+    described = describe_method(of.method, edges=edges, ratio=ratio)
+    notes = list(of.warnings)
+    if of.scores is not None and not shown:
+        notes.append("the prompt is long: what parts gave is shown, and not each token")
+    words = of.word_ids or range(len(of.tokens))
+    written: Written = {
+        "text": of.text,
+        "answer_text": of.answer_text,
+        "model": model_name(of.model),
+        "head": str(model.get("head", "")),
+        "method": {**described, "first": True, "signed": signed},
+        "rule": describe_rule(edges),
+        "layer": of.layer,
+        "depth": of.depth,
+        "through": str(of.options.get("through", "tokens")),
+        "tokens": _as_they_stand(of),
+        "labels": [printable(token) for token in of.tokens],
+        "ordinary": [at for at, word in enumerate(words) if word is not None],
+        "answer": list(of.answer),
+        "words": _words(of),
+        "parts": [
+            {"name": part.name, "kind": part.kind, "positions": list(part.positions)}
+            for part in of.parts
+        ],
+        "scores": pack(of.scores) if shown else None,
+        "part_scores": pack(of.part_scores),
+        "drops": None if of.drops is None else pack(of.drops),
+        "probabilities": [float(each) for each in of.probabilities],
+        "said": [predictions(each) for each in of.predictions],
+        "notes": [f"{note[0].upper()}{note[1:]}" for note in notes if note],
+    }
+    return {"format": FORMAT, "library": VERSION, "generation": written}
+
+
+def _as_they_stand(of: Generation) -> list[str]:
+    """Tokens with the blanks before them; without spans, their names with a blank between."""
+    if of.spans is None:
+        return [f" {token}" for token in of.tokens]
+    found, answer, before = [], set(of.answer), 0
+    for at, (token, (start, end)) in enumerate(zip(of.tokens, of.spans, strict=True)):
+        text = of.answer_text if at in answer else of.text
+        if at in answer and at - 1 not in answer:
+            before = 0
+        piece = text[before:end] if end > start else ""
+        found.append(piece if piece.strip() or end > start else f" {token} ")
+        before = max(before, end)
+    return found
+
+
+def _words(of: Generation) -> list[list[int]]:
+    """The rows of each word of the answer; a token without a word is alone."""
+    groups: list[list[int]] = []
+    last: int | None = None
+    for row, at in enumerate(of.answer):
+        word = None if of.word_ids is None else of.word_ids[at]
+        if word is None or word != last or not groups:
+            groups.append([])
+        groups[-1].append(row)
+        last = word
+    return groups

@@ -1,0 +1,135 @@
+import { AnswerStrip } from "./answer.js";
+import { colourOf, inkOn, rampOf, resetColours } from "./colours.js";
+import { byId, make } from "./dom.js";
+import { quote } from "./names.js";
+import { digits, percent } from "./numbers.js";
+import { PromptParts } from "./prompt.js";
+import { Answered, spanFromText, spanToText } from "./written.js";
+
+const MOST_PARTS = 2; // parts in the sentence
+const MOST_TOKENS = 8; // tokens in the list of the strongest
+const MOST_LETTERS = 60; // letters of a span that is quoted
+
+// A prompt and its answer side by side: what a word or a span of the answer came from.
+export class GenerationPage {
+  constructor(changed) {
+    this.changed = changed;
+    this.strip = new AnswerStrip(byId("answer-words"), (span, stays) => this.choose(span, stays));
+    this.prompt = new PromptParts(byId("part-bar"), byId("part-list"));
+    byId("whole-answer").addEventListener("click", () => this.choose(this.answered.whole, true));
+  }
+
+  load(data, requested) {
+    this.answered = new Answered(data);
+    this.span = spanFromText(requested, this.answered.words.length) ?? this.answered.whole;
+    this.pointed = null;
+    byId("generation").hidden = false;
+    byId("model-name").textContent = [data.model, data.head].filter(Boolean).join(" · ");
+    byId("answer-notes").replaceChildren(...data.notes.map((note) => make("li", {}, `${note}.`)));
+    byId("answer-notes").hidden = !data.notes.length;
+    byId("answer-method").textContent = describeMethod(data);
+    this.strip.build(this.answered);
+    this.prompt.build(this.answered);
+    this.update();
+  }
+
+  hide() {
+    this.answered = null;
+    byId("generation").hidden = true;
+  }
+
+  // `null` is what was chosen before: nothing is pointed at any more.
+  choose(span, stays) {
+    this.pointed = stays ? null : span;
+    if (stays) this.span = span;
+    this.update();
+    if (!stays) return;
+    byId("answer-said").textContent = this.sentence(this.span);
+    this.changed();
+  }
+
+  get hash() {
+    return this.answered.isWhole(this.span) ? "" : `span=${spanToText(this.span)}`;
+  }
+
+  update() {
+    if (!this.answered) return;
+    const { answered } = this;
+    const { method } = answered.data;
+    const span = this.pointed ?? this.span;
+    const rows = answered.rowsOf(span);
+    const [ramp, tokens, table] = [rampOf(method), answered.tokens(rows), answered.table(rows)];
+    document.documentElement.style.setProperty("--accent", colourOf(method));
+    document.documentElement.style.setProperty("--accent-ink", inkOn(method));
+    const whole = answered.isWhole(span);
+    this.prompt.show({ table, tokens, ramp, method });
+    this.strip.show({ span, whole, colours: this.wordColours(tokens, ramp) });
+    byId("answer-found").textContent = this.sentence(span);
+    byId("whole-answer").disabled = answered.isWhole(this.span);
+    this.showStrongest(rows);
+  }
+
+  // Words of the answer that were there before gave something, too.
+  wordColours(tokens, ramp) {
+    const { words, data } = this.answered;
+    return words.map(({ rows }) => {
+      const values = tokens ? rows.map((row) => tokens.values[data.answer[row]]) : [0];
+      const largest = values.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a));
+      return ramp(largest / (tokens?.top ?? 1));
+    });
+  }
+
+  sentence(span) {
+    const { answered } = this;
+    const rows = answered.rowsOf(span);
+    const text = answered.textOf(rows).trim().replace(/\s+/g, " ");
+    const short = text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
+    const what = answered.isWhole(span) ? "The whole answer" : quote(short);
+    const one = span.first === span.last;
+    const likely = one
+      ? `${percent(answered.probability(rows))} likely`
+      : `log-probability ${digits(answered.logProbability(rows))}`;
+    const best = answered
+      .table(rows)
+      .sort((a, b) => b.score - a.score)
+      .slice(0, MOST_PARTS)
+      .filter(({ score }) => score > 0)
+      .map(({ name, share, score }) => {
+        const size = share === null ? digits(score) : percent(share);
+        return `${size} from ${name}`;
+      });
+    return `${what}, ${likely}: ${best.join(", ") || "no part scores above 0"}.`;
+  }
+
+  showStrongest(rows) {
+    const { method } = this.answered.data;
+    const found = this.answered.strongest(rows, MOST_TOKENS);
+    byId("strongest-card").hidden = !found.length;
+    const rowOfToken = ({ label, part, value }) =>
+      make(
+        "tr",
+        {},
+        make("th", { scope: "row", dir: "auto" }, label),
+        make("td", {}, part ?? ""),
+        make("td", { class: "number" }, digits(value, method.ratio)),
+      );
+    const head = ["Token", "Part", "Score"].map((name) => make("th", { scope: "col" }, name));
+    head[2].className = "number";
+    const body = make("tbody", {}, ...found.map(rowOfToken));
+    byId("strongest").replaceChildren(
+      make("table", {}, make("thead", {}, make("tr", {}, ...head)), body),
+    );
+  }
+
+  redraw() {
+    resetColours();
+    this.update();
+  }
+}
+
+function describeMethod({ method, rule, layer, depth, through }) {
+  const where = method.layered ? `, layer ${layer} of ${depth}` : "";
+  const edges = method.layered ? ` on ${rule.title.toLowerCase()} edges` : "";
+  const ends = through === "prompt" ? "; all of it ends in the prompt" : "";
+  return `${method.title}${edges}${where}${ends}`;
+}

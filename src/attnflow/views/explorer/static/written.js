@@ -1,0 +1,101 @@
+import { unpack } from "./numbers.js";
+
+// A prompt and its answer, as the document has them: what a span of the answer came from.
+export class Answered {
+  constructor(data) {
+    this.data = data;
+    this.scores = data.scores && unpack(data.scores);
+    this.partScores = unpack(data.part_scores);
+    this.drops = data.drops && unpack(data.drops);
+    this.words = data.words.map((rows) => ({ rows, text: this.textOf(rows) }));
+    const named = data.parts.filter(({ kind }) => kind === "part");
+    this.parts = data.parts.map((part) => ({ ...part, drop: named.indexOf(part) }));
+  }
+
+  textOf(rows) {
+    return rows.map((row) => this.data.tokens[this.data.answer[row]]).join("");
+  }
+
+  // The rows of the words from one to another, in any order.
+  rowsOf({ first, last }) {
+    const [from, to] = [Math.min(first, last), Math.max(first, last)];
+    return this.words.slice(from, to + 1).flatMap(({ rows }) => rows);
+  }
+
+  get whole() {
+    return { first: 0, last: this.words.length - 1 };
+  }
+
+  isWhole({ first, last }) {
+    return Math.abs(last - first) === this.words.length - 1;
+  }
+
+  // The mean of an array's rows, one number for each of its columns.
+  mean(rows, array) {
+    return this.sum(rows, array).map((value) => value / rows.length);
+  }
+
+  sum(rows, { shape, values }) {
+    const width = shape[1];
+    return Array.from({ length: width }, (_, column) =>
+      rows.reduce((sum, row) => sum + values[row * width + column], 0),
+    );
+  }
+
+  // What each part gave to these rows: its score, its share where nothing is below 0, and by how
+  // much the log-probability falls without it.
+  table(rows) {
+    const means = this.mean(rows, this.partScores);
+    const total = means.reduce((sum, value) => sum + value, 0);
+    const shared = total > 0 && this.partScores.values.every((value) => value >= 0);
+    const drops = this.drops && this.sum(rows, this.drops);
+    return this.parts.map((part, at) => ({
+      ...part,
+      at,
+      score: means[at],
+      share: shared ? means[at] / total : null,
+      drop: drops && part.drop >= 0 ? drops[part.drop] : null,
+    }));
+  }
+
+  // The scores of all tokens for these rows, and the top of their colour scale: the highest of
+  // ordinary tokens. Nothing where parts alone were scored.
+  tokens(rows) {
+    if (!this.scores) return null;
+    const values = this.mean(rows, this.scores);
+    const sizes = this.data.ordinary.map((at) => Math.abs(values[at]));
+    const top = Math.max(0, ...sizes) || Math.max(0, ...values.map(Math.abs)) || 1;
+    return { values, top };
+  }
+
+  // The strongest tokens, with the part that each is of; special ones are left out.
+  strongest(rows, count) {
+    const { values } = this.tokens(rows) ?? { values: [] };
+    const partOf = new Map(
+      this.parts.flatMap((part) => part.positions.map((at) => [at, part.name])),
+    );
+    return this.data.ordinary
+      .filter((at) => values[at])
+      .sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]))
+      .slice(0, count)
+      .map((at) => ({ label: this.data.labels[at], part: partOf.get(at), value: values[at] }));
+  }
+
+  // How likely these rows were, each given all before it.
+  probability(rows) {
+    return Math.exp(this.logProbability(rows));
+  }
+
+  logProbability(rows) {
+    return rows.reduce((sum, row) => sum + Math.log(this.data.probabilities[row]), 0);
+  }
+}
+
+export const spanToText = ({ first, last }) => (first === last ? `${first}` : `${first}-${last}`);
+
+export function spanFromText(text, count) {
+  const match = /^(\d+)(?:-(\d+))?$/.exec(text ?? "");
+  if (!match) return null;
+  const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
+  return first < count && last < count ? { first, last } : null;
+}

@@ -1,0 +1,274 @@
+"""Prompt and answer side by side, in a real browser: file, notebook and server."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import attnflow
+import talkers
+from attnflow.models.loading import load_model
+from attnflow.views.explorer.generation import FORMAT, generation_document
+from attnflow.views.explorer.plain import plain_page
+from attnflow.views.explorer.server.app import make_app
+from attnflow.views.explorer.server.limits import Limits
+from seen import settle, violations
+from serving import running
+
+PARTS = {"first": "the keys to the cabinet", "second": "a red cat", "question": "here is the key"}
+ANSWER = "the old cat is on the mat"
+
+
+@pytest.fixture(scope="module")
+def model():
+    network, tokenizer = talkers.llama()
+    network.config._name_or_path = "tiny/talker"
+    return load_model((network, tokenizer))
+
+
+@pytest.fixture(scope="module")
+def found(model):
+    options = {"edges": "attention", "method": "rollout", "deletions": True}
+    return attnflow.explain(PARTS, model, answer=ANSWER, **options)
+
+
+@pytest.fixture(scope="module")
+def file(found, tmp_path_factory):
+    return found.explore().save(tmp_path_factory.mktemp("page") / "answer.html").as_uri()
+
+
+def shares(page):
+    rows = page.eval_on_selector_all(
+        ".part-section", "all => all.map((e) => [e.querySelector('.name').textContent, e.dataset])"
+    )
+    return {name: float(data["share"]) for name, data in rows}
+
+
+def pieces(page):
+    values = page.eval_on_selector_all(".piece", "all => all.map((e) => Number(e.dataset.value))")
+    return np.array(values)
+
+
+def expected_shares(found, span):
+    return {row.name: row.share for row in found.table(span)}
+
+
+def test_the_document_has_every_number(found):
+    document = generation_document(found)
+    written = document["generation"]
+    assert document["format"] == FORMAT
+    assert "".join(written["tokens"][at] for at in written["answer"]).strip() == ANSWER
+    prompt = [at for part in found.parts if part.kind != "answer" for at in part.positions]
+    assert "".join(written["tokens"][at] for at in prompt) == found.text
+    assert [row for rows in written["words"] for row in rows] == list(range(len(found.answer)))
+    np.testing.assert_allclose(written["probabilities"], found.probabilities)
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_without_javascript_parts_and_words_are_a_table(found):
+    page = plain_page(generation_document(found))
+    assert page.count("<tr>") == 1 + len(ANSWER.split())
+    assert "second" in page
+
+
+def test_the_whole_answer_is_shown_at_first(tab, file, found):
+    tab.goto(file)
+    tab.wait_for_selector(".word")
+    assert tab.locator(".word").count() == len(ANSWER.split())
+    for name, share in shares(tab).items():
+        assert share == pytest.approx(expected_shares(found, None)[name], abs=1e-6)
+    assert sum(shares(tab).values()) == pytest.approx(1)
+    assert tab.inner_text("#answer-found").startswith("The whole answer, ")
+    drops = [row.drop for row in found.table() if row.drop is not None]
+    assert tab.locator(".drop:not(:empty)").count() == len(drops) == 3
+    assert tab.is_disabled("#whole-answer")
+
+
+def test_pointing_shows_a_word_and_leaving_what_was_there(tab, file, found):
+    tab.goto(file)
+    before = shares(tab)
+    tab.hover(".word >> nth=3")
+    assert shares(tab)["second"] == pytest.approx(expected_shares(found, 3)["second"], abs=1e-6)
+    parts = [at for part in found.parts if part.kind != "answer" for at in part.positions]
+    np.testing.assert_allclose(pieces(tab), found.matrix()[3, parts], atol=1e-6)
+    assert "“\u2068is\u2069”" in tab.text_content("#answer-found")
+    assert "#" not in tab.url
+    tab.mouse.move(5, 5)
+    assert shares(tab) == before
+
+
+def test_a_span_is_dragged_and_kept(tab, file, found):
+    tab.goto(file)
+    for at, act in ((2, "down"), (3, None), (4, "up")):
+        box = tab.locator(".word").nth(at).bounding_box()
+        tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        if act:
+            getattr(tab.mouse, act)()
+    tab.mouse.move(5, 5)
+    expected = expected_shares(found, slice(2, 5))
+    for name, share in shares(tab).items():
+        assert share == pytest.approx(expected[name], abs=1e-6)
+    assert tab.locator(".word.chosen").count() == 3
+    assert tab.locator(".word[aria-pressed=true]").count() == 3
+    assert tab.url.endswith("#span=2-4")
+    tab.reload()
+    assert tab.locator(".word.chosen").count() == 3
+    tab.click("#whole-answer")
+    assert tab.locator(".word.chosen").count() == 0
+
+
+def test_the_keyboard_does_what_the_mouse_does(tab, file, found):
+    tab.goto(file)
+    tab.focus(".word >> nth=0")
+    tab.keyboard.press("ArrowRight")
+    assert tab.inner_text(":focus") == "old"
+    assert shares(tab)["first"] == pytest.approx(expected_shares(found, 1)["first"], abs=1e-6)
+    tab.keyboard.press("Shift+ArrowRight")
+    tab.keyboard.press("Shift+End")
+    assert tab.locator(".word.chosen").count() == len(ANSWER.split()) - 1
+    said = tab.inner_text("#answer-said")
+    assert said == tab.inner_text("#answer-found")
+    tab.keyboard.press("Escape")
+    assert tab.locator(".word.chosen").count() == 0
+    assert tab.locator(".word[tabindex='0']").count() == 1
+    for key in ("1", "t", "[", "]", "b"):
+        tab.keyboard.press(key)
+
+
+def test_a_click_on_the_bar_opens_the_tokens_of_a_part(tab, file):
+    tab.goto(file)
+    tab.eval_on_selector_all(".part-section", "all => all.forEach((e) => { e.open = false; })")
+    assert not tab.is_visible(".piece >> nth=0")
+    tab.locator(".share[title^='first:']").click()
+    assert tab.is_visible(".piece >> nth=0")
+    assert tab.eval_on_selector_all(".part-section[open]", "all => all.length") == 1
+    tab.keyboard.press("Enter")
+    assert tab.eval_on_selector_all(".part-section[open]", "all => all.length") == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_violated_and_nothing_overflows(tab, file, scheme, width):
+    tab.set_viewport_size({"width": width, "height": 844})
+    tab.emulate_media(color_scheme=scheme)
+    for state in ("", "#span=2-4"):
+        tab.goto("about:blank")
+        tab.goto(file + state)
+        tab.wait_for_selector(".word")
+        assert violations(tab) == []
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_signs_have_two_colours_and_no_bar(tab, model, tmp_path):
+    found = attnflow.explain(PARTS, model, answer=ANSWER, method="gradient-input")
+    tab.goto(found.explore().save(tmp_path / "signs.html").as_uri())
+    tab.wait_for_selector(".word")
+    assert not tab.is_visible("#part-bar")
+    scores = tab.eval_on_selector_all(".part-section", "all => all.map((e) => e.dataset.score)")
+    expected = [row.score for row in found.table()]
+    np.testing.assert_allclose(list(map(float, scores)), expected, rtol=1e-5)
+    assert violations(tab) == []
+
+
+def test_parts_alone_have_no_token_scores(tab, model, tmp_path):
+    found = attnflow.explain(PARTS, model, answer=ANSWER, method="flow", parts_only=True)
+    tab.goto(found.explore().save(tmp_path / "parts.html").as_uri())
+    tab.wait_for_selector(".word")
+    assert shares(tab)["first"] == pytest.approx(expected_shares(found, None)["first"], abs=1e-6)
+    assert not tab.is_visible("#strongest-card")
+
+
+def test_tokens_are_text_and_never_markup(tab, tmp_path, found):
+    from dataclasses import replace
+
+    evil = "<img src=x onerror=alert(1)></script>"
+    tokens = (*found.tokens[:-1], evil)
+    changed = replace(found, tokens=tokens, spans=None, answer_text=evil)
+    tab.goto(changed.explore().save(tmp_path / "evil.html").as_uri())
+    tab.wait_for_selector(".word")
+    assert tab.locator("img").count() == 0
+    assert evil in tab.inner_text("#answer-words")
+
+
+def test_a_notebook_shows_the_same(tab, found, tmp_path):
+    page = tmp_path / "notebook.html"
+    page.write_text(f"<!doctype html><title>x</title>{found._repr_html_()}", encoding="utf-8")
+    tab.goto(page.as_uri())
+    frame = tab.frame_locator("iframe")
+    frame.locator(".word >> nth=2").click()
+    assert "cat" in frame.locator("#answer-found").inner_text()
+
+
+@pytest.fixture(scope="module")
+def served(model, classifier):
+    with running(make_app({"tiny/talker": model, "tiny/verbs": classifier}, Limits())) as url:
+        yield url
+
+
+def test_a_server_writes_and_explains_an_answer(tab, served, model):
+    tab.goto(served)
+    tab.wait_for_selector(".token.traced")
+    text = "the keys are here\n\na red cat is old"
+    tab.fill("#text", text)
+    tab.fill("#length", "5")
+    tab.click("#explain")
+    tab.wait_for_selector(".word")
+    assert not tab.is_visible("#view")
+    parts = {"1: the keys are here": (0, 17), "2: a red cat is": (19, 35)}
+    expected = attnflow.explain(text, model, generate=5, parts=parts)
+    for name, share in shares(tab).items():
+        wanted = expected_shares(expected, None)[name]
+        assert share == pytest.approx(wanted, abs=1e-5)
+    settle(tab)
+    assert violations(tab) == []
+    tab.click(".word >> nth=1")
+    assert re.search(r"span=1&|span=1$", tab.url)
+    tab.reload()
+    tab.wait_for_selector(".word.chosen")
+    tab.fill("#length", "")
+    tab.click("#explain")
+    tab.wait_for_selector(".token.traced")
+    assert not tab.is_visible("#generation")
+
+
+def test_a_pair_has_a_field_and_both_texts_are_named(tab, served):
+    tab.goto(f"{served}#model=tiny/verbs&text=the+keys&pair=a+red+cat")
+    tab.wait_for_selector(".token.traced")
+    assert tab.is_visible("#pair-field")
+    assert not tab.is_visible("#length-field")
+    assert tab.locator(".segment").all_inner_texts() == ["first", "second"]
+    tab.fill("#pair", "")
+    tab.click("#explain")
+    tab.wait_for_selector(".segment", state="detached")
+
+
+def test_a_server_refuses_what_it_can_not_answer(served):
+    import urllib.error
+    import urllib.request
+
+    def ask(**body):
+        data = json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{served}/api/answer", data, headers)
+        try:
+            with urllib.request.urlopen(request) as response:
+                return response.status, json.load(response)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    status, said = ask(text="the keys", length=3, answer=None)
+    assert status == 200
+    assert said["format"] == FORMAT
+    assert ask(text="the keys", model="tiny/verbs")[0] == 422
+    assert ask(text="the keys", model="none")[0] == 404
+    assert ask(text="the keys", length=1000)[0] == 422
+    assert ask(text="the keys", parts={"a": [0, 99]})[0] == 422
+    assert ask(text="the keys " * 500, length=3)[0] in (413, 422)
+    assert ask(text="the keys", method="none")[0] == 422
+    pair = {"text": "the keys", "pair": "a cat", "model": "tiny/verbs"}
+    request = urllib.request.Request(
+        f"{served}/api/explain", json.dumps(pair).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request) as response:
+        assert "second" in json.load(response)["views"][0]["segments"]
