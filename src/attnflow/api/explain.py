@@ -223,7 +223,14 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     )
     check_flag("progress", progress)
     answering = Answering(
-        generate, parts, parts_only, through, deletions, sampling or {}, seed, stream
+        generate,
+        parts,
+        parts_only,
+        through,
+        deletions,
+        {} if sampling is None else sampling,
+        seed,
+        stream,
     )
     from attnflow.models.loading import load_model
     from attnflow.models.sounds import with_rates
