@@ -180,3 +180,21 @@ def test_no_model_is_the_shipped_one():
     assert plural.layers == (1, 2, 3, 4, 5, 6)
     assert (singular.layers, singular.depth) == ((6,), 6)
     assert plural.statistics["model"]["head"] == "classifier"
+
+
+@pytest.mark.parametrize("correction", ["visible", "sink"])
+def test_single_heads_stand_on_layers_that_were_merged_and_then_corrected(correction, decoder):
+    """As with merged heads: correcting each head of the layers below would be another order."""
+    options = {"edges": "attention", "correction": correction, "query": "all", "residual": 0.5}
+
+    def scores(**more):
+        return attnflow.explain(tiny.TEXT, decoder, **options, **more).scores[0]
+
+    below = scores(method="rollout", layer=1, heads="mean")
+    each = scores(method="rollout", layer=2, heads="each")
+    for head in range(4):
+        alone = scores(method="raw", layer=2, heads=[head])
+        np.testing.assert_allclose(each[head], alone @ below, rtol=0, atol=1e-6)
+    apart = [scores(method="rollout", layer=1, heads=[head]) for head in range(4)]
+    if correction == "sink":  # else the order would not matter, and nothing be tested
+        assert np.abs(np.mean(apart, axis=0) - below).max() > 1e-4

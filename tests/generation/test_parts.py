@@ -200,3 +200,14 @@ def test_bos_is_part_of_no_message(llama):
     assert names(found) == ["first", "second", "question", "rest", "answer"]
     assert tokens_of(found, "rest") == ["[MASK]"]
     assert tokens_of(found, "first") == ["the", "old", "keys"]
+
+
+def test_what_is_too_large_to_be_kept_is_made_anew(llama, monkeypatch):
+    options = {"generate": 2, "method": "flow", "threads": 4}
+    kept = attnflow.explain(DOCUMENTS, llama, **options)
+    monkeypatch.setattr("attnflow.aggregation.flow.KEPT_BYTES", 0)
+    monkeypatch.setattr("attnflow.solvers.cpu.solver.NETWORK_BYTES", 1)
+    anew = attnflow.explain(DOCUMENTS, llama, **options)
+    assert anew.statistics["threads"] == 1 < kept.statistics["threads"]
+    assert np.array_equal(anew.matrix(), kept.matrix())
+    assert np.array_equal(anew.matrix("parts"), kept.matrix("parts"))

@@ -10,11 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-import transformers
 from killing import ROWS
 
 import attnflow
-import tiny
 from attnflow.errors import InputError
 
 HERE = Path(__file__).parent
@@ -48,14 +46,6 @@ def cluster():
     assert address, "the cluster did not start"
     yield holder.pid, address
     holder.communicate()
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    place = tmp_path_factory.mktemp("model")
-    tiny.build("bert", head=transformers.BertForSequenceClassification).save_pretrained(place)
-    tiny.word_piece().save_pretrained(place)
-    return str(place)
 
 
 @pytest.fixture(scope="module")

@@ -23,11 +23,8 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("model")
-    tiny.build("bert", head=transformers.BertForSequenceClassification).save_pretrained(place)
-    tiny.word_piece().save_pretrained(place)
-    return str(place)
+def folder(model):
+    return model
 
 
 def files(folder):

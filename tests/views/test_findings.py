@@ -144,6 +144,18 @@ def test_a_trace_says_through_what_it_came_and_where_it_is_narrow():
     assert place_of_cut(traced((), ROUTES)) == ""
 
 
+def test_a_trace_without_routes_names_the_step_that_carries_most():
+    found = attnflow.routes("the keys to the cabinet", to="keys", method="rollout")
+    edges = found.edges * (1 - np.eye(6))
+    step, to, start = np.unravel_index(edges.argmax(), edges.shape)
+    share = edges[step, to, start] / found.value
+    names = ["[CLS]", "the:1", "keys", "to", "the:4", "cabinet"]
+    assert trace_sentence(found) == (
+        f"From “keys” to “[CLS]”, the step that carries most, {share:.0%}, goes from "
+        f"“{names[start]}” to “{names[to]}”."
+    )
+
+
 def test_shares_of_routes_sum_to_one():
     """A route through two tokens is counted for one of them."""
     routes = (Route((0, 5, 3, 2), 0.5), Route((0, 3, 2, 2), 0.25), Route((0, 5, 4, 2), 0.25))

@@ -13,6 +13,9 @@ from attnflow.records.selection import Groups
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import FlowSolver, PreparedGraph, Sources, find_solver
 
+KEPT_BYTES = 512 << 20
+"""What is derived from larger weights (a copy, buffers) is made anew instead of being held."""
+
 
 def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
     """One maximum flow for every selected (layer, query, key), in float64."""
@@ -96,7 +99,10 @@ def _prepared(graph: LayeredGraph, to_layer: int, solver: FlowSolver) -> Prepare
     """The graph as the solver wants it, made once: bounds and buffers serve the next pieces."""
     key = (MEMBER.name, to_layer)
     if key not in graph.cache:
-        graph.cache[key] = solver.prepare(graph.weights[to_layer:])
+        found = solver.prepare(graph.weights[to_layer:])
+        if graph.weights.nbytes > KEPT_BYTES:
+            return found
+        graph.cache[key] = found
     prepared: PreparedGraph = graph.cache[key]
     return prepared
 
@@ -111,7 +117,10 @@ def _merged(graph: LayeredGraph, groups: Groups, to_layer: int) -> LayeredGraph:
             for group in groups:
                 # Groups share no key: what one has taken in, no other reads.
                 edges[to_layer][..., group[0]] = edges[to_layer][..., list(group)].sum(-1)
-        graph.cache[key] = LayeredGraph(weights, heads)
+        found = LayeredGraph(weights, heads)
+        if weights.nbytes > KEPT_BYTES:
+            return found
+        graph.cache[key] = found
     merged: LayeredGraph = graph.cache[key]
     return merged
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy.typing as npt
 
@@ -17,6 +17,7 @@ from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution
 from attnflow.records.checks import check_flag
 from attnflow.records.generation import Generation
+from attnflow.runs.options import RowOptions
 from attnflow.solvers.execution import Execution
 
 if TYPE_CHECKING:
@@ -33,30 +34,15 @@ if TYPE_CHECKING:
     One = str | tuple[str, str] | PathLike[str] | Image | npt.NDArray[Any]
 
 
-class Shared(TypedDict, total=False):
+class Shared(RowOptions, total=False):
     """The keywords of `explain` but ``generate``, which decides what is returned."""
 
     method: str
     edges: str
-    layer: int | None
-    layers: Layers
-    query: Query
-    heads: Heads
-    residual: float | None
-    discard: float
-    correction: str | None
-    normalize: bool
-    words: bool
     target: TargetSpec | Sequence[TargetSpec]
-    contrast: TargetSpec
-    source: str
-    steps: int | None
     answer: str | Sequence[str] | None
-    truncate: bool
-    bos: bool
     sampling_rate: int | None
     strict: bool
-    batch_size: int
     threads: int | None
     device: str
     progress: bool
@@ -237,7 +223,14 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     )
     check_flag("progress", progress)
     answering = Answering(
-        generate, parts, parts_only, through, deletions, sampling or {}, seed, stream
+        generate,
+        parts,
+        parts_only,
+        through,
+        deletions,
+        {} if sampling is None else sampling,
+        seed,
+        stream,
     )
     from attnflow.models.loading import load_model
     from attnflow.models.sounds import with_rates

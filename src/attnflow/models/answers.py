@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from attnflow.models.adapter import Tokens
-from attnflow.models.tokens import name_token
+from attnflow.models.tokens import BROKEN, name_token
 from attnflow.models.words import assign_words
 from attnflow.models.writing import end_tokens
 
@@ -34,11 +34,22 @@ def read_tokens(tokenizer: Any, ids: Sequence[int], start: int = 0) -> Tokens:
     for end in range(1, len(ids) + 1):
         plain = [number for at, number in enumerate(ids[:end]) if at not in special]
         longer = str(tokenizer.decode(plain, skip_special_tokens=True))
-        spans.append((min(len(text), len(longer)), len(longer)))
+        spans.append((_start(text, longer, added=end - 1 not in special), len(longer)))
         text = longer
     words, texts = assign_words(text, spans, special)
     names = tuple(name_token(tokenizer, number) for number in ids)
     return Tokens(names, text, {"input_ids": list(ids)}, words, texts, spans=tuple(spans))
+
+
+def _start(text: str, longer: str, *, added: bool) -> int:
+    """Where what one more token adds to a text begins.
+
+    A token with some bytes of a character stands where all of the character does.
+    """
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(text, longer, strict=False))
+    start = sum(1 for _ in same)
+    unfinished = added and start == len(longer) and text.endswith(BROKEN)
+    return start - 1 if unfinished else start
 
 
 def join_answer(prompt: Tokens, answer: Tokens, **inputs: Any) -> Tokens:

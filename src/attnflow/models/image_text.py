@@ -25,7 +25,7 @@ from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.layout import change_patch
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states
-from attnflow.models.heads import CAUSAL, HeadKind
+from attnflow.models.heads import CAUSAL, SEQ2SEQ, HeadKind, head_of
 from attnflow.models.sizes import limit
 from attnflow.models.text import TextModel
 from attnflow.models.tokens import name_token
@@ -53,7 +53,8 @@ def make_image_text(net: Any, processor: Any, name: str) -> TextModel:
     if hasattr(processor, "image_processor"):
         return ImageTextModel(net, processor, name)
     check_text_alone(net)
-    return TextModel(net, processor, name, CAUSAL)
+    head = head_of(type(net).__name__)
+    return TextModel(net, processor, name, CAUSAL if head is SEQ2SEQ else head)
 
 
 def check_text_alone(net: Any) -> None:

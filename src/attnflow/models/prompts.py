@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode
+from attnflow.models.chats import write_chat
 from attnflow.records.generation import Part
 from attnflow.records.selection import is_integer
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 Parts = Mapping[str, Any]  # a name, and the text of the part or where it starts and ends
 BETWEEN = "\n\n"  # what stands between parts that are given one by one
-REST, WHOLE = "rest", "prompt"
+REST, WHOLE, ANSWER = "rest", "prompt", "answer"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ def is_chat(given: Any) -> bool:
 def make_prompt(given: Any, tokenizer: Any, model: str, parts: Parts | None = None) -> Prompt:
     """One prompt in any of its forms: a text, a dict of named parts, or the messages of a chat."""
     if is_chat(given):
-        prompt = _chat(given, tokenizer, model)
+        text, spans = write_chat(given, tokenizer, model, taken=(REST, ANSWER))
+        prompt = Prompt(text, spans, special=False)
     elif isinstance(given, Mapping):
         prompt = _joined(given)
     elif isinstance(given, str):
@@ -117,43 +119,6 @@ def _owner(span: Span, parts: Sequence[tuple[str, Span]], text: str) -> int | No
     return best
 
 
-def _chat(messages: Sequence[Mapping[str, Any]], tokenizer: Any, model: str) -> Prompt:
-    if not getattr(tokenizer, "chat_template", None):
-        msg = (
-            f"{model} has no chat template: its tokenizer can't write messages as a text. Give a "
-            "text, or a dict of named parts"
-        )
-        raise ModelError(msg)
-    for number, message in enumerate(messages):
-        if not isinstance(message.get("content"), str):
-            msg = f"message {number + 1} has content {shown(message.get('content'))}; give a text"
-            raise InputError(msg)
-        check_unicode(f"message {number + 1}", message["content"])
-    try:
-        text = tokenizer.apply_chat_template(
-            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
-        )
-    except Exception as error:  # a template is a program of the model's author
-        msg = f"the chat template of {model} refuses these messages: {error}"
-        raise InputError(msg) from error
-    spans, at, counts = [], 0, dict[str, int]()
-    for number, message in enumerate(messages):
-        role, content = str(message["role"]), message["content"].strip()
-        counts[role] = counts.get(role, 0) + 1
-        found = text.find(content, at)
-        if found < 0:
-            msg = (
-                f"the chat template of {model} changes message {number + 1} ({role}): it can't be "
-                "told which tokens are its own"
-            )
-            raise InputError(msg)
-        at = found + len(content)
-        if content:
-            name = role if counts[role] == 1 else f"{role} {counts[role]}"
-            spans.append((name, (found, at)))
-    return Prompt(text, tuple(spans), special=False)
-
-
 def _joined(parts: Mapping[str, Any]) -> Prompt:
     texts, spans, at = [], [], 0
     for name, text in parts.items():
@@ -171,8 +136,8 @@ def _joined(parts: Mapping[str, Any]) -> Prompt:
 
 
 def _name(name: Any) -> str:
-    if not isinstance(name, str) or not name.strip() or name in (REST, "answer"):
-        msg = f"a part's name is {shown(name)}; give a text other than {REST!r} and 'answer'"
+    if not isinstance(name, str) or not name.strip() or name in (REST, ANSWER):
+        msg = f"a part's name is {shown(name)}; give a text other than {REST!r} and {ANSWER!r}"
         raise InputError(msg)
     return name
 

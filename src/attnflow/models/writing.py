@@ -78,6 +78,9 @@ class Writing:
                 "with sampling={'temperature': 1.0}, or leave the seed out"
             )
             raise InputError(msg)
+        if self.stream is not None and not callable(self.stream):
+            msg = f"stream={shown(self.stream)} must be a function that takes a text, like print"
+            raise InputError(msg)
         if self.draws and self.seed is None:
             object.__setattr__(self, "seed", secrets.randbelow(SEEDS))  # told, to be repeated
 

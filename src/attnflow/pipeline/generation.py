@@ -21,7 +21,7 @@ from attnflow.models.prompts import Prompt, read_prompt
 from attnflow.models.writing import Writing
 from attnflow.pipeline.attributions import logit_scores
 from attnflow.pipeline.choice import choose, fallback_note
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.config import ExplainConfig, is_auto
 from attnflow.pipeline.deletions import measure_drops
 from attnflow.pipeline.measured import Advance, find_measure
 from attnflow.pipeline.session import Session
@@ -87,6 +87,8 @@ def explain_answer(
     tokens, parts = read_prompt(answers, prompt, truncate=config.truncate)
     if config.bos:
         tokens, parts = put_bos(answers.model, tokens), _behind_bos(parts)
+    if not is_auto(config.method) and find_measure(config.method) is not None:
+        answers.model.decision(tokens)  # an error where there is no probability to measure by
     whole = answers.write(tokens, asked.writing)
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, "answer"))
@@ -244,8 +246,7 @@ def make_generation(
     else:
         rows = found.rows(keys, advance)
     values = [_finished(found, each.values) for each in rows]
-    if not asked.parts_only:
-        _check_sight(found, values[1])
+    _check_sight(found, values[1] if len(values) > 1 else _first_row(found))
     tokens, config, model = found.tokens, found.config, found.answers.model
     statistics: dict[str, Any] = dict(rows[-1].statistics)
     forward = found.forward
@@ -282,7 +283,7 @@ def _finished(found: AnswerSession, values: FloatArray) -> FloatArray:
 
 def _check_sight(found: AnswerSession, values: FloatArray) -> None:
     """Refuse a method that scores tokens which were not there yet: it reads all positions."""
-    for row, at in zip(values, found.positions, strict=True):
+    for row, at in zip(values, found.positions, strict=False):
         if row[at:].any():
             msg = (
                 f"method={found.config.method!r} with edges={found.config.edges!r} reads all "
@@ -290,6 +291,21 @@ def _check_sight(found: AnswerSession, values: FloatArray) -> None:
                 "at one position, such as 'direct' or 'rollout'"
             )
             raise InputError(msg)
+
+
+def _first_row(found: AnswerSession) -> FloatArray:
+    """What the answer's first token has from the answer, where tokens have no scores: ``[1, key]``.
+
+    Measures read the text before a token alone, and what starts at a logit does so at its position.
+    """
+    values = np.zeros((1, len(found.tokens)))
+    if found.measure is None and found.config.source != LOGIT:
+        queries = (found.positions[0] - 1,)
+        own = found.first.scores(
+            found.config.method, (found.layer,), queries, groups=(found.positions,)
+        )
+        values[0, found.positions[0]] = own.values[0, 0, 0]
+    return values
 
 
 def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
+import numpy as np
+
 from attnflow.evaluation.agreement import agreement
-from attnflow.records import Attribution, FlowTrace
+from attnflow.records import Attribution, FloatArray, FlowTrace
 from attnflow.views.labels import distinct_labels
 from attnflow.views.numbers import as_sentence, correlation, join_names
 from attnflow.views.runs import carried, place_of_cut
@@ -49,6 +51,16 @@ def agreement_sentence(
     return as_sentence(f"{name or reference.method} {', '.join(parts)}")
 
 
+def steps_between(trace: FlowTrace) -> FloatArray:
+    """What each edge carries ``[step, query, key]``, without those on which it stays on a token.
+
+    Where it never leaves its token, all of them.
+    """
+    same = np.eye(trace.edges.shape[-1], dtype=bool)
+    between: FloatArray = np.where(same, 0.0, trace.edges)
+    return between if between.any() else trace.edges
+
+
 def trace_sentence(trace: FlowTrace) -> str:
     """What a trace comes to: the ways that carry it, and where it is narrow."""
     names = [f"“{name}”" for name in distinct_labels(trace.tokens, LONGEST)]
@@ -56,6 +68,12 @@ def trace_sentence(trace: FlowTrace) -> str:
     if not trace.value:
         return f"Nothing passes from {key} to {query}."
     parts = []
+    if not trace.routes and not trace.cut:
+        edges = steps_between(trace)
+        _, to, start = np.unravel_index(int(edges.argmax()), edges.shape)
+        share = float(edges.max()) / trace.value
+        step = f"the step that carries most, {share:.0%}, goes from {names[start]} to {names[to]}"
+        return f"From {key} to {query}, {step}."
     if trace.routes:
         direct, through = carried(trace, MOST_NAMED)
         named = [(at, share) for at, share in through if share >= WORTH_NAMING]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import attnflow
+from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.findings import find
 from seen import settle, slide, strip
 
@@ -67,3 +68,24 @@ def test_repeated_tokens_are_told_apart(tab, classifier, tmp_path):
     assert rows == ["[CLS]", "the:1", "keys", "to", "the:4", "cabinet", "[SEP]"]
     names = tab.eval_on_selector_all("#table tbody th", "a => a.map(e => e.textContent)")
     assert sorted(names) == sorted(rows)
+
+
+def test_wide_labels_are_not_cut_at_the_edge(tab, tmp_path):
+    """Chinese letters and emoji are twice as wide as Latin ones."""
+    tokens = ("[CLS]", "柜子的钥匙在桌子上", "👩‍👩‍👧🇩🇪👍🏽", "מפתח", "מפתח")
+    scores = np.arange(1.0, 11.0).reshape(2, 1, 5) / 10
+    of = attnflow.Attribution(tokens, scores, (1, 2), (0,), 2, 0, "rollout")
+    tab.goto(exploration_of(of).save(tmp_path / "wide.html").as_uri())
+    tab.wait_for_selector(".token.traced")
+    settle(tab)
+    for chart in (".graph", ".map"):
+        starts = tab.eval_on_selector_all(
+            f"{chart} text[data-row]",
+            "a => a.map(e => e.getBoundingClientRect().left"
+            " - e.ownerSVGElement.getBoundingClientRect().left)",
+        )
+        assert len(starts) == 5
+        assert min(starts) >= 0
+    names = tab.eval_on_selector_all("#table tbody th", "a => a.map(e => e.textContent)")
+    # The position of a repeated token stands behind it, whatever the direction of its letters.
+    assert "\u2068מפתח\u2069:3" in names

@@ -32,6 +32,8 @@ def in_eval_mode(network: Any) -> Any:
 def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> list[int]:
     """The most likely tokens one by one, from what the network starts with."""
     options = {"max_new_tokens": length, "do_sample": False, "num_beams": 1}
+    # What a model's generation configuration may ask for, too: one answer, as its tokens.
+    options |= {"num_return_sequences": 1, "return_dict_in_generate": False}
     with torch.no_grad():
         ids = called(in_eval_mode(network), {**inputs, **options}, "generate")
     return [int(token) for token in ids[0]]
@@ -79,8 +81,15 @@ def drop_pooling(capture: Capture, network: Any) -> None:
 
 
 def device_of(network: torch.nn.Module) -> torch.device:
-    """Where the first parameter is."""
-    return next((p.device for p in network.parameters()), torch.device("cpu"))
+    """Where inputs go: where the first parameter is that is anywhere.
+
+    Of a model spread over devices or offloaded to a disk (accelerate), where its hook runs it.
+    """
+    there = getattr(getattr(network, "_hf_hook", None), "execution_device", None)
+    if there is not None:
+        return torch.device(there)
+    devices = (p.device for p in network.parameters())
+    return next((each for each in devices if each.type != "meta"), torch.device("cpu"))
 
 
 def pad(items: Sequence[dict[str, list[int]]], pads: dict[str, int]) -> dict[str, Tensor]:

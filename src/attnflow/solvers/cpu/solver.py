@@ -21,6 +21,7 @@ from attnflow.solvers.interface import LongArray, PairFlow, Sources
 from attnflow.solvers.threads import cores
 
 POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
+NETWORK_BYTES = 2 << 30  # of all threads' networks together, each about as large as the weights
 
 
 class CpuSolver:
@@ -85,7 +86,7 @@ class PreparedCpuGraph:
         self, sources: Sources, sinks: LongArray, execution: Execution, stop: ByteArray
     ) -> tuple[FloatArray, dict[str, Any]]:
         # Threads take sinks and not pairs: the bounds of a sink serve all sources.
-        workers = min(execution.threads or cores(), len(sinks))
+        workers = min(execution.threads or cores(), len(sinks), most_networks(self._weights.nbytes))
         values = np.zeros((len(sinks), len(sources.edges)))
         gaps = np.zeros_like(values)
         # A row per thread, so that counting needs no lock; the sum is the progress.
@@ -146,6 +147,15 @@ class _SharedParts(Iterator[slice]):
     def __next__(self) -> slice:
         with self._lock:
             return next(self._parts)
+
+
+def most_networks(nbytes: int) -> int:
+    """How many threads may have a network of weights this large; one, whatever it takes.
+
+    >>> most_networks(80 * 80 * 12 * 8), most_networks(2048 * 2048 * 30 * 8)
+    (3495, 2)
+    """
+    return max(1, NETWORK_BYTES // max(nbytes, 1))
 
 
 def _split(count: int, workers: int) -> list[slice]:

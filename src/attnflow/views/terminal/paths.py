@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Edge, FlowTrace, Route
-from attnflow.views.conclusions import trace_sentence
+from attnflow.views.conclusions import steps_between, trace_sentence
 from attnflow.views.labels import distinct_labels
 from attnflow.views.methods import describe_edges
 from attnflow.views.numbers import listed, number, power_for, unit
@@ -50,6 +50,8 @@ def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
         return
     if not trace.routes:
         console.print(_strongest(trace, tokens, top))
+        console.print()
+        console.print(trace_sentence(trace))
         return
     console.print(_routes(trace, tokens, top, console.width))
     rest = trace.routes[top:]
@@ -92,19 +94,20 @@ def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Ta
 
 
 def _strongest(trace: FlowTrace, tokens: Sequence[str], top: int) -> Table:
-    """The edges that carry most, for methods without routes."""
+    """The steps between tokens that carry most, for methods without routes."""
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(width=BAR, no_wrap=True)
     table.add_column(no_wrap=True, style="dim")
     table.add_column(no_wrap=True)
-    order = np.argsort(-trace.edges, axis=None, kind="stable")[:top]
-    largest = float(trace.edges.max())
+    edges = steps_between(trace)
+    order = np.argsort(-edges, axis=None, kind="stable")[:top]
+    largest = float(edges.max())
     power = power_for(largest)
     if power:
         table.add_row(Text(unit(power), "dim"), "", "", "")
-    for layer, query, key in zip(*np.unravel_index(order, trace.edges.shape), strict=True):
-        amount = float(trace.edges[layer, query, key])
+    for layer, query, key in zip(*np.unravel_index(order, edges.shape), strict=True):
+        amount = float(edges[layer, query, key])
         if amount > 0:
             bar = Text(paint.bar(amount / largest, BAR), paint.ink(trace.method))
             ends = f"{tokens[key]} → {tokens[query]}"
