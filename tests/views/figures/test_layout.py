@@ -1,6 +1,7 @@
 """What makes a figure legible: room for numbers, round names, contrast, a fitting size."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -196,3 +197,16 @@ def test_legends_say_what_colour_grey_and_width_mean():
     )
     made = figure("heatmap", deep(3, options={"correction": "uniform"}))
     assert made.axes[1].get_ylabel() == "× chance"
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "graph"])
+@pytest.mark.parametrize("width", [None, "double"])
+def test_lines_below_panels_end_before_those_of_their_neighbours(kind, width):
+    names = [f"{at}" for at in range(12)]
+    of = attribution(names, layers=2, pooled=tuple(range(12)), options={"edges": "norms"})
+    made = figure(kind, of, of, of, width=width)
+    made.draw_without_rendering()
+    labels = [ax.xaxis.label for ax in made.axes if ax.get_xlabel()]
+    assert len(labels) == 3
+    ends = [label.get_window_extent().intervalx for label in labels]
+    assert all(left[1] < right[0] for left, right in pairwise(ends))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 NOTE_WIDTH = 42  # characters
+NOTE_LETTER = 0.052  # inches of one, on average
 DIVIDED = (("source", "target"), ("first", "second"), ("second", "target"))  # by a line between
 ROUND = (1, 2, 5, 10, 20, 50, 100)
 
@@ -107,6 +108,13 @@ def note(ax: Axes, text: str, theme: Theme) -> None:
     )
 
 
+def fit_note(ax: Axes, inches: float) -> None:
+    """Break the lines below a panel anew, so that they end before those of its neighbours."""
+    text = ax.get_xlabel().replace("\n", " ")
+    lines = _note_lines(text, min(NOTE_WIDTH, int(inches / NOTE_LETTER)))
+    ax.xaxis.label.set_text("\n".join(lines))
+
+
 def meaning(attribution: Attribution, *, relative: bool = False) -> str:
     """What the numbers beside a colour scale are."""
     if relative:
@@ -125,14 +133,14 @@ def divide_segments(ax: Axes, attribution: Attribution, theme: Theme) -> str:
     return "".join(f"; {above} above the line, {below} below" for above, below in sides)
 
 
-def _note_lines(text: str) -> list[str]:
+def _note_lines(text: str, width: int = NOTE_WIDTH) -> list[str]:
     """Lines that break after a semicolon, and within a long part between words."""
     lines = [""]
     for part in re.findall(r"[^;]+(?:; |$)", text):
-        if lines[-1] and len(lines[-1] + part.rstrip()) > NOTE_WIDTH:
+        if lines[-1] and len(lines[-1] + part.rstrip()) > width:
             lines.append("")
         lines[-1] += part
-    return [line for long in lines for line in wrap(long.rstrip(), NOTE_WIDTH)]
+    return [line for long in lines for line in wrap(long.rstrip(), width)]
 
 
 def source(attribution: Attribution, more: str = "") -> str:

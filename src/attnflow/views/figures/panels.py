@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from attnflow.errors import InputError
-from attnflow.views.figures import graph, pronouns, routes
+from attnflow.views.figures import axes, graph, pronouns, routes
 from attnflow.views.figures.files import PageFigure
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
 from attnflow.views.labels import clip
@@ -86,6 +86,8 @@ def _arrange(panels: Sequence[Panel], theme: Theme, width: float | None) -> Figu
         for place, panel in enumerate(row):
             ax = figure.add_subplot(grid[0, place])
             panel.draw(ax)
+            if len(ratios) > 1:
+                axes.fit_note(ax, panel.width / sum(ratios) * (size[0] - _labels_width(row)))
             if shared[place]:
                 ax.tick_params(labelleft=False)
     return figure
@@ -104,12 +106,16 @@ def _break_rows(panels: Sequence[Panel], width: float) -> list[list[Panel]]:
 
 def _row_width(row: Sequence[Panel], narrowed: float = 1.0) -> float:
     """The inches that panels take side by side, with their labels and scales."""
-    labels = [
+    return sum(panel.width for panel in row) * narrowed + _labels_width(row) + 0.3 * len(row)
+
+
+def _labels_width(row: Sequence[Panel]) -> float:
+    """The inches that labels take in a row of panels."""
+    return sum(
         _label_inches(panel.labels)
         for panel, same in zip(row, _share_labels(row), strict=True)
         if not same
-    ]
-    return sum(panel.width for panel in row) * narrowed + sum(labels) + 0.3 * len(row)
+    )
 
 
 def _share_labels(row: Sequence[Panel]) -> list[bool]:
