@@ -36,7 +36,10 @@ def read_tokens(tokenizer: Any, ids: Sequence[int], start: int = 0) -> Tokens:
     text, spans = "", []
     for end in range(1, len(ids) + 1):
         plain = [number for at, number in enumerate(ids[:end]) if at not in special]
-        longer = str(tokenizer.decode(plain, skip_special_tokens=True))
+        # As the tokens have it: a text that is tidied later moves characters between tokens.
+        longer = str(
+            tokenizer.decode(plain, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        )
         spans.append((_start(text, longer, added=end - 1 not in special), len(longer)))
         text = longer
     words, texts = assign_words(text, spans, special)
