@@ -101,7 +101,11 @@ def test_what_needs_a_probability_is_refused_for_encoder_decoders(method, t5):
 
 @pytest.mark.parametrize(
     ("option", "message"),
-    [({"stream": 5}, "stream=5 must be a function"), ({"sampling": []}, "must be a dict")],
+    [
+        ({"stream": 5}, "stream=5 must be a function"),
+        ({"sampling": []}, "must be a dict"),
+        ({"sampling": {"eos_token_id": "cat"}}, "must be a token's number, or a list of them"),
+    ],
 )
 def test_options_that_are_none_are_refused_first(option, message, llama):
     with pytest.raises(InputError, match=message):
@@ -118,3 +122,20 @@ def test_a_generation_configuration_changes_no_answer():
     found = attnflow.explain("the keys", (network, tokenizer), generate=4)
     assert found.tokens == expected.tokens
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("model", ["llama", "t5"])
+def test_the_token_that_was_asked_to_end_an_answer_is_no_part_of_it(model, request):
+    adapter = request.getfixturevalue(model)
+    draws = {"temperature": 4.0}
+    whole = attnflow.explain("the keys", adapter, generate=12, sampling=draws, seed=2)
+    last = next(
+        at
+        for at in range(2, 12)
+        if whole.answer_tokens[at] not in (*whole.answer_tokens[:at], "[PAD]")
+    )
+    end = int(adapter.tokenizer.convert_tokens_to_ids(whole.answer_tokens[last]))
+    for asked in (end, [end]):
+        ended = {**draws, "eos_token_id": asked}
+        found = attnflow.explain("the keys", adapter, generate=12, sampling=ended, seed=2)
+        assert found.answer_tokens == whole.answer_tokens[:last]

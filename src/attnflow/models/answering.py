@@ -28,7 +28,7 @@ from attnflow.models.sizes import limit
 from attnflow.models.speech import SpeechModel
 from attnflow.models.text import TextModel
 from attnflow.models.tokens import check_text, tokenize
-from attnflow.models.writing import Writing, without_ends
+from attnflow.models.writing import Writing, end_tokens, without_ends
 from attnflow.records import Activations, Prediction
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ class TextAnswers:
             inputs.pop("use_cache", None)
             made = network.generate(model.network, {**inputs, **options}, room)[len(prompt) :]
             generation = model.network.generation_config
-            ids = without_ends(made, tokenizer, generation, model.name)
+            ends = end_tokens(tokenizer, generation) | writing.ends
+            ids = without_ends(made, ends, model.name)
         answer = read_tokens(tokenizer, ids)
         if not ids:
             msg = f"answer={writing.text!r} has no tokens; give a text that is not empty"

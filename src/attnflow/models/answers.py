@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -13,13 +13,16 @@ from attnflow.models.words import assign_words
 from attnflow.models.writing import end_tokens
 
 
-def read_answer(tokenizer: Any, ids: Sequence[int], generation: Any = None) -> Tokens:
+def read_answer(
+    tokenizer: Any, ids: Sequence[int], generation: Any = None, more: Set[int] = frozenset()
+) -> Tokens:
     """What a model wrote, without the end: the very tokens, not those of its text read anew.
 
     Tokenizers may cut the same text in another way than the model wrote it. ``generation`` is the
-    model's generation configuration, which may name more tokens that end an answer.
+    model's generation configuration, which may name more tokens that end an answer; ``more`` are
+    those that were asked for.
     """
-    kept, ends = list(ids), end_tokens(tokenizer, generation)
+    kept, ends = list(ids), end_tokens(tokenizer, generation) | more
     while len(kept) > 1 and kept[-1] in ends:
         kept.pop()
     return read_tokens(tokenizer, kept, start=1)

@@ -7,7 +7,7 @@ changed, so that threads don't disturb each other and a seed always gives the sa
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -89,6 +89,12 @@ class Writing:
         """Whether tokens are drawn."""
         return any(name in WARPERS for name in self.sampling)
 
+    @property
+    def ends(self) -> set[int]:
+        """The tokens that end the answer beside the model's own."""
+        stated = self.sampling.get("eos_token_id", ())
+        return {stated} if is_integer(stated) else set(stated)
+
     def options(self, tokenizer: Any, *, skip_prompt: bool) -> dict[str, Any]:
         """What `generate` of transformers is called with beside the input."""
         found: dict[str, Any] = {
@@ -113,6 +119,10 @@ def _check_sampling(sampling: Any) -> None:
         real = isinstance(value, Real) and not isinstance(value, bool)
         if name in WARPERS and not (real and value > 0):
             msg = f"sampling[{name!r}]={shown(value)} must be a number above 0"
+            raise InputError(msg)
+        ends = list(value) if isinstance(value, list | tuple) else [value]
+        if name == "eos_token_id" and not (ends and all(map(is_integer, ends))):
+            msg = f"sampling[{name!r}]={shown(value)} must be a token's number, or a list of them"
             raise InputError(msg)
 
 
@@ -159,9 +169,9 @@ def _streamer(tokenizer: Any, stream: Stream, *, skip_prompt: bool) -> Any:
     return Streamer(tokenizer, skip_prompt=skip_prompt, skip_special_tokens=True)
 
 
-def without_ends(ids: Sequence[int], tokenizer: Any, generation: Any, model: str) -> list[int]:
+def without_ends(ids: Sequence[int], ends: Set[int | None], model: str) -> list[int]:
     """What a model wrote without the tokens that end it; an error where nothing is left."""
-    kept, ends = list(ids), end_tokens(tokenizer, generation)
+    kept = list(ids)
     while kept and kept[-1] in ends:
         kept.pop()
     if not kept:
