@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import attnflow
+import heard
 from attnflow.records import Attribution
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.labels import printable
@@ -148,6 +149,20 @@ def test_an_image_is_coloured_by_its_patches(tab, address, models, tmp_path):
     tab.check("[name=mode][value=blank]", force=True)
     tab.locator(".patch").nth(5).click()
     tab.wait_for_selector(".prediction li[data-now]")
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_the_page_of_a_sound_fits_a_phone(tab, tmp_path, width):
+    page = attnflow.explore(heard.sound(), heard.build("wav2vec2-ctc"))
+    tab.set_viewport_size({"width": width, "height": 800})
+    tab.goto("file://" + str(page.save(tmp_path / "sound.html")))
+    tab.wait_for_selector(".patch.traced")
+    beyond = tab.evaluate(
+        """width => [...document.querySelectorAll("#panes *")].filter(e => e.checkVisibility()
+            && e.getBoundingClientRect().right > width).map(e => e.className)""",
+        width,
+    )
+    assert beyond == []
 
 
 HOSTILE = (
