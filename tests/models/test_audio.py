@@ -457,3 +457,11 @@ def test_characters_of_a_recogniser_are_named_as_its_tokenizer_writes_them(sound
 def test_a_pair_of_sounds_is_refused_as_a_pair():
     with pytest.raises(InputError, match="pairs are for models of texts"):
         attnflow.explain(("a.wav", "b.wav"), heard.build("ast"))
+
+
+def test_an_answer_to_a_sound_is_not_explained_token_by_token(sound):
+    model = heard.build("whisper")
+    with pytest.raises(ModelError, match=r"explained at its last token.*leave out generate="):
+        attnflow.explain(sound, model, generate=3)
+    found = attnflow.explain(sound, model, answer="the keys", query="the", method="rollout")
+    assert found.tokens[found.query] == "the"

@@ -95,6 +95,11 @@ def answers_of(model: ModelAdapter) -> Answers:
         f"{model.name} writes no text that could be explained token by token; generate= and "
         "answer= are for causal language models and encoder–decoders of texts"
     )
+    if isinstance(model, SpeechModel):
+        msg = (
+            f"what {model.name} writes is explained at its last token, not token by token: leave "
+            "out generate= (--generate); the tokens before are positions for query= (--query)"
+        )
     raise ModelError(msg)
 
 
