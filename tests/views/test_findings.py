@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.records import Attribution, Edge, FlowTrace, Prediction, Route
+from attnflow.records import Attribution, Edge, FlowTrace, PatchGrid, Prediction, Route
 from attnflow.views.conclusions import agreement_sentence, trace_sentence
 from attnflow.views.findings import find, rank
 from attnflow.views.numbers import correlation, listed, number, power_for
@@ -93,6 +93,20 @@ def test_what_is_accounted_for_is_what_was_asked(changes, said):
     assert find(replace(made([0, 0, 1, 0, 0, 0]), **changes)).sentence == said
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([0, 1, 9, 1, 1, 1], "plural, because of patch “0,1”."),
+        ([0, 1, 9, 9, 1, 1], "plural, because of patches “0,1” and “1,0”."),
+        ([0, 8, 9, 8, 8, 1], "plural, because of patch “0,1”, though 4 of 5 patches come close."),
+    ],
+)
+def test_patches_are_called_so(values, said):
+    grid = PatchGrid(3, 2, (20, 30), (0.0, 0.0, 20.0, 30.0))
+    tokens = ("[CLS]", "0,0", "0,1", "1,0", "1,1", "2,0")
+    assert find(made(values, tokens=tokens, grid=grid)).sentence == said
+
+
 def test_nothing_above_zero_is_no_reason():
     assert find(made([1, 0, 0, 0, 0, 0])).sentence == "plural; no token of it scores above 0."
 
@@ -152,8 +166,16 @@ def test_a_trace_without_routes_names_the_step_that_carries_most():
     names = ["[CLS]", "the:1", "keys", "to", "the:4", "cabinet"]
     assert trace_sentence(found) == (
         f"From “keys” to “[CLS]”, the step that carries most, {share:.0%}, goes from "
-        f"“{names[start]}” to “{names[to]}”."
+        f"“{names[start]}” to “{names[to]}” in layer {step + 1}."
     )
+
+
+def test_a_step_between_the_ends_of_a_trace_is_not_named_twice():
+    edges = np.zeros((3, 6, 6))
+    edges[0, 2, 2], edges[1, 0, 2], edges[2, 0, 0] = 0.5, 0.5, 0.5
+    trace = replace(traced((), ()), edges=edges, value=0.5)
+    said = "From “keys” to “[CLS]”, the step that carries most, 100%, is in layer 2."
+    assert trace_sentence(trace) == said
 
 
 def test_shares_of_routes_sum_to_one():

@@ -70,10 +70,12 @@ def trace_sentence(trace: FlowTrace) -> str:
     parts = []
     if not trace.routes and not trace.cut:
         edges = steps_between(trace)
-        _, to, start = np.unravel_index(int(edges.argmax()), edges.shape)
+        layer, to, start = np.unravel_index(int(edges.argmax()), edges.shape)
         share = float(edges.max()) / trace.value
-        step = f"the step that carries most, {share:.0%}, goes from {names[start]} to {names[to]}"
-        return f"From {key} to {query}, {step}."
+        own = (start, to) == (trace.key, trace.query)
+        ends = "is" if own else f"goes from {names[start]} to {names[to]}"
+        where = f"in layer {layer + trace.to_layer + 1}"
+        return f"From {key} to {query}, the step that carries most, {share:.0%}, {ends} {where}."
     if trace.routes:
         direct, through = carried(trace, MOST_NAMED)
         named = [(at, share) for at, share in through if share >= WORTH_NAMING]

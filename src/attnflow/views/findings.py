@@ -194,10 +194,16 @@ class _Words:
         """The tokens that stand out, or the first and how many come close."""
         close = [at for at in self.order if self.scores[at] >= CLOSE * highest]
         if len(close) <= MOST_NAMED:
-            return _listed([Part(self._label(at), "token", at) for at in close])
-        named = _listed([Part(self._label(at), "token", at) for at in close[: self.tied]])
+            return self._named(close)
+        named = self._named(close[: self.tied])
         rest = f", though {len(close)} of {len(self.order)} {self.noun} come close"
         return [*named, Part(rest)]
+
+    def _named(self, places: Sequence[int]) -> list[Part]:
+        """Tokens by their labels; a patch's is two numbers, so it is said what they are of."""
+        kind = ("patch " if len(places) == 1 else "patches ") if self.noun == "patches" else ""
+        named = _listed([Part(self._label(at), "token", at) for at in places])
+        return [Part(kind), *named] if kind else named
 
     def _tie(self, highest: float) -> list[Part]:
         """That the highest score is no ranking."""

@@ -85,6 +85,17 @@ def test_the_whole_answer_is_shown_at_first(tab, file, found):
     assert tab.is_disabled("#whole-answer")
 
 
+def test_the_sentence_names_what_of_the_prompt_gave_most(tab, file, found):
+    values = found.mean().values
+    ordinary = [at for at, word in enumerate(found.word_ids) if word is not None]
+    prompt = [at for at in ordinary if at not in found.answer]
+    best = sorted(prompt, key=lambda at: -values[at])[:3]
+    first, second, third = (f"“\u2068{found.tokens[at]}\u2069”" for at in best)
+    tab.goto(file)
+    said = tab.text_content("#answer-found")
+    assert said.endswith(f" Of the prompt, most from {first}, {second} and {third}.")
+
+
 def test_pointing_shows_a_word_and_leaving_what_was_there(tab, file, found):
     tab.goto(file)
     before = shares(tab)

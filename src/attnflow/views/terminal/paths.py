@@ -72,7 +72,7 @@ def _correction(trace: FlowTrace) -> list[str]:
         return []
     name = trace.options.get("correction")
     plain = name in (None, "uniform")
-    return ["not corrected for the receptive field" if plain else f"corrected ({name})"]
+    return ["not corrected" if plain else f"corrected ({name})"]
 
 
 def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Table:

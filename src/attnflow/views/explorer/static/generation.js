@@ -1,12 +1,13 @@
 import { AnswerStrip } from "./answer.js";
 import { colourOf, inkOn, rampOf, resetColours } from "./colours.js";
 import { byId, make } from "./dom.js";
-import { quote } from "./names.js";
+import { joinNames, quote } from "./names.js";
 import { digits, percent } from "./numbers.js";
 import { PromptParts } from "./prompt.js";
 import { Answered, spanFromText, spanToText } from "./written.js";
 
 const MOST_PARTS = 2; // parts in the sentence
+const MOST_NAMED = 3; // tokens of the prompt in it
 const MOST_TOKENS = 8; // tokens in the list of the strongest
 const MOST_LETTERS = 60; // letters of a span that is quoted
 
@@ -98,7 +99,9 @@ export class GenerationPage {
         const size = share === null ? digits(score) : percent(share);
         return `${size} from ${name}`;
       });
-    return `${what}, ${likely}: ${best.join(", ") || "no part scores above 0"}.`;
+    const found = `${what}, ${likely}: ${best.join(", ") || "no part scores above 0"}.`;
+    const named = answered.fromPrompt(rows, MOST_NAMED).map(quote);
+    return named.length ? `${found} Of the prompt, most from ${joinNames(named)}.` : found;
   }
 
   showStrongest(rows) {

@@ -5,6 +5,10 @@ export const isolate = (text) => `\u2068${text}\u2069`;
 
 export const quote = (name) => `“${isolate(name)}”`;
 
+// Names with commas and an "and" between them.
+export const joinNames = (names) =>
+  [names.slice(0, -1).join(", "), names.at(-1)].filter(Boolean).join(" and ");
+
 const RIGHT_TO_LEFT =
   /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}\p{sc=Adlam}]/u;
 

@@ -81,6 +81,17 @@ export class Answered {
       .map((at) => ({ label: this.data.labels[at], part: partOf.get(at), value: values[at] }));
   }
 
+  // The prompt's tokens that gave most, by name.
+  fromPrompt(rows, count) {
+    const { values } = this.tokens(rows) ?? { values: [] };
+    const written = new Set(this.data.answer);
+    return this.data.ordinary
+      .filter((at) => values[at] > 0 && !written.has(at))
+      .sort((a, b) => values[b] - values[a])
+      .slice(0, count)
+      .map((at) => this.data.labels[at]);
+  }
+
   // How likely these rows were, each given all before it.
   probability(rows) {
     return Math.exp(this.logProbability(rows));
