@@ -72,7 +72,7 @@ def trace_sentence(trace: FlowTrace) -> str:
         edges = steps_between(trace)
         layer, to, start = np.unravel_index(int(edges.argmax()), edges.shape)
         share = float(edges.max()) / trace.value
-        own = (start, to) == (trace.key, trace.query)
+        own = start == trace.key and to == trace.query
         ends = "is" if own else f"goes from {names[start]} to {names[to]}"
         where = f"in layer {layer + trace.to_layer + 1}"
         return f"From {key} to {query}, the step that carries most, {share:.0%}, {ends} {where}."

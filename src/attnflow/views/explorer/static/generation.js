@@ -96,7 +96,8 @@ export class GenerationPage {
       .slice(0, MOST_PARTS)
       .filter(({ score }) => score > 0)
       .map(({ name, share, score }) => {
-        const size = share === null ? digits(score) : percent(share);
+        // A line does not break before its sign.
+        const size = share === null ? digits(score) : percent(share).replace(" ", "\u00a0");
         return `${size} from ${name}`;
       });
     const found = `${what}, ${likely}: ${best.join(", ") || "no part scores above 0"}.`;
