@@ -73,7 +73,7 @@ def test_targets(run, answering, tmp_path):
 def test_a_target_is_for_encoder_decoders(run):
     refused = run("explain", TEXT, "--answer", "x")
     assert (refused.code, refused.out) == (2, "")
-    assert "is for encoder–decoders" in refused.err
+    assert "causal language models and encoder–decoders" in refused.err
 
 
 def test_the_saved_page_begins_with_what_was_chosen(run, folder, tmp_path):
