@@ -34,8 +34,19 @@ def test_an_answer_is_shown_with_its_prompt(run, talker):
     found = attnflow.explain("the keys to the cabinet", talker, generate=3)
     assert ran.code == 0, ran.err
     assert f"→ {found.answer_text}" in ran.out
-    assert "The answer comes mostly from “" in ran.out
     assert "without it" not in ran.out
+    said = " ".join(" ".join(ran.out.splitlines()[1:3]).split())
+    share = found.table()[-1].share
+    assert said.startswith("Of the prompt, the answer comes mostly from “")
+    assert f"; {share:.0%} of all scores are of the answer's own tokens." in said
+
+
+def test_an_answer_traced_to_the_prompt_has_no_share_of_its_own(run, talker):
+    asked = ("explain", "the keys to the cabinet", "-m", talker, "--generate", 3)
+    ran = run(*asked, "--through", "prompt")
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines()[1].startswith("The answer comes mostly from “")
+    assert "own tokens" not in ran.out
 
 
 def test_a_chat_is_shown_by_its_parts(run, talker, files):
@@ -47,7 +58,8 @@ def test_a_chat_is_shown_by_its_parts(run, talker, files):
     for row in found.table():
         assert any(line.startswith(row.name) and f"{row.share:.0%}" in line for line in lines)
     assert "without it" in ran.out
-    assert "hurts" in " ".join(lines[-3:]) or "no less likely" in " ".join(lines[-3:])
+    said = " ".join(lines[1:4])
+    assert "hurts" in said or "no less likely" in said
     assert run("explain", *asked, "-m", talker, "--generate", 2, columns=100).out == ran.out
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.records.generation import PART, Generation, PartScore, Span
+from attnflow.records.generation import PART, Generation, Part, PartScore, Span
 from attnflow.records.rounding import round_scores
 from attnflow.views.labels import isolate, label, printable
 from attnflow.views.numbers import join_names, number
 
 LONGEST = 40  # cells of a name
 MOST_NAMED = 3
+WORTH_NAMING = 0.05  # of all scores
 
 
 def named_rows(found: Generation, span: Span = None) -> list[PartScore]:
     """The rows of parts that have a name of their own."""
-    rows = zip(found.table(span), found.parts, strict=True)
-    return [row for row, part in rows if part.kind == PART]
+    return [row for row, part in _rows(found, span) if part.kind == PART]
 
 
 def conclude(found: Generation, span: Span = None) -> str:
@@ -24,7 +24,12 @@ def conclude(found: Generation, span: Span = None) -> str:
     rows = named_rows(found, span)
     what = "The answer" if span is None else f"“{label(_text_of(found, span), LONGEST)}”"
     if len(rows) == 1 and found.scores is not None:
-        return f"{what} comes mostly from {_top_tokens(found, span)}."
+        top = f"comes mostly from {_top_tokens(found, span)}"
+        own = [row.share or 0.0 for row, part in _rows(found, span) if part.kind == "answer"]
+        if sum(own) < WORTH_NAMING:
+            return f"{what} {top}."
+        itself = f"{sum(own):.0%} of all scores are of the answer's own tokens"
+        return f"Of the prompt, {what[0].lower()}{what[1:]} {top}; {itself}."
     scores = round_scores(np.array([row.score for row in rows]))
     leading = [row for row, score in zip(rows, scores, strict=True) if score == scores.max()]
     if scores.max() <= 0:
@@ -36,6 +41,10 @@ def conclude(found: Generation, span: Span = None) -> str:
     else:
         first = f"{what} comes mostly from {_name(leading[0])}{_share(leading[0])}"
     return f"{first}{_checked(rows, leading)}."
+
+
+def _rows(found: Generation, span: Span) -> list[tuple[PartScore, Part]]:
+    return list(zip(found.table(span), found.parts, strict=True))
 
 
 def _checked(rows: list[PartScore], leading: list[PartScore]) -> str:

@@ -22,7 +22,7 @@ WIDEST_BAR = 40
 
 
 def answer_view(found: Generation, console: Console) -> Group:
-    """All of it: prompt, answer, parts, the map, and what may be concluded."""
+    """All of it: prompt, what may be concluded, answer, parts and the map."""
     settings = f"{found.method}{describe_edges(found.options)}"
     if found.options.get("correction"):
         settings += f", corrected ({found.options['correction']})"
@@ -32,6 +32,7 @@ def answer_view(found: Generation, console: Console) -> Group:
     about = f"{settings} · {model_name(found.model)} · log-probability {listed(total)}"
     return Group(
         title(found.text),
+        Text(conclude(found)),
         Text.assemble(("→ ", "dim"), (printable(found.answer_text), "bold")),
         Text(about, style="dim"),
         *warning_lines(found.warnings),
@@ -39,8 +40,6 @@ def answer_view(found: Generation, console: Console) -> Group:
         part_table(found, console),
         Text(""),
         answer_map(found, console),
-        Text(""),
-        Text(conclude(found)),
     )
 
 
@@ -86,12 +85,12 @@ def answer_map(found: Generation, console: Console) -> Table:
     values = found.matrix("parts")
     tops = np.abs(values).max(-1, keepdims=True)
     levels = np.divide(values, tops, out=np.zeros_like(values), where=tops > 0)
-    width = (console.width - TOKEN - 8) // max(1, len(found.parts)) - 1
+    width = (console.width - TOKEN - 9) // max(1, len(found.parts)) - 1
     width = min(max(width, 3), NAME)
     signed, plain = method_info(found.method).signed, paint.is_plain(console)
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("answer", justify="right", no_wrap=True)
-    table.add_column("p", justify="right", no_wrap=True)
+    table.add_column("likely", justify="right", no_wrap=True)
     for part in found.parts:
         table.add_column(label(part.name, width), no_wrap=True, width=width)
     for token, probability, row in zip(
@@ -103,7 +102,7 @@ def answer_map(found: Generation, console: Console) -> Table:
             else Text(" " * width, paint.style(float(level), found.method, signed=signed))
             for level in row
         ]
-        table.add_row(Text(label(token, TOKEN)), Text(f"{probability:.2f}", "dim"), *cells)
+        table.add_row(Text(label(token, TOKEN)), Text(f"{probability:.0%}", "dim"), *cells)
     table.caption = Text("each row from 0 to its own highest score", style="dim")
     table.caption_justify = "left"
     return table
