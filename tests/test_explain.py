@@ -140,7 +140,6 @@ def test_normalized_scores_sum_to_one(encoder):
         ({"method": "magic"}, "magic.*raw, rollout, flow"),
         ({"method": ["raw", "flow"]}, r"method=\['raw', 'flow'\] is unknown; allowed: one of raw"),
         ({"heads": 0}, r"heads=0 must be a list"),
-        ({"answer": "x"}, r"answer='x' is for encoder–decoders, and BertModel is not one"),
         ({"target": "x", "method": "flow"}, r"target='x' has no effect on edges='attention'"),
         ({"layer": 4}, "layer=4.*1 to 3"),
         ({"layer": 0}, "layer=0.*1 to 3"),

@@ -183,7 +183,7 @@ def test_each_head_has_a_column(run, folder):
     for head, values in enumerate(heads):  # one scale for all heads
         for at in range(1, 6):
             assert rows[at][head * 3] == " ░▒▓█"[min(4, int(5 * values[at] / top))]
-    assert "the mean of heads" in shown
+    assert "The mean of heads" in shown
 
 
 @pytest.mark.parametrize("background", ["dark", "light", "unknown"])

@@ -102,6 +102,6 @@ def test_an_impossible_pair_is_refused(options, message):
 
 def test_a_trace_is_shown_in_one_line():
     found = attnflow.trace(some.make("dense", 3, 5, seed=1), query=4, key=1)
-    start = f"<FlowTrace: flow {found.value:.4g} from 4 of layer 3 to 1; "
+    start = f"<FlowTrace: flow {found.value:.4g} from 1 to 4 at layer 3; "
     assert repr(found).startswith(start)
     assert len(repr(found)) < 100

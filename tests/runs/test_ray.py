@@ -24,6 +24,8 @@ CLUSTER = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    # Workers are polite by default, and starve beside the other tests of this machine.
+    "RAY_worker_niceness": "0",
 }
 
 
@@ -104,11 +106,13 @@ def shards(place):
 
 
 def wait_for_more(place, before, process):
-    for _ in range(2400):
+    for _ in range(6000):
         if len(shards(place)) > before or process.poll() is not None:
             return
         time.sleep(0.05)
-    pytest.fail("nothing was written")
+    process.kill()
+    _, said = process.communicate()
+    pytest.fail(f"nothing was written: {said}")
 
 
 def finished(process):

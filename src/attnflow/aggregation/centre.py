@@ -188,7 +188,9 @@ def _newton_step(
         change = _potentials(weight, weight * gap, careful=careful)
         potential = potential.plus(change)
         step = weight * (gap - change[1:, :, None] + change[:-1, None, :])
-        curved = np.where(free, (step / safe) ** 2 + (step / left) ** 2, 0.0)
+        # Far from the optimum a step may be so long that its square is infinite: so it counts.
+        with np.errstate(over="ignore"):
+            curved = np.where(free, (step / safe) ** 2 + (step / left) ** 2, 0.0)
         found = _Step(step, potential, float(np.sqrt(curved.sum())), _imbalance(step, free))
         if best is not None and not found.balance < best.balance:
             break

@@ -77,7 +77,6 @@ class Answering:
         from attnflow.models.writing import Writing
         from attnflow.pipeline.generation import AnswerConfig, explain_answer
 
-        answers = answers_of(adapter)
         texts = one_each("answer", answer, len(items))
         length = LENGTH if self.generate is None or self.generate is True else self.generate
         asked = [
@@ -89,6 +88,7 @@ class Answering:
             )
             for text in texts
         ]
+        answers = answers_of(adapter)
         prompts = [make_prompt(item, answers.tokenizer, adapter.name, self.parts) for item in items]
         for place, (prompt, each) in enumerate(zip(prompts, asked, strict=True)):
 

@@ -81,7 +81,7 @@ Seed = Annotated[
     typer.Option(
         "--seed",
         metavar="N",
-        help="Draw the same answer again.",
+        help="The random seed.",
         rich_help_panel=_INPUT,
         show_default=False,
     ),
