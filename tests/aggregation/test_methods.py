@@ -139,6 +139,16 @@ def test_the_barrier_flow_is_found_on_extreme_graphs(drawn):
     check_feasible(found.flow, weights, query)
 
 
+def test_the_barrier_flow_where_most_edges_are_fixed_by_balance():
+    """A cycle through edges of which one carries 1e-11 of all; the other edges have no choice."""
+    straight = np.eye(3)
+    bent = np.array([[1.0, 0, 0], [1, 0, 0], [0, 0, 1]])
+    below = np.array([[1.0, 0, 0], [1, 0, 0], [0, 0.9997, 0.0003]])
+    middle = np.array([[1.0, 0, 0], [0.5, 0.5, 0], [1 - 1.5e-11, 1.5e-11, 0]])
+    top = np.array([[1.0, 0, 0], [0, 1, 0], [0.46, 0.54 - 7.8e-8, 7.8e-8]])
+    check_barrier(np.stack([below, middle, bent, straight, top]), 2)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_barrier_flow_of_extreme_graphs_is_that_of_sixty_digits(seed):
     chance = np.random.default_rng(seed)

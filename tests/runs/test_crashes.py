@@ -16,6 +16,7 @@ from killing import ROWS
 
 import attnflow
 from attnflow.errors import ModelError
+from attnflow.runs.crews import Processes
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
@@ -101,13 +102,13 @@ def test_a_worker_that_dies_is_replaced(tmp_path, model, undisturbed):
     killed = []
 
     def kill_one():
-        """Kill a worker each time a shard appears, three times."""
+        """Kill a worker each time a shard appears, twice: a third time may hit the same shard."""
         place = tmp_path / "run"
         seen = 0
         while not done.wait(0.01):
             there = len(list(place.glob("part-*.parquet")))
             workers = multiprocessing.active_children()
-            if there > seen and workers and len(killed) < 3:
+            if there > seen and workers and len(killed) < 2:
                 seen = there
                 killed.append(workers[0].pid)
                 os.kill(workers[0].pid, signal.SIGKILL)
@@ -121,6 +122,32 @@ def test_a_worker_that_dies_is_replaced(tmp_path, model, undisturbed):
         done.set()
         helper.join()
     assert killed
+    assert files(tmp_path / "run") == undisturbed
+
+
+def test_a_worker_that_dies_while_it_loads_is_replaced(tmp_path, model, undisturbed, monkeypatch):
+    started = []
+    start = Processes._start
+
+    def kill_second_and_third(crew):
+        worker = start(crew)
+        started.append(worker)
+        if len(started) == 2:  # it dies with its first shard
+            monkeypatch.setattr(Processes, "_give", die_with_the_first)
+        if len(started) == 3:
+            worker.process.kill()
+        return worker
+
+    give = Processes._give
+
+    def die_with_the_first(crew, worker, job, tries=1):
+        if worker is started[1] and len(started) == 2:
+            worker.process.kill()
+        give(crew, worker, job, tries)
+
+    monkeypatch.setattr(Processes, "_start", kill_second_and_third)
+    attnflow.run(ROWS, tmp_path / "run", model, workers=2, **OPTIONS)
+    assert len(started) == 4
     assert files(tmp_path / "run") == undisturbed
 
 

@@ -161,7 +161,20 @@ def _free_edges(capacity: FloatArray, flow: FloatArray, left: FloatArray) -> Boo
     for layer in range(len(capacity) - 1):
         idle = ~free[layer].any(1) & capacity[layer].any(1) & (flow[layer + 1].sum(0) < 0.5)
         free[layer + 1][:, idle] = False
-    return free
+    return _without_lone(free)
+
+
+def _without_lone(free: BoolArray) -> BoolArray:
+    """Without edges that are the only one of a node, whose balance fixes what flows there."""
+    free = free.copy()
+    while True:
+        degree = free.sum(2)  # of the nodes above the input
+        degree[:-1] += free[1:].sum(1)
+        lone = degree == 1
+        if not lone.any():
+            return free
+        free &= ~lone[:, :, None]
+        free[1:] &= ~lone[:-1, None, :]
 
 
 def _elsewhere(arrived: FloatArray) -> FloatArray:
@@ -184,14 +197,14 @@ def _newton_step(
     weight = np.where(free, near**2 / (1 + (near / far) ** 2), 0.0)
     best: _Step | None = None
     for _ in range(MENDS if careful else 1):
-        gap = np.where(free, _less_potentials(slope, potential), 0.0)
-        change = _potentials(weight, weight * gap, careful=careful)
-        potential = potential.plus(change)
-        step = weight * (gap - change[1:, :, None] + change[:-1, None, :])
-        # Far from the optimum a step may be so long that its square is infinite: so it counts.
-        with np.errstate(over="ignore"):
+        # Far from the optimum a step, or its square, may be infinite: such a step is never better.
+        with np.errstate(over="ignore", invalid="ignore"):
+            gap = np.where(free, _less_potentials(slope, potential), 0.0)
+            change = _potentials(weight, weight * gap, careful=careful)
+            potential = potential.plus(change)
+            step = weight * (gap - change[1:, :, None] + change[:-1, None, :])
             curved = np.where(free, (step / safe) ** 2 + (step / left) ** 2, 0.0)
-        found = _Step(step, potential, float(np.sqrt(curved.sum())), _imbalance(step, free))
+            found = _Step(step, potential, float(np.sqrt(curved.sum())), _imbalance(step, free))
         if best is not None and not found.balance < best.balance:
             break
         best = found

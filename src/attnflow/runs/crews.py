@@ -82,7 +82,13 @@ class Processes:
         try:
             self._workers = [self._start() for _ in range(self.count)]
             for worker in self._workers:
-                self._greet(worker)
+                if not self._greet(worker):
+                    msg = (
+                        "a worker ended while it loaded the model (exit code "
+                        f"{worker.process.exitcode}); perhaps the memory is too small for so "
+                        "many: use fewer workers"
+                    )
+                    raise ModelError(msg)
         except BaseException:
             self._stop()
             raise
@@ -103,22 +109,22 @@ class Processes:
         there.close()  # so that this end notices when the process dies
         return _Worker(process, here)
 
-    def _greet(self, worker: _Worker) -> None:
-        """Wait until a worker has its model, and check that it is the model of all."""
+    def _greet(self, worker: _Worker) -> bool:
+        """Wait until a worker has its model, and check that it is the model of all.
+
+        False if it died before.
+        """
         try:
             answer = worker.pipe.recv()
         except (EOFError, OSError):
             worker.process.join()
-            msg = (
-                f"a worker ended while it loaded the model (exit code {worker.process.exitcode}); "
-                "perhaps the memory is too small for so many: use fewer workers"
-            )
-            raise ModelError(msg) from None
+            return False
         about, _ = answered(answer)
         self.about = self.about or about
         if about != self.about:
             msg = f"the model changed while it was loaded: {about} is not {self.about}; run again"
             raise ModelError(msg)
+        return True
 
     def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
         """Each worker has one shard at a time."""
@@ -156,23 +162,25 @@ class Processes:
         return shard
 
     def _replace(self, worker: _Worker) -> None:
-        """Give the shard of a worker that died to a new one."""
+        """Give the shard of a worker that died to a new one, which may die while it loads, too."""
         job, tries = worker.job, worker.tries
         worker.process.join()
         if job is None:
             return
-        if tries >= TRIES:
-            last = job.first + len(job.rows) - 1
-            msg = (
-                f"a worker died {tries} times on rows {job.first} to {last} (exit code "
-                f"{worker.process.exitcode}); perhaps there is too little memory: use fewer "
-                "workers, a smaller batch size or shorter texts. What is finished is kept"
-            )
-            raise ModelError(msg)
-        new = self._start()
-        worker.process, worker.pipe = new.process, new.pipe
-        self._greet(worker)
-        self._give(worker, job, tries + 1)
+        while tries < TRIES:
+            new = self._start()
+            worker.process, worker.pipe = new.process, new.pipe
+            tries += 1
+            if self._greet(worker):
+                self._give(worker, job, tries)
+                return
+        last = job.first + len(job.rows) - 1
+        msg = (
+            f"a worker died {tries} times on rows {job.first} to {last} (exit code "
+            f"{worker.process.exitcode}); perhaps there is too little memory: use fewer "
+            "workers, a smaller batch size or shorter texts. What is finished is kept"
+        )
+        raise ModelError(msg)
 
     def _stop(self) -> None:
         for worker in self._workers:
