@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from attnflow.errors import AttnflowError, InputError
+from attnflow.shipped import DEFAULT
 
 
 class Theme(StrEnum):
@@ -52,9 +53,9 @@ _model = typer.Option(
     "--model",
     "-m",
     metavar="NAME",
-    help="A Hugging Face name, a folder or a GGUF file; the shipped model if not given.",
+    help="A shipped model ({shipped}), a Hugging Face name, a folder or a GGUF file.",
     rich_help_panel=_INPUT,
-    show_default=False,
+    show_default=DEFAULT,
 )
 Model = Annotated[str | None, _model]
 Models = Annotated[list[str] | None, _model]
