@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from attnflow.cli import options
+
 Targets = Annotated[
     list[str] | None,
     typer.Argument(
@@ -28,17 +30,6 @@ Data = Annotated[
         metavar="FOLDER",
         help="The folder with the agreement data (numpred.val, …); for sentiment, GLUE's SST-2.",
         show_default="downloaded",
-        rich_help_panel="Input",
-    ),
-]
-Verbs = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="FOLDER",
-        help="A verb-number model of attnflow train.",
-        show_default="the shipped one, verbs",
         rich_help_panel="Input",
     ),
 ]
@@ -99,7 +90,7 @@ def reproduce(  # noqa: PLR0913 - one argument per option
     *,
     out: Out = Path("reproduction"),
     data: Data = None,
-    model: Verbs = None,
+    model: options.VerbsModel = None,
     sentiment_data: Sentiment = None,
     sentiment_model: SentimentModel = None,
     language_model: LanguageModel = None,
