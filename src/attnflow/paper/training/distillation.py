@@ -83,19 +83,14 @@ class SmallRun(TrainingRun):
         """The recipe, the data and the teacher."""
         return {**super().request, "teacher": self.teacher_name}
 
-    @property
-    def stateful(self) -> dict[str, Any]:
-        """The model and the optimizer."""
-        return {"model": self.model, "optimizer": self.optimizer}
-
     def learning_rate(self) -> float:
         """The learning rate of the present step: a linear warm-up, then a cosine to zero."""
         done = self.step / self.steps
         warm_up, cosine = 20 * (done + 1 / self.steps), 0.5 + 0.5 * math.cos(math.pi * done)
         return self.recipe.learning_rate * min(warm_up, cosine)
 
-    def optimize(self) -> Tensor:
-        """Do one optimizer step and return the loss."""
+    def loss(self) -> Tensor:
+        """The distance from the teacher on the texts of the present step."""
         ids, mask = self._batch()
         device_type = self.device.split(":")[0]
         with torch.autocast(device_type, torch.bfloat16):
@@ -107,14 +102,7 @@ class SmallRun(TrainingRun):
         loss = nn.functional.mse_loss(learnt.logits.float(), taught.logits.float())
         last = (learnt.hidden_states[-1].float(), taught.hidden_states[-1].float())
         apart = nn.functional.mse_loss(*last, reduction="none").mean(-1)
-        loss = loss + self.recipe.states * (apart * mask).sum() / mask.sum()
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call] # torch's annotation is missing
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        return loss
+        return loss + self.recipe.states * (apart * mask).sum() / mask.sum()
 
     def _batch(self) -> tuple[Tensor, Tensor]:
         """The pieces of the step's texts between CLS and SEP, padded; and where they stand."""
