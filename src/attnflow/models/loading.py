@@ -11,12 +11,12 @@ from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.fetching import Checkpoint, LoadOptions
+from attnflow.models.fetching import Checkpoint, LoadOptions, ModelReference
 from attnflow.models.heads import AUDIO, BARE, CLASSIFIER, SEQ2SEQ, SPANS, head_of
 from attnflow.models.kinds import HEARS, hears, reads_both, two_towers
 
 log = logging.getLogger("attnflow")
-Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
+Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | ModelReference | None
 _load_lock = threading.Lock()
 READS = {
     "audio_values": "audio and video",
@@ -70,6 +70,8 @@ def load_model(  # noqa: PLR0913 - one argument per option
 
 
 def _load_any(source: Source, options: LoadOptions) -> ModelAdapter:
+    if isinstance(source, ModelReference):
+        return _load_any(source.name, source.options.on(options.device))
     if isinstance(source, str | Path):
         return _load(str(source), options, str(source))
     if source is None:
@@ -171,8 +173,9 @@ def _load(source: str, options: LoadOptions, name: str) -> ModelAdapter:
 def _load_once(source: str, options: LoadOptions, name: str) -> ModelAdapter:
     from attnflow.paper import verbs
 
+    checkpoint = Checkpoint(source, options)  # which refuses what is not here before heavy imports
     verbs.register()
-    network, processor = Checkpoint(source, options).load()
+    network, processor = checkpoint.load()
     if options.device is not None and options.quantization_config is None:
         network.to(options.device)
     adapter = adapt(network.eval(), processor, name)
