@@ -16,7 +16,7 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A Hugging Face name, a folder or a GGUF file; shipped is the shipped model.",
+        help="A shipped model ({shipped}), a Hugging Face name, a folder or a GGUF file.",
         show_default=False,
     ),
 ]
@@ -71,8 +71,7 @@ def fit(  # noqa: PLR0913 - one argument per option
         msg = f"-o {out} must end in .json, so that --heads knows it as a file"
         raise InputError(msg)
     given = read_texts(None, texts)
-    named = None if model == "shipped" else model
-    chosen = model_options.choose(named, device, dtype, revision, trust_remote_code)
+    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
     try:
         learned = learn(
             given,

@@ -12,6 +12,7 @@ import typer
 from attnflow.cli import model_options, options
 from attnflow.cli.errors import printable
 from attnflow.errors import InputError
+from attnflow.shipped import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,7 +168,7 @@ def serve(  # noqa: PLR0913 - one argument per option
         listing, adapter = _read_run(run, model or [], choose)
         sources = [adapter]
     else:
-        typer.echo(printable(f"loading {', '.join(model or ['the shipped model'])} …"), err=True)
+        typer.echo(printable(f"loading {', '.join(model or [DEFAULT])} …"), err=True)
     memory = int(max_memory * GIB)
     limits = Limits(
         workers=workers,
@@ -213,7 +214,6 @@ def _read_run(
     from attnflow.io.progress import progress_bar
     from attnflow.models.loading import load_model
     from attnflow.models.weights import weights_digest
-    from attnflow.paper.verbs import NAME
     from attnflow.runs.reading import read_run
     from attnflow.views.explorer.listing import make_listing
 
@@ -221,7 +221,7 @@ def _read_run(
     about = made.manifest["request"]["model"]
     named = models[0] if models else about["name"]
     typer.echo(printable(f"loading {named} …"), err=True)
-    adapter = load_model(choose(None if named == NAME else named))
+    adapter = load_model(choose(named))
     if weights_digest(adapter) != about["sha256"]:
         msg = (
             f"--run {folder} is of {about['name']} with other weights or another tokenizer than "
