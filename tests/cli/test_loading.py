@@ -95,7 +95,7 @@ def test_options_reach_the_workers_of_a_run(run, folder, tmp_path):
     )
     assert ran.code == 0, ran.err
     about = json.loads((out / "manifest.json").read_text())["request"]["model"]
-    assert (about["name"], about["dtype"]) == (folder, "bfloat16")
+    assert (about["name"], about["precision"]) == (folder, "bfloat16")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,9 @@ def test_a_hub_that_never_answers_is_one_line_of_the_command(tmp_path):
         done = command(tmp_path, "explain", TEXT, "-m", "someone/model", HF_ENDPOINT=address)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("attnflow: 'someone/model' is not a folder here; the hub can't be reached")
+    assert line.startswith(
+        "attnflow: 'someone/model' is not a folder here; the hub can't be reached"
+    )
     # The whole command took 4.5 s on a busy machine; retries alone would take 23 s.
     assert time.monotonic() - start < 15
 
