@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from attnflow.errors import AttnflowError, InputError
+from attnflow.shipped import DEFAULT
 
 
 class Theme(StrEnum):
@@ -48,16 +49,22 @@ File = Annotated[
         rich_help_panel=_INPUT,
     ),
 ]
-_model = typer.Option(
-    "--model",
-    "-m",
-    metavar="NAME",
-    help="A Hugging Face name, a folder or a GGUF file; the shipped model if not given.",
-    rich_help_panel=_INPUT,
-    show_default=False,
-)
-Model = Annotated[str | None, _model]
-Models = Annotated[list[str] | None, _model]
+
+
+def _model(default: str) -> Any:
+    return typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="A shipped model ({shipped}), a Hugging Face name, a folder or a GGUF file.",
+        rich_help_panel=_INPUT,
+        show_default=default,
+    )
+
+
+Model = Annotated[str | None, _model(DEFAULT)]
+Models = Annotated[list[str] | None, _model(DEFAULT)]
+VerbsModel = Annotated[str | None, _model("verbs")]
 
 
 def _method_names() -> list[str]:
@@ -279,15 +286,6 @@ Strict = Annotated[
     typer.Option(
         "--strict",
         help="Refuse models that mix tokens outside attention; in a run, stop at a bad row.",
-        rich_help_panel=_INPUT,
-    ),
-]
-Device = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        metavar="NAME",
-        help="Where flow is solved: cpu, cuda, or auto for the GPU if that pays.",
         rich_help_panel=_INPUT,
     ),
 ]

@@ -70,18 +70,9 @@ class SpanModel(TextModel):
         raise no_probability(self.name)
 
     def _positions(
-        self,
-        query: Query,
-        tokens: Tokens,
-        output: Any,
-        item: int,
-        objective: Objective,
-        *,
-        causal: bool,
+        self, tokens: Tokens, output: Any, item: int, objective: Objective, *, causal: bool
     ) -> tuple[int, ...]:
         """The answer's first and last token, or the one that was asked about."""
-        if query is not None and query != "all":
-            return (tokens.position(query),)
         best, *_ = self._spans(output, item, tokens)
         ends = {START: (best.start,), END: (best.end,)}
         both = tuple(dict.fromkeys((best.start, best.end)))
