@@ -66,7 +66,7 @@ def test_edges_that_take_blocks_apart_need_their_weights():
 def test_a_classifier_asks_for_its_position():
     network = tiny.build("bert", head=transformers.BertForSequenceClassification)
     model = torch.ao.quantization.quantize_dynamic(network, {nn.Linear}, dtype=torch.qint8)
-    with pytest.raises(ModelError, match="where it decides is not known: .* with query="):
+    with pytest.raises(ModelError, match=r"where it decides is not known: .* with query="):
         attnflow.explain(TEXT, (model, tiny.word_piece()), edges="attention")
     found = attnflow.explain(TEXT, (model, tiny.word_piece()), edges="attention", query=0)
     assert found.query == 0

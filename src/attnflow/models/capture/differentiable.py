@@ -1,4 +1,4 @@
-"""Gradients pass every layer, or they are wrong without an error: quantised layers may hand on none.
+"""Gradients that a layer cuts off are refused: quantised layers may hand on none.
 
 Autograd takes what comes out of such a layer for a constant. What goes around it (the residual
 connection) still has a gradient, which looks like one of the whole model.
@@ -46,9 +46,7 @@ def watch_gradients(network: torch.nn.Module) -> Iterator[None]:
         raise NoGradientError(msg)
 
     hooks = [
-        module.register_forward_hook(
-            lambda *seen, name=name: check(*seen, name), with_kwargs=True
-        )
+        module.register_forward_hook(lambda *seen, name=name: check(*seen, name), with_kwargs=True)
         for name, module in network.named_modules()
         if name
     ]
