@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ def watch_gradients(network: torch.nn.Module) -> Iterator[None]:
         yield
         return
 
-    def check(module: Any, args: Any, kwargs: Any, output: Any, name: str) -> None:
+    def check(name: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         if not torch.is_grad_enabled() or not _is_cut(module, args, kwargs, output):
             return
         msg = (
@@ -46,7 +47,7 @@ def watch_gradients(network: torch.nn.Module) -> Iterator[None]:
         raise NoGradientError(msg)
 
     hooks = [
-        module.register_forward_hook(lambda *seen, name=name: check(*seen, name), with_kwargs=True)
+        module.register_forward_hook(partial(check, name), with_kwargs=True)
         for name, module in network.named_modules()
         if name
     ]
