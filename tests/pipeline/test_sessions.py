@@ -139,7 +139,7 @@ def test_pieces_give_what_one_call_gives():
     checks = []
     session = open_session(TEXT, load_model("verbs"), ExplainConfig())
     whole = session.scores("flow", [3, 6], [0, 2])
-    from attnflow.pipeline import session as module
+    from attnflow.pipeline import scoring as module
 
     piece, module.PIECE = module.PIECE, 1
     try:

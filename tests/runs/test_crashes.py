@@ -16,7 +16,7 @@ from killing import ROWS
 
 import attnflow
 from attnflow.errors import ModelError
-from attnflow.runs.crews import Processes
+from attnflow.runs.pool import Processes
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
@@ -129,8 +129,8 @@ def test_a_worker_that_dies_while_it_loads_is_replaced(tmp_path, model, undistur
     started = []
     start = Processes._start
 
-    def kill_second_and_third(crew):
-        worker = start(crew)
+    def kill_second_and_third(pool):
+        worker = start(pool)
         started.append(worker)
         if len(started) == 2:  # it dies with its first shard
             monkeypatch.setattr(Processes, "_give", die_with_the_first)
@@ -140,10 +140,10 @@ def test_a_worker_that_dies_while_it_loads_is_replaced(tmp_path, model, undistur
 
     give = Processes._give
 
-    def die_with_the_first(crew, worker, job, tries=1):
+    def die_with_the_first(pool, worker, job, tries=1):
         if worker is started[1] and len(started) == 2:
             worker.process.kill()
-        give(crew, worker, job, tries)
+        give(pool, worker, job, tries)
 
     monkeypatch.setattr(Processes, "_start", kill_second_and_third)
     attnflow.run(ROWS, tmp_path / "run", model, workers=2, **OPTIONS)

@@ -97,7 +97,7 @@ def actors(holder):
     return [
         pid
         for pid, (parent, command) in known.items()
-        if b"ray::ShardMaker" in command and known.get(parent, (0, b""))[0] == holder
+        if b"ray::RemoteWorker" in command and known.get(parent, (0, b""))[0] == holder
     ]
 
 

@@ -11,7 +11,7 @@ import transformers
 import attnflow
 import tiny
 from attnflow.errors import InputError, ModelError
-from attnflow.records.files import to_json
+from attnflow.records.files.attributions import to_json
 
 TEXTS = [
     "the keys to the cabinet are here",

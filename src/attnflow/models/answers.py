@@ -7,7 +7,12 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
+import torch
+
+from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Tokens
+from attnflow.models.capture import run as network
+from attnflow.models.notices import cut_notice
 from attnflow.models.tokens import BROKEN, name_token
 from attnflow.models.words import assign_words
 from attnflow.models.writing import end_tokens
@@ -113,3 +118,34 @@ def put_before(start: int, tokenizer: Any, answer: Tokens) -> Tokens:
         word_ids=None if answer.word_ids is None else (None, *answer.word_ids),
         spans=None if answer.spans is None else ((0, 0), *answer.spans),
     )
+
+
+def start_token(net: Any, name: str, labels: Sequence[int]) -> int:
+    """The token that answers start with: as stated, or as the model makes it of labels."""
+    for config in (getattr(net, "generation_config", None), net.config):
+        start = getattr(config, "decoder_start_token_id", None)
+        if start is not None:
+            return int(start)
+    shift = "prepare_decoder_input_ids_from_labels"
+    if hasattr(net, shift) and labels:
+        given = {"labels": torch.tensor([list(labels)])}
+        return int(network.called(net, given, shift)[0, 0])
+    msg = f"{name} does not name the token that its answers start with"
+    raise ModelError(msg)
+
+
+def cut_answer(answer: Tokens, most: int, *, truncate: bool) -> Tokens:
+    """An answer that is too long, if it may be truncated."""
+    if not truncate:
+        msg = (
+            f"the target has {len(answer)} tokens with the one that starts it; this model "
+            f"takes at most {most}. Shorten it, or cut it with truncate=True (--truncate)"
+        )
+        raise InputError(msg)
+    kept = first_tokens(answer, most)
+    return replace(kept, notices=kept.notices + cut_notice(most, len(answer), "answer"))
+
+
+def source_size(tokens: Tokens) -> int:
+    """How many positions the source has: those before the target."""
+    return len(tokens) - (tokens.segments or ()).count("target")

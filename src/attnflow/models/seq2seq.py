@@ -1,15 +1,4 @@
-"""Encoder–decoder models: one graph through encoder, decoder and cross-attention.
-
-The nodes of every step are the source positions followed by the target positions. An encoder layer
-moves the source and carries the target along; a decoder layer is two steps, self-attention and
-cross-attention, which move the target and carry the source along:
-
-    encoder   | W 0 |     decoder self   | I 0 |     cross   | I 0 |
-              | 0 I |                    | 0 W |             | C 0 |
-
-The residual that all edges get, (1 − r)·W + r·I, then gives each sub-layer its own residual, and
-leaves what is carried along as it is.
-"""
+"""Encoder–decoder models: one graph through encoder, decoder and cross-attention (`sides`)."""
 
 from __future__ import annotations
 
@@ -22,7 +11,15 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
-from attnflow.models.answers import first_tokens, join_answer, put_before, read_answer, without_end
+from attnflow.models.answers import (
+    cut_answer,
+    join_answer,
+    put_before,
+    read_answer,
+    source_size,
+    start_token,
+    without_end,
+)
 from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
@@ -30,11 +27,10 @@ from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
-from attnflow.models.notices import cut_notice
 from attnflow.models.objectives import resolve_objective, token_index
 from attnflow.models.outputs import is_multi_label, predict
 from attnflow.models.sides import add_gradients, add_zeroed, check_sites, pair_activations
-from attnflow.models.sizes import depth_of, describe, heads_in, limit
+from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
 from attnflow.models.tokens import check_text, name_token, tokenize
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.models.writing import Writing
@@ -76,20 +72,11 @@ class Seq2SeqModel(UnmeasuredModel):
     @property
     def depth(self) -> int:
         """Encoder layers, then decoder layers."""
-        return sum(self._depths())
+        return sum(self._depths)
 
+    @property
     def _depths(self) -> tuple[int, int]:
-        config = self.network.config
-        sides = [getattr(config, side, None) for side in ("encoder", "decoder")]
-        depths = [getattr(side, "num_hidden_layers", None) for side in sides]
-        if None not in depths:  # both have a configuration of their own
-            return int(depths[0] or 0), int(depths[1] or 0)
-        first = ("encoder_layers", "encoder_num_hidden_layers")
-        encoder = next((getattr(config, n) for n in first if getattr(config, n, None)), None)
-        encoder = encoder or depth_of(self.network)
-        names = ("decoder_layers", "num_decoder_layers", "decoder_num_hidden_layers")
-        decoder = next((getattr(config, n) for n in names if getattr(config, n, None)), encoder)
-        return int(encoder), int(decoder)
+        return depths_of_sides(self.network)
 
     @property
     def heads(self) -> int:
@@ -131,7 +118,7 @@ class Seq2SeqModel(UnmeasuredModel):
             written = read_answer(self.tokenizer, ids, self.network.generation_config)
         elif isinstance(answer, str):
             written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
-            start = self._start(written.inputs["input_ids"])
+            start = start_token(self.network, self.name, written.inputs["input_ids"])
             written = without_end(written, self.tokenizer)
             if written.inputs["input_ids"][:1] != [start] or not self.starts_itself:
                 written = put_before(start, self.tokenizer, written)
@@ -139,7 +126,7 @@ class Seq2SeqModel(UnmeasuredModel):
             msg = f"answer={answer!r} is {type(answer).__name__}; give the answer as text"
             raise InputError(msg)
         if most and len(written) > most:  # the token that starts the answer takes a position, too
-            written = self._cut(written, most, truncate=truncate)
+            written = cut_answer(written, most, truncate=truncate)
         return written
 
     starts_itself = False  # whether the tokenizer puts the token before answers that starts them
@@ -148,29 +135,6 @@ class Seq2SeqModel(UnmeasuredModel):
         """Source and answer as one list of tokens."""
         written = replace(written, segments=("target",) * len(written))
         return join_answer(source, written, decoder_input_ids=written.inputs["input_ids"])
-
-    def _cut(self, answer: Tokens, most: int, *, truncate: bool) -> Tokens:
-        if not truncate:
-            msg = (
-                f"the target has {len(answer)} tokens with the one that starts it; this model "
-                f"takes at most {most}. Shorten it, or cut it with truncate=True (--truncate)"
-            )
-            raise InputError(msg)
-        kept = first_tokens(answer, most)
-        return replace(kept, notices=kept.notices + cut_notice(most, len(answer), "answer"))
-
-    def _start(self, labels: Sequence[int]) -> int:
-        """The token that answers start with: as stated, or as the model makes it of labels."""
-        for config in (getattr(self.network, "generation_config", None), self.network.config):
-            start = getattr(config, "decoder_start_token_id", None)
-            if start is not None:
-                return int(start)
-        shift = "prepare_decoder_input_ids_from_labels"
-        if hasattr(self.network, shift) and labels:
-            given = {"labels": torch.tensor([list(labels)])}
-            return int(network.called(self.network, given, shift)[0, 0])
-        msg = f"{self.name} does not name the token that its answers start with"
-        raise ModelError(msg)
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The model's own answer, most likely token by most likely token."""
@@ -211,14 +175,14 @@ class Seq2SeqModel(UnmeasuredModel):
         inputs = self.inputs(batch)
         output, capture = network.run(self.network, inputs, spec)
         lengths = (max(map(source_size, batch)), inputs["decoder_input_ids"].shape[1])
-        check_sites(capture.sites, lengths, self._depths(), self.network)
+        check_sites(capture.sites, lengths, self._depths, self.network)
         return output, capture
 
     def activations(self, capture: Capture, item: int, tokens: Tokens) -> Activations:
         """What the model computed on one item."""
         source = source_size(tokens)
         sizes = (source, len(tokens) - source)
-        return pair_activations(capture, item, sizes, self._depths(), self.network, self.name)
+        return pair_activations(capture, item, sizes, self._depths, self.network, self.name)
 
     def zeroed(self, tokens: Tokens, seen: Activations, spec: CaptureSpec) -> Activations:
         """With what becomes of every layer without single values."""
@@ -333,8 +297,3 @@ class Seq2SeqModel(UnmeasuredModel):
         if logits is None:
             return None
         return predict(logits, lambda token: name_token(self.tokenizer, token), at)
-
-
-def source_size(tokens: Tokens) -> int:
-    """How many positions the source has: those before the target."""
-    return len(tokens) - (tokens.segments or ()).count("target")

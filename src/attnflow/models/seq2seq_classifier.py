@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Query, Tokens, refuse_answer
-from attnflow.models.answers import put_before
+from attnflow.models.answers import put_before, source_size, start_token
 from attnflow.models.blanking import blank_tokens
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
@@ -25,7 +25,7 @@ from attnflow.models.checks.mixing import last_states
 from attnflow.models.checks.padding import is_close
 from attnflow.models.objectives import label_index
 from attnflow.models.outputs import predict_label
-from attnflow.models.seq2seq import Seq2SeqModel, source_size
+from attnflow.models.seq2seq import Seq2SeqModel
 from attnflow.models.sizes import limit
 from attnflow.models.tokens import check_texts, tokenize
 from attnflow.records import Prediction
@@ -63,7 +63,8 @@ class Seq2SeqClassifier(Seq2SeqModel):
             word_ids=None if source.word_ids is None else source.word_ids[:-1],
             spans=None if source.spans is None else source.spans[:-1],
         )
-        written = put_before(self._start(ids), self.tokenizer, cut)
+        start = start_token(self.network, self.name, ids)
+        written = put_before(start, self.tokenizer, cut)
         return replace(self.join(source, written), answer=None)
 
     def _check_shift(self, tokens: Tokens) -> bool:

@@ -1,7 +1,14 @@
 """The two sides of an encoder–decoder as the nodes of one square graph: source, then target.
 
-What a step computed is put at the positions that it moves and at those that they read; all other
-positions are carried along by the identity.
+The nodes of every step are the source positions followed by the target positions. An encoder layer
+moves the source and carries the target along; a decoder layer is two steps, self-attention and
+cross-attention, which move the target and carry the source along:
+
+    encoder   | W 0 |     decoder self   | I 0 |     cross   | I 0 |
+              | 0 I |                    | 0 W |             | C 0 |
+
+The residual that all edges get, (1 − r)·W + r·I, then gives each sub-layer its own residual, and
+leaves what is carried along as it is.
 """
 
 from __future__ import annotations

@@ -24,6 +24,21 @@ def depth_of(net: Any, config: Any = None) -> int:
     raise ModelError(msg)
 
 
+def depths_of_sides(net: Any) -> tuple[int, int]:
+    """The numbers of layers of an encoder–decoder's two sides."""
+    config = net.config
+    sides = [getattr(config, side, None) for side in ("encoder", "decoder")]
+    depths = [getattr(side, "num_hidden_layers", None) for side in sides]
+    if None not in depths:  # both have a configuration of their own
+        return int(depths[0] or 0), int(depths[1] or 0)
+    first = ("encoder_layers", "encoder_num_hidden_layers")
+    encoder = next((getattr(config, n) for n in first if getattr(config, n, None)), None)
+    encoder = encoder or depth_of(net)
+    names = ("decoder_layers", "num_decoder_layers", "decoder_num_hidden_layers")
+    decoder = next((getattr(config, n) for n in names if getattr(config, n, None)), encoder)
+    return int(encoder), int(decoder)
+
+
 def _is_half(config: Any) -> bool:
     """Whether it is the decoder alone of an encoder–decoder, whose sizes are for both sides."""
     alone = not getattr(config, "is_encoder_decoder", False)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Kind, Tokens
+from attnflow.models.answers import source_size
 from attnflow.models.audio import check_extractor, features_of, hear, show_sound, silence
 from attnflow.models.capture import run as network
 from attnflow.models.checks.layout import find_frame_layout
@@ -19,7 +20,7 @@ from attnflow.models.checks.mixing import answer_mixing_warnings
 from attnflow.models.frames import find_frames
 from attnflow.models.grids import size_of
 from attnflow.models.heads import HeadKind
-from attnflow.models.seq2seq import Seq2SeqModel, source_size
+from attnflow.models.seq2seq import Seq2SeqModel
 
 
 class SpeechModel(Seq2SeqModel):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from attnflow.aggregation import Measure, Scores, find_aggregator, find_trace
-from attnflow.aggregation.aggregator import merge_statistics
+from attnflow.aggregation import Measure, Scores, find_aggregator
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_layers
 from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
@@ -29,26 +26,23 @@ from attnflow.pipeline.measured import (
     measured_scores,
     target_position,
 )
-from attnflow.pipeline.source import LOGIT
+from attnflow.pipeline.scoring import score
+from attnflow.pipeline.traces import trace_score
 from attnflow.records import (
     Activations,
     Array,
     Attribution,
     FlowTrace,
     LayeredGraph,
-    Pair,
     Prediction,
     Selection,
 )
-from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import Groups, resolve
 from attnflow.records.words import word_groups
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
-
-PIECE = 10**8  # edges that flow passes between two calls of a check: some tenths of a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +140,7 @@ class Session:
     @property
     def nbytes(self) -> int:
         """About how much memory this holds, or will hold once its graphs are built."""
-        graphs = sum(_graph_bytes(self._graphs[key]) for key in tuple(self._graphs))
+        graphs = sum(self._graphs[key].nbytes for key in tuple(self._graphs))
         usual = 3 * 8 * len(self.activations.attention) * self.size**2
         return self.activations.nbytes + max(graphs, usual)
 
@@ -197,19 +191,7 @@ class Session:
         groups = self.groups if words else groups
         keys = range(self.size if groups is None else len(groups))
         selection = Selection(steps, tuple(queries), tuple(keys), groups=groups)
-        sources = len(steps) * len(queries) * (self.heads if each_head else 1)
-        whole = check is None or find_aggregator(method).cost != "pair"
-        most = len(keys) if whole else self._keys_per_piece(sources)
-        parts = []
-        for start in range(0, len(keys), most):
-            if check is not None:
-                check()
-            piece = replace(selection, keys=selection.keys[start : start + most])
-            parts.append(self._solve(method, piece, each_head=each_head))
-        values = np.concatenate([part.values for part in parts], axis=-1)  # never the graph itself
-        statistics = merge_statistics([part.statistics for part in parts])
-        graph = self.graph(method, each_head=each_head)
-        return Scores(values, {**graph.statistics, **statistics})
+        return score(self, method, selection, each_head=each_head, check=check)
 
     @cached_property
     def target(self) -> Target:
@@ -232,29 +214,6 @@ class Session:
         if key not in self._measured:
             self._measured[key] = measured(self, measure, words=words, advance=advance)
         return self._measured[key]
-
-    def _solve(self, method: str, selection: Selection, *, each_head: bool) -> Scores:
-        execution, member = self.config.execution, find_aggregator(method)
-
-        def solve(graph: LayeredGraph) -> Scores:
-            return member.apply(graph, selection, execution)
-
-        return self.corrected(method, solve, each_head=each_head)
-
-    def corrected(
-        self, method: str, solve: Callable[[LayeredGraph], Scores], *, each_head: bool = False
-    ) -> Scores:
-        """What ``solve`` makes of a method's graph; under ``"uniform"``, against that of chance."""
-        scores = solve(self.graph(method, each_head=each_head))
-        values = to_numpy(scores.values)
-        if self.correction(method) == "uniform":
-            even = solve(self.graph(method, each_head=each_head, chance=True))
-            values = ratio(values, to_numpy(even.values))
-        return Scores(values, scores.statistics)
-
-    def _keys_per_piece(self, sources: int) -> int:
-        """How many keys make a short piece of work, whatever the size."""
-        return max(1, PIECE // (sources * len(self.activations.attention) * self.size**2))
 
     def step(self, layer: int) -> int:
         """The step of the graph at which a layer ends."""
@@ -330,37 +289,5 @@ class Session:
             raise InputError(msg)
 
     def trace(self, method: str, layer: int, query: int, key: int) -> FlowTrace:
-        """How one score came about: how much a method carried over which edges.
-
-        The correction ``"uniform"`` divides scores by those of chance and changes no edge: there a
-        trace has the value before the division.
-        """
-        self.check()
-        trace_of = find_trace(method)
-        source = resolve("query", query, 0, self.size - 1, self.size)
-        sink = resolve("key", key, 0, self.size - 1, self.size)
-        names, graph = self.tokens.names, None
-        if self.config.source == LOGIT:  # which is one more position
-            graph, source = self.logit_graph(method), self.size
-            names = (*names, f"logit of {self.named_objective['target']}")
-        trace = trace_of(graph or self.graph(method), Pair(self.step(layer), source, sink))
-        return replace(
-            trace,
-            layer=resolve("layer", layer, 1, self.depth, self.depth + 1),
-            tokens=names,
-            text=self.tokens.text,
-            model=self.adapter.name,
-            prediction=self.prediction,
-            causal=self.causal,
-            options=self.describe(method),
-            warnings=self.warnings,
-        )
-
-
-def _graph_bytes(graph: LayeredGraph) -> int:
-    arrays = (graph.weights, graph.heads, graph.maps)
-    derived = tuple(graph.cache.values())
-    return sum(int(array.nbytes) for array in arrays if array is not None) + sum(
-        _graph_bytes(each) if isinstance(each, LayeredGraph) else int(each.nbytes)
-        for each in derived
-    )
+        """How one score came about (`trace_score`)."""
+        return trace_score(self, method, layer, query, key)

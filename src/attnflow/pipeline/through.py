@@ -11,6 +11,7 @@ from attnflow.aggregation import AGGREGATORS, Measure, Scores, find_aggregator
 from attnflow.aggregation.through import flow_through, hand_on
 from attnflow.errors import InputError, shown
 from attnflow.pipeline.config import is_auto
+from attnflow.pipeline.scoring import corrected
 from attnflow.pipeline.source import LOGIT, methods_from_logit
 from attnflow.records import FloatArray, LayeredGraph, Selection
 from attnflow.records.arrays import to_numpy
@@ -68,7 +69,7 @@ def _by_capacities(found: AnswerSession, groups: Groups | None, _: Advance) -> S
     def solve(graph: LayeredGraph) -> Scores:
         return flow_through(graph.weights, top, found.positions, sinks)
 
-    return found.first.corrected(found.config.method, solve)
+    return corrected(found.first, found.config.method, solve)
 
 
 def _by_ratios(found: AnswerSession, groups: Groups | None, advance: Advance) -> Scores:
@@ -86,7 +87,7 @@ def _by_ratios(found: AnswerSession, groups: Groups | None, advance: Advance) ->
         handed = hand_on(to_numpy(scores.values)[0], found.positions)
         return Scores(_grouped(handed, groups), scores.statistics)
 
-    return found.first.corrected(method.name, solve)
+    return corrected(found.first, method.name, solve)
 
 
 def _grouped(rows: FloatArray, groups: Groups | None) -> FloatArray:

@@ -12,9 +12,11 @@ input, layer l the output of the l-th attention layer; negative numbers count fr
 """
 
 from attnflow.records.activations import Activations, Block, Readout
-from attnflow.records.attribution import Attribution, PatchGrid, Prediction
+from attnflow.records.attribution import Attribution
 from attnflow.records.graph import LayeredGraph
+from attnflow.records.grid import PatchGrid
 from attnflow.records.kinds import Array, FloatArray
+from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair, Selection
 from attnflow.records.trace import Edge, FlowTrace, Route
 

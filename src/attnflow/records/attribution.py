@@ -13,83 +13,17 @@ import numpy as np
 from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
 from attnflow.records import checks
+from attnflow.records.attribution_fields import check_computed, check_fields
+from attnflow.records.grid import PatchGrid
 from attnflow.records.kinds import FloatArray
 from attnflow.records.positions import find_position, input_positions, words_of_tokens
+from attnflow.records.prediction import Prediction
 from attnflow.records.rounding import round_scores
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-
-TEXTS = ("method", "model", "text")
-MAPPINGS = ("options", "statistics")
-MOST_LAYERS = 1 << 16
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The model's prediction: a label or a token, and its probability.
-
-    Attributes:
-        label: The most likely label or token.
-        probability: Its probability.
-        alternatives: The most likely ones with their probabilities, ``label`` first.
-        position: The token the prediction was made at; ``None`` for a label of the whole input.
-    """
-
-    label: str
-    probability: float
-    alternatives: tuple[tuple[str, float], ...] = ()
-    position: int | None = None
-
-    def __post_init__(self) -> None:
-        checks.check_text("label", self.label)
-        checks.check_probability(self.label, self.probability)
-        for each in self.alternatives:
-            if not (isinstance(each, tuple) and len(each) == 2):
-                msg = f"alternatives hold {shown(each)}; they must be (label, probability)"
-                raise InputError(msg)
-            checks.check_probability(checks.check_text("label", each[0]), each[1])
-        if self.position is not None:
-            checks.check_number("the prediction's position", self.position, 0)
-
-
-@dataclass(frozen=True)
-class PatchGrid:
-    """How the patches of a vision model lie on the image, or frames in the time of a sound.
-
-    A sound is an image as wide as it has samples, and as high as it has rows of frequencies.
-
-    Attributes:
-        rows: Patches from top to bottom.
-        columns: Patches from left to right.
-        image: The image's height and width in pixels.
-        box: The part of the image that the model saw, in its pixels: left, top, right, bottom.
-        seconds: For sounds, how long the image is; ``None`` for images.
-    """
-
-    rows: int
-    columns: int
-    image: tuple[int, int]
-    box: tuple[float, float, float, float]
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        sizes = ("rows", self.rows), ("columns", self.columns), *(("image", n) for n in self.image)
-        for name, size in sizes:
-            checks.check_number(f"grid.{name}", size, 1)
-        box = [checks.check_real("grid.box", edge) for edge in self.box]
-        if self.seconds is not None and not checks.check_real("grid.seconds", self.seconds) > 0:
-            msg = f"grid.seconds={shown(self.seconds)} must be positive"
-            raise InputError(msg)
-        if len(self.image) != 2 or len(box) != 4 or not (box[0] < box[2] and box[1] < box[3]):
-            msg = (
-                f"grid.image={shown(self.image)} must be a height and a width, and "
-                f"grid.box={shown(self.box)} left, top, right and bottom"
-            )
-            raise InputError(msg)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,53 +73,8 @@ class Attribution:
     pooled: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, value in self._checked().items():
+        for name, value in check_fields(self).items():
             object.__setattr__(self, name, value)
-        shape = self.scores.shape
-        expected = (len(self.layers), len(self.queries), len(self.tokens))
-        if self.scores.ndim not in (3, 4) or (shape[0], *shape[-2:]) != expected or not all(shape):
-            msg = (
-                f"scores have shape {shape}; {expected[0]} layers, {expected[1]} queries and "
-                f"{expected[2]} tokens need [layer, query, key] or [layer, head, query, key]"
-            )
-            raise InputError(msg)
-        _require("layer", self.layer, self.layer, self.layers)
-        for position in (self.query, *self.pooled):
-            _require("query", position, position, self.queries)
-        for name in ("word_ids", "segments"):
-            labels = getattr(self, name)
-            if labels is not None and len(labels) != len(self.tokens):
-                msg = f"{name} has {len(labels)} entries; there are {len(self.tokens)} tokens"
-                raise InputError(msg)
-
-    def _checked(self) -> dict[str, Any]:
-        """The fields as they are kept: plain, read-only, each of its own type."""
-        tokens = checks.check_texts("tokens", self.tokens)
-        depth = checks.check_number("depth", self.depth, 0, MOST_LAYERS)
-        layers = checks.check_numbers("layers", self.layers, 1, depth or MOST_LAYERS)
-        last = len(tokens) - 1
-        if self.prediction is not None and self.prediction.position is not None:
-            checks.check_number("the prediction's position", self.prediction.position, 0, last)
-        texts = checks.check_texts("word_texts", self.word_texts)
-        return {
-            "tokens": tokens,
-            "scores": checks.check_scores(self.scores),
-            "layers": layers,
-            "queries": checks.check_numbers("queries", self.queries, 0, last),
-            "layer": checks.check_number("layer", self.layer, 1),
-            "query": checks.check_number("query", self.query, 0),
-            "depth": depth or max(layers, default=0),
-            "pooled": checks.check_positions("pooled", self.pooled, last),
-            "word_texts": texts,
-            "word_ids": self.word_ids
-            if self.word_ids is None
-            else _word_ids(self.word_ids, len(texts)),
-            "segments": self.segments
-            if self.segments is None
-            else checks.check_texts("segments", self.segments),
-            **{name: checks.check_text(name, getattr(self, name)) for name in TEXTS},
-            **{name: checks.check_mapping(name, getattr(self, name)) for name in MAPPINGS},
-        }
 
     def __repr__(self) -> str:
         best = ", ".join(f"{token} {score:.3g}" for token, score in self.top(3))
@@ -262,12 +151,12 @@ class Attribution:
             raise InputError(msg)
         given = operator.index(given)
         number = given + self.depth + 1 if given < 0 else given
-        return _require("layer", given, number, self.layers)
+        return check_computed("layer", given, number, self.layers)
 
     def _query(self, given: int | str | None) -> int:
         if given is None:
             return self.query
-        return _require("query", given, self.position(given), self.queries)
+        return check_computed("query", given, self.position(given), self.queries)
 
     @property
     def values(self) -> FloatArray:
@@ -350,34 +239,34 @@ class Attribution:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, which `from_dict` reads back without loss."""
-        from attnflow.records.files import to_dict
+        from attnflow.records.files.attributions import to_dict
 
         return to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Attribution:
         """The attribution that `to_dict` described."""
-        from attnflow.records.files import from_dict
+        from attnflow.records.files.attributions import from_dict
 
         return from_dict(data)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write JSON (compressed where the name ends in ``.gz``); `load` reads it back."""
-        from attnflow.records.files import save
+        from attnflow.records.files.attributions import save
 
         return save(self, as_path(path), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Attribution:
         """Read what `save` wrote."""
-        from attnflow.records.files import load
+        from attnflow.records.files.attributions import load
 
         return load(as_path(path))
 
     @classmethod
     def load_all(cls, path: str | Path) -> list[Attribution]:
         """Read a file of one or many, such as ``attnflow explain … --save FILE`` writes."""
-        from attnflow.records.files import load_all
+        from attnflow.records.files.attributions import load_all
 
         return load_all(as_path(path))
 
@@ -389,31 +278,3 @@ class Attribution:
 
     def __reduce__(self) -> tuple[Any, ...]:  # options are read-only views, which pickle refuses
         return (Attribution.from_dict, (self.to_dict(),))
-
-
-def _require(name: str, given: int | str, number: int, allowed: tuple[int, ...]) -> int:
-    """The number, if it was computed; an error names it as it was given."""
-    if number not in allowed:
-        all_of = {"query": "query='all'", "layer": "layers='all'"}[name]
-        more = f"; explain with {all_of} for all of them"
-        msg = (
-            f"{name}={shown(given)} was not computed; this attribution has {_shown(allowed)}{more}"
-        )
-        raise InputError(msg)
-    return number
-
-
-def _word_ids(given: object, count: int) -> tuple[int | None, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        msg = f"word_ids={shown(given)} must be a list with an integer or None for each token"
-        raise InputError(msg)
-    return tuple(
-        None if word is None else checks.check_number(f"word_ids[{at}]", word, 0, count - 1)
-        for at, word in enumerate(given)
-    )
-
-
-def _shown(numbers: tuple[int, ...]) -> str:
-    if len(numbers) > 1 and numbers == tuple(range(numbers[0], numbers[-1] + 1)):
-        return f"{numbers[0]} to {numbers[-1]}"
-    return ", ".join(map(str, numbers))

@@ -13,8 +13,9 @@ import numpy as np
 from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
 from attnflow.records import checks
-from attnflow.records.attribution import Attribution, Prediction
+from attnflow.records.attribution import Attribution
 from attnflow.records.kinds import FloatArray
+from attnflow.records.prediction import Prediction
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
@@ -321,34 +322,34 @@ class Generation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, which `from_dict` reads back without loss."""
-        from attnflow.records.generations import to_dict
+        from attnflow.records.files.generations import to_dict
 
         return to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Generation:
         """The result that `to_dict` described."""
-        from attnflow.records.generations import from_dict
+        from attnflow.records.files.generations import from_dict
 
         return from_dict(data)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write JSON (compressed where the name ends in ``.gz``); `load` reads it back."""
-        from attnflow.records.generations import save
+        from attnflow.records.files.generations import save
 
         return save(self, as_path(path), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Generation:
         """Read what `save` wrote."""
-        from attnflow.records.generations import load
+        from attnflow.records.files.generations import load
 
         return load(as_path(path))
 
     @classmethod
     def load_all(cls, path: str | Path) -> list[Generation]:
         """Read a file of one or many, such as ``attnflow explain … --save FILE`` writes."""
-        from attnflow.records.generations import load_all
+        from attnflow.records.files.generations import load_all
 
         return load_all(as_path(path))
 

@@ -45,6 +45,12 @@ class LayeredGraph:
         """The number of nodes of a layer."""
         return int(self.weights.shape[-1])
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory the edges take, with what was derived from them."""
+        arrays = (self.weights, self.heads, self.maps, *tuple(self.cache.values()))
+        return sum(int(each.nbytes) for each in arrays if each is not None)
+
     def edges_of(self, pair: Pair) -> FloatArray:
         """The edges of a pair's source, ``[key]``: those of its head, where one is named."""
         if pair.head is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.records.attribution import Attribution, PatchGrid
+from attnflow.records.attribution import Attribution
+from attnflow.records.grid import PatchGrid
 from attnflow.records.kinds import FloatArray
 
 MOST_PIXELS = 1 << 30

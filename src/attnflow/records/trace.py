@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnflow.records.attribution import Prediction
 from attnflow.records.kinds import FloatArray
+from attnflow.records.prediction import Prediction
 
 
 @dataclass(frozen=True)

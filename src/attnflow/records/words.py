@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnflow.records.attribution import Attribution, Prediction
+from attnflow.records.attribution import Attribution
 from attnflow.records.kinds import FloatArray
+from attnflow.records.prediction import Prediction
 
 Groups = tuple[tuple[int, ...], ...]
 

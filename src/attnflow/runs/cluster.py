@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from attnflow.errors import InputError, ModelError, shown
-from attnflow.runs.crews import TRIES, ShardMaker, answered
 from attnflow.runs.manifest import versions
+from attnflow.runs.remote import TRIES, RemoteWorker, answered
 from attnflow.runs.work import Advance, Job, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from attnflow.io.rows import Row
     from attnflow.models.loading import Source
@@ -52,7 +51,7 @@ class RayActors:
     _actors: list[Any] = field(default_factory=list)
     _pending: dict[Any, tuple[Any, Job | None]] = field(default_factory=dict)
 
-    def __enter__(self) -> RayActors:
+    def __enter__(self) -> Self:
         self._ray = _import_ray(self.cluster.address)
         try:
             self._connect()
@@ -62,22 +61,20 @@ class RayActors:
                 num_gpus=self.cluster.gpus,
                 max_restarts=-1,
                 max_task_retries=TRIES - 1,
-            )(ShardMaker)
+            )(RemoteWorker)
             self._actors = [
                 kind.remote(self.model, self.work, tuple(self.sample)) for _ in range(self.count)
             ]
             self._pending = {actor.about.remote(): (actor, None) for actor in self._actors}
             # Those for which there is no room yet join when they have their model.
             answer, actor, _ = self._next()
-            self._ready = self._greet(answer, actor)
+            self._ready = self._checked(answer, actor)
         except BaseException:
             self._stop()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _: object, __: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def _connect(self) -> None:
@@ -112,7 +109,7 @@ class RayActors:
         while any(job is not None for _, job in self._pending.values()):
             answer, actor, job = self._next()
             if job is None:
-                self._give(self._greet(answer, actor), jobs)
+                self._give(self._checked(answer, actor), jobs)
             else:
                 self._give(actor, jobs)
                 advance(len(job.rows))
@@ -128,7 +125,7 @@ class RayActors:
             raise ModelError(_died(error, job)) from None
         return answered(answer), actor, job
 
-    def _greet(self, answer: Sequence[Any], actor: Any) -> Any:
+    def _checked(self, answer: Sequence[Any], actor: Any) -> Any:
         """Check that an actor has the model of all, and the versions that the manifest names."""
         about, found = answer
         for name, here in versions().items():

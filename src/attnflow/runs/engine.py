@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ from attnflow.io.rows import Columns, Row, Rows, digest_rows
 from attnflow.records.learned import LearnedHeads
 from attnflow.runs import manifest as manifests
 from attnflow.runs.cluster import Cluster, RayActors
-from attnflow.runs.crews import OneProcess, Processes
 from attnflow.runs.options import OPTIONS
+from attnflow.runs.pool import OneProcess, Processes, WorkerPool
 from attnflow.runs.shards import NAME, read_info
 from attnflow.runs.work import Job, Work
 
@@ -117,8 +117,8 @@ def execute(
         msg = f"{plan.source.name} has no rows; give at least one"
         raise InputError(msg)
     sample = first[1][:SAMPLE]
-    with _crew(model, plan.work, sample, workers, cluster) as crew:
-        request = plan.request(crew.about)
+    with _open_pool(model, plan.work, sample, workers, cluster) as pool:
+        request = plan.request(pool.about)
         manifest = manifests.start(plan.folder, plan.source.name, request)
         plan.request_digest = digest(manifest["request"])
         with progress_bar("explaining", plan.total, shown=progress, unit="rows") as show:
@@ -130,27 +130,22 @@ def execute(
                 show(done)
 
             def left() -> Iterator[Job]:
-                for each in plan.jobs(_chain(first, shards)):
+                for each in plan.jobs(chain([first], shards)):
                     if isinstance(each, Job):
                         yield each
                     else:
                         advance(each)
 
-            for index, content in crew.compute(left(), advance):
+            for index, content in pool.compute(left(), advance):
                 manifests.save(plan.folder / NAME.format(index), content)
     manifests.finish(plan.folder, manifest, plan.finished)
 
 
-def _crew(
+def _open_pool(
     model: Source, work: Work, sample: Sequence[Row], workers: int, cluster: Cluster | None
-) -> OneProcess | Processes | RayActors:
+) -> WorkerPool:
     if cluster is not None:
         return RayActors(model, work, sample, workers, cluster)
     if workers == 1:
         return OneProcess(model, work, sample)
     return Processes(model, work, sample, workers)
-
-
-def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest

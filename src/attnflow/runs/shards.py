@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from attnflow.errors import InputError
 from attnflow.io.rows import Row
 from attnflow.records.attribution import Attribution
-from attnflow.records.files import from_dict, to_json
+from attnflow.records.files.attributions import from_dict, to_json
 
 if TYPE_CHECKING:
     from attnflow.records import FloatArray

@@ -28,8 +28,8 @@ class SmallRecipe:
     """The sizes of the small model and the hyperparameters of its training."""
 
     seed: int = 0
-    steps: int = 6_000
-    batch: int = 512
+    steps: int = 2_000
+    batch: int = 128
     learning_rate: float = 3e-4
     weight_decay: float = 0.05
     vocabulary: int = 10_000
@@ -69,27 +69,19 @@ class SmallRun(TrainingRun):
         self.texts = TextSampler(lexicon, phrase_words, sentence_words, recipe.seed)
         sizes = {name: getattr(recipe, name) for name in ("embedding", "layers", "neurons")}
         self.model = cut_down(network, teacher_ids, self.length, **sizes).to(device).train()
-        dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
-        self.teacher = network.to(device, dtype).eval().requires_grad_(False)
+        self.teacher = network.to(device, torch.bfloat16).eval().requires_grad_(False)
         self.teacher_ids = teacher_ids.to(device)
         trained: list[nn.Parameter] = list(self.model.parameters())
         groups: list[dict[str, Any]] = [
             {"params": [p for p in trained if p.ndim > 1], "weight_decay": recipe.weight_decay},
             {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
         ]
-        self.optimizer = torch.optim.AdamW(
-            groups, betas=(0.9, 0.98), fused=device.startswith("cuda")
-        )
+        self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
 
     @property
     def request(self) -> dict[str, Any]:
         """The recipe, the data and the teacher."""
         return {**super().request, "teacher": self.teacher_name}
-
-    @property
-    def stateful(self) -> dict[str, Any]:
-        """The model and the optimizer."""
-        return {"model": self.model, "optimizer": self.optimizer}
 
     def learning_rate(self) -> float:
         """The learning rate of the present step: a linear warm-up, then a cosine to zero."""
@@ -97,11 +89,11 @@ class SmallRun(TrainingRun):
         warm_up, cosine = 20 * (done + 1 / self.steps), 0.5 + 0.5 * math.cos(math.pi * done)
         return self.recipe.learning_rate * min(warm_up, cosine)
 
-    def optimize(self) -> Tensor:
-        """Do one optimizer step and return the loss."""
+    def loss(self) -> Tensor:
+        """The distance from the teacher on the texts of the present step."""
         ids, mask = self._batch()
         device_type = self.device.split(":")[0]
-        with torch.autocast(device_type, torch.bfloat16, enabled=device_type != "cpu"):
+        with torch.autocast(device_type, torch.bfloat16):
             with torch.no_grad():
                 taught = self.teacher(
                     self.teacher_ids[ids], attention_mask=mask, output_hidden_states=True
@@ -110,14 +102,7 @@ class SmallRun(TrainingRun):
         loss = nn.functional.mse_loss(learnt.logits.float(), taught.logits.float())
         last = (learnt.hidden_states[-1].float(), taught.hidden_states[-1].float())
         apart = nn.functional.mse_loss(*last, reduction="none").mean(-1)
-        loss = loss + self.recipe.states * (apart * mask).sum() / mask.sum()
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call] # torch's annotation is missing
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        return loss
+        return loss + self.recipe.states * (apart * mask).sum() / mask.sum()
 
     def _batch(self) -> tuple[Tensor, Tensor]:
         """The pieces of the step's texts between CLS and SEP, padded; and where they stand."""

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnflow.io.checkpoint import Checkpoint
 
@@ -30,12 +30,16 @@ class TrainingRun(ABC):
         data_digest: The SHA-256 of the training rows.
         step: The number of steps done.
         steps: The number of steps of the whole run.
+        model: The model in training.
+        optimizer: Of its parameters.
     """
 
     recipe: Any
     data_digest: str
     step: int = 0
     steps: int
+    model: Any
+    optimizer: torch.optim.Optimizer
 
     @property
     def request(self) -> dict[str, Any]:
@@ -43,13 +47,28 @@ class TrainingRun(ABC):
         return {"recipe": asdict(self.recipe), "data": self.data_digest}
 
     @abstractmethod
-    def optimize(self) -> Tensor:
-        """Do one optimizer step and return the loss."""
+    def loss(self) -> Tensor:
+        """The loss of the present step."""
+
+    @abstractmethod
+    def learning_rate(self) -> float:
+        """The learning rate of the present step."""
 
     @property
-    @abstractmethod
     def stateful(self) -> dict[str, Any]:
         """By name, everything that training changes; each has a ``state_dict()``."""
+        return {"model": self.model, "optimizer": self.optimizer}
+
+    def optimize(self) -> Tensor:
+        """Do one optimizer step and return the loss."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate()
+        loss = self.loss()
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call] # torch's annotation is missing
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        return loss
 
     def advance(self) -> Tensor:
         """Do the next step and return the loss."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
@@ -104,18 +104,13 @@ class SentimentRun(TrainingRun):
         """The recipe, the data and the pretrained encoder."""
         return {**super().request, "base": self.base}
 
-    @property
-    def stateful(self) -> dict[str, Any]:
-        """The model and the optimizer."""
-        return {"model": self.model, "optimizer": self.optimizer}
-
     def learning_rate(self) -> float:
         """The learning rate of the present step: up for 6 % of the run, then down to zero."""
         up, down = (self.step + 1) / (0.06 * self.steps), 1 - self.step / self.steps
         return self.recipe.learning_rate * min(up, down)
 
-    def optimize(self) -> Tensor:
-        """Do one optimizer step and return the loss."""
+    def loss(self) -> Tensor:
+        """The classifier's loss on the batch of the present step."""
         if self.batches is None:
             self.batches = islice(_batches(self.rows, self.recipe), self.step, None)
         texts, labels = zip(*next(self.batches), strict=True)
@@ -126,12 +121,6 @@ class SentimentRun(TrainingRun):
         device_type = self.device.split(":")[0]
         with torch.autocast(device_type, torch.bfloat16, enabled=device_type != "cpu"):
             loss: Tensor = self.model(**inputs, labels=targets).loss
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call] # torch's annotation is missing
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
         return loss
 
 

@@ -43,7 +43,7 @@ class VerbsRun(TrainingRun):
     @property
     def stateful(self) -> dict[str, Any]:
         """The model, its average and the optimizer."""
-        return {"model": self.model, "average": self.average, "optimizer": self.optimizer}
+        return {**super().stateful, "average": self.average}
 
     def learning_rate(self) -> float:
         """The learning rate of the present step: a linear warm-up, then a cosine to zero."""
@@ -54,14 +54,8 @@ class VerbsRun(TrainingRun):
         return self.recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
 
     def optimize(self) -> Tensor:
-        """Do one optimizer step and return the loss."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
-        loss = self.loss()
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call] # torch's annotation is missing
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
+        """Do one optimizer step, move the average, and return the loss."""
+        loss = super().optimize()
         decay = min(self.recipe.average, (self.step + 1) / (self.step + 11))
         with torch.no_grad():
             torch._foreach_lerp_(

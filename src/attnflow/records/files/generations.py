@@ -1,4 +1,4 @@
-"""Generations as plain data and as files, without loss."""
+"""Generations as plain data and as files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError, shown
-from attnflow.records.files import (
+from attnflow.records.files.json import (
     FORMAT,
     check_fields,
     dump,

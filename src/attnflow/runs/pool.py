@@ -1,50 +1,47 @@
-"""Who makes the shards: this process, or several others, each with the model loaded once."""
+"""The workers that make shards: this process, or several others that load the model once each."""
 
 from __future__ import annotations
 
 import contextlib
-import signal
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from attnflow.errors import AttnflowError, CaptureError, InputError, ModelError
-from attnflow.runs.manifest import versions
+from attnflow.errors import ModelError
+from attnflow.runs.remote import TRIES, answered, serve
 from attnflow.runs.work import Advance, Job, ShardWorker, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from multiprocessing.process import BaseProcess
-    from types import TracebackType
 
     from attnflow.io.rows import Row
     from attnflow.models.loading import Source
 
-Answer = tuple[Any, ...]  # "done" or "rows" and what there is, or "error", its kind and message
-TRIES = 3  # of a shard whose worker dies
-ERRORS = {each.__name__: each for each in (AttnflowError, CaptureError, InputError, ModelError)}
 
-
-class Crew(Protocol):
-    """Those who make shards."""
+class WorkerPool(Protocol):
+    """One worker or several that make shards, ready while the pool is open."""
 
     about: dict[str, Any]
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
     def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
         """The contents of shards with their numbers, as they are made; jobs are taken as needed."""
 
 
 class OneProcess:
-    """The process that asks does the work."""
+    """The process that asks is the only worker."""
 
     def __init__(self, model: Source, work: Work, sample: Sequence[Row]) -> None:
         self._worker = ShardWorker(model, work, sample)
         self.about = self._worker.about
 
-    def __enter__(self) -> OneProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,11 +75,11 @@ class Processes:
     about: dict[str, Any] = field(default_factory=dict)
     _workers: list[_Worker] = field(default_factory=list)
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> Self:
         try:
             self._workers = [self._start() for _ in range(self.count)]
             for worker in self._workers:
-                if not self._greet(worker):
+                if not self._is_ready(worker):
                     msg = (
                         "a worker ended while it loaded the model (exit code "
                         f"{worker.process.exitcode}); perhaps the memory is too small for so "
@@ -94,9 +91,7 @@ class Processes:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _: object, __: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def _start(self) -> _Worker:
@@ -109,8 +104,8 @@ class Processes:
         there.close()  # so that this end notices when the process dies
         return _Worker(process, here)
 
-    def _greet(self, worker: _Worker) -> bool:
-        """Wait until a worker has its model, and check that it is the model of all.
+    def _is_ready(self, worker: _Worker) -> bool:
+        """Whether a worker has its model, which is waited for, and which must be that of all.
 
         False if it died before.
         """
@@ -171,7 +166,7 @@ class Processes:
             new = self._start()
             worker.process, worker.pipe = new.process, new.pipe
             tries += 1
-            if self._greet(worker):
+            if self._is_ready(worker):
                 self._give(worker, job, tries)
                 return
         last = job.first + len(job.rows) - 1
@@ -188,59 +183,3 @@ class Processes:
             worker.process.terminate()
         for worker in self._workers:
             worker.process.join()
-
-
-class ShardMaker:
-    """A worker that answers for itself: what it was asked for, or why there is nothing.
-
-    The model is loaded when it is first needed, so that a worker that was restarted has it, too.
-    """
-
-    def __init__(self, model: Source, work: Work, sample: Sequence[Row]) -> None:
-        self._given = (model, work, sample)
-        self._worker: ShardWorker | None = None
-
-    def about(self) -> Answer:
-        """The model, and the versions of what it runs with."""
-        return _answer(lambda: (self._loaded().about, versions()))
-
-    def compute(self, job: Job, advance: Advance = lambda _: None) -> Answer:
-        """A shard's content."""
-        return _answer(lambda: (self._loaded().compute(job, advance),))
-
-    def _loaded(self) -> ShardWorker:
-        if self._worker is None:
-            self._worker = ShardWorker(*self._given)
-        return self._worker
-
-
-def serve(pipe: Connection, model: Source, work: Work, sample: Sequence[Row]) -> None:
-    """A worker's life: load the model, then make shards until the other end is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this
-    maker = ShardMaker(model, work, sample)
-    with contextlib.suppress(EOFError, OSError):
-        answer = maker.about()
-        while True:
-            pipe.send(answer)
-            answer = maker.compute(pipe.recv(), lambda rows: pipe.send(("rows", rows)))
-
-
-def _answer(work: Callable[[], tuple[Any, ...]]) -> Answer:
-    try:
-        return ("done", *work())
-    except AttnflowError as error:
-        return ("error", type(error).__name__, str(error))
-    except Exception as error:  # noqa: BLE001 - told to the process that asked
-        return ("error", type(error).__name__, f"{error}\n{traceback.format_exc()}")
-
-
-def answered(answer: Answer) -> Sequence[Any]:
-    """What a worker answered; its error is raised here."""
-    kind, *content = answer
-    if kind != "error":
-        return content
-    name, message = content
-    if name in ERRORS:
-        raise ERRORS[name](message)
-    msg = f"a worker failed with {name}: {message}"
-    raise RuntimeError(msg)

@@ -1,4 +1,4 @@
-"""Attributions as plain data and as files, without loss: JSON keeps every bit of a float64."""
+"""Records as JSON, without loss: it keeps every bit of a float64."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, fields
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from attnflow.errors import InputError, shown
 from attnflow.io.files import check_target, writing
-from attnflow.records.attribution import Attribution, PatchGrid, Prediction
+from attnflow.records.prediction import Prediction
 
 Record = TypeVar("Record")
 FORMAT = 1
@@ -27,35 +27,6 @@ START = 1 << 16  # bytes that tell whether a file can be an attribution's, befor
 BLANKS = re.compile(r"\s*")
 GZIP, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 SPLIT_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-
-
-def to_dict(attribution: Attribution, *, without: Collection[str] = ()) -> dict[str, Any]:
-    """Lists, numbers, strings and ``None`` only; ``without`` these fields."""
-    plain: dict[str, Any] = {"format": FORMAT}
-    for name in (field.name for field in fields(Attribution) if field.name not in without):
-        value = getattr(attribution, name)
-        if isinstance(value, Prediction | PatchGrid):
-            value = asdict(value)
-        plain[name] = to_plain(value)
-    return plain
-
-
-def from_dict(data: Mapping[str, Any]) -> Attribution:
-    """The attribution that `to_dict` described."""
-    if not isinstance(data, Mapping):
-        msg = f"this is not an attribution: {shown(data)} is not a dict"
-        raise InputError(msg)
-    values = dict(data)
-    found = values.pop("format", None)
-    if type(found) is not int or found != FORMAT:
-        msg = f"this is not an attribution of format {FORMAT}: format={shown(found)}"
-        raise InputError(msg)
-    check_fields("attribution", Attribution, values)
-    if values.get("prediction") is not None:
-        values["prediction"] = read_prediction(values["prediction"])
-    if values.get("grid") is not None:
-        values["grid"] = _grid(values["grid"])
-    return Attribution(**values)
 
 
 def read_prediction(data: Any) -> Prediction:
@@ -70,16 +41,6 @@ def read_prediction(data: Any) -> Prediction:
         for each in alternatives
     )
     return Prediction(**values | {"probability": _or_nan(values["probability"])})
-
-
-def _grid(data: Any) -> PatchGrid:
-    values = check_fields("grid", PatchGrid, data)
-    for name in ("image", "box"):
-        if not isinstance(values[name], list | tuple):
-            msg = f"grid.{name}={shown(values[name])} must be a list of numbers"
-            raise InputError(msg)
-        values[name] = tuple(values[name])
-    return PatchGrid(**values)
 
 
 def check_fields(what: str, record: Any, data: Any) -> dict[str, Any]:
@@ -110,17 +71,6 @@ def _named(field: object) -> str:
     return field if isinstance(field, str) and field.isidentifier() else shown(field)
 
 
-def save(attribution: Attribution, path: Path, *, overwrite: bool) -> Path:
-    """Write JSON, compressed where the name ends in ``.gz``."""
-    return write_json(path, to_json(attribution), overwrite=overwrite)
-
-
-def save_all(attributions: Sequence[Attribution], path: Path, *, overwrite: bool) -> Path:
-    """Write a line of JSON for each, compressed where the name ends in ``.gz``."""
-    lines = b"".join(to_json(each) + b"\n" for each in attributions)
-    return write_json(path, lines, overwrite=overwrite)
-
-
 def write_json(path: Path, content: bytes, *, overwrite: bool) -> Path:
     """Write what a record is as JSON, compressed where the name ends in ``.gz``."""
     check_target(path, overwrite=overwrite)
@@ -133,16 +83,6 @@ def write_json(path: Path, content: bytes, *, overwrite: bool) -> Path:
     with writing(path):
         path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return path
-
-
-def to_json(attribution: Attribution, *, without: Collection[str] = ()) -> bytes:
-    """One line of JSON in UTF-8, which is read back without loss; ``without`` these fields.
-
-    JSON has no NaN and no infinity: where statistics, options or the prediction hold one, it
-    becomes ``null``; of a probability ``null`` is read as NaN, elsewhere as ``None``. Lone halves
-    of surrogate pairs, which UTF-8 does not have, are escaped.
-    """
-    return dump(to_dict(attribution, without=without), ("options", "statistics", "prediction"))
 
 
 def dump(plain: dict[str, Any], gaps: Collection[str]) -> bytes:
@@ -161,21 +101,6 @@ def dump(plain: dict[str, Any], gaps: Collection[str]) -> bytes:
         )
         raise InputError(msg)
     return text.encode(errors="backslashreplace")  # such as \ud83d: JSON's escape, too
-
-
-def load(path: Path) -> Attribution:
-    """Read what `save` wrote."""
-    attributions = load_all(path)
-    if len(attributions) > 1:
-        count = len(attributions)
-        msg = f"{path} holds {count} attributions; read them with Attribution.load_all"
-        raise InputError(msg)
-    return attributions[0]
-
-
-def load_all(path: Path) -> list[Attribution]:
-    """Read one or many: `save` writes one, the command line several, each on a line."""
-    return load_records(path, from_dict, "attribution", "Attribution.save")
 
 
 def load_records(path: Path, read: Callable[[Any], Record], what: str, writer: str) -> list[Record]:
