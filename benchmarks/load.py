@@ -88,7 +88,7 @@ def measure(clients: int, seconds: float) -> dict[str, float]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "attnflow", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "attnflow", "serve", "--model", "verbs", "--port", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:

@@ -27,7 +27,7 @@ SENTENCE = "the keys to the old cabinet near the doors of the house"
 
 def shares(texts: list[str], rule: str) -> dict[int, tuple[float, float]]:
     """For every layer the share of flows cut at the input, and of tokens with a flow of 1."""
-    model = attnflow.load_model()
+    model = attnflow.load_model("verbs")
     config = ExplainConfig(edges=rule, layers="all")
     at_input: dict[int, list[bool]] = {}
     full: dict[int, list[bool]] = {}
@@ -47,7 +47,7 @@ def draw(path: Path) -> None:
 
     figure, axes = plt.subplots(1, 2, figsize=(11, 3.4), layout="constrained")
     for axis, method in zip(axes, ("flow", "rollout"), strict=True):
-        attnflow.explain(SENTENCE, method=method, layers="all").figure("heatmap", axis)
+        attnflow.explain(SENTENCE, "verbs", method=method, layers="all").figure("heatmap", axis)
     figure.savefig(path)
 
 

@@ -29,7 +29,7 @@ def mean_agreement(
 
 
 def verbs(data: Path) -> None:
-    model = attnflow.load_model()
+    model = attnflow.load_model("verbs")
     texts, labels = zip(*held_out_rows(data, 2_000), strict=True)
     options = {"target": list(labels), "progress": True}
     blanked = attnflow.blank_out(list(texts), model, **options)

@@ -22,4 +22,4 @@ def test_nothing_is_forgotten(tmp_path):
         ["git", "ls-files", "src/attnflow"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.splitlines()
     assert {name.removeprefix("src/") for name in tracked} - packed == set()
-    assert {"attnflow/py.typed", "attnflow/paper/verbs/weights/model.safetensors"} <= packed
+    assert {"attnflow/py.typed", "attnflow/shipped/verbs/model.safetensors"} <= packed

@@ -1,25 +1,16 @@
-"""The shipped model: small, right, and read like any other."""
+"""The shipped verb-number model: right, and read like any other."""
 
 import pytest
 import torch
 
 import attnflow
-from attnflow.paper import verbs
 from attnflow.paper.verbs.tokenizer import SPECIAL, build_tokenizer
 
 
 @pytest.fixture(scope="module")
 def shipped():
     torch.set_num_threads(1)
-    return attnflow.load_model()
-
-
-def test_it_is_small_enough_to_ship():
-    assert sum(path.stat().st_size for path in verbs.FOLDER.iterdir()) < 12 * 2**20
-
-
-def test_the_card_comes_with_it():
-    assert "Limits" in (verbs.FOLDER / "README.md").read_text(encoding="utf-8")
+    return attnflow.load_model("verbs")
 
 
 @pytest.mark.parametrize(
@@ -91,5 +82,5 @@ def test_tokens_are_the_datas_words():
 
 
 def test_the_shipped_model_is_explained_without_a_warning():
-    found = attnflow.explain("the keys to the cabinet")
+    found = attnflow.explain("the keys to the cabinet", "verbs")
     assert found.warnings == ()

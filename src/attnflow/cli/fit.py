@@ -16,7 +16,7 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A Hugging Face name, a folder or a GGUF file; shipped is the shipped model.",
+        help="A shipped model ({shipped}), a Hugging Face name, a folder or a GGUF file.",
         show_default=False,
     ),
 ]
@@ -70,7 +70,7 @@ def fit(  # noqa: PLR0913 - one argument per option
     try:
         learned = learn(
             given,
-            None if model == "shipped" else model,
+            model,
             edges=edges,
             replacement=replacement,
             held_out=held_out,

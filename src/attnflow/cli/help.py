@@ -42,6 +42,10 @@ def _with_names(about: str) -> str:
         from attnflow.views.kinds import KINDS
 
         about = about.replace("{kinds}", _join_names(list(KINDS)))
+    if "{shipped}" in about:
+        from attnflow.shipped import NAMES
+
+        about = about.replace("{shipped}", _join_names(list(NAMES)))
     if "{edges}" in about:
         from attnflow.edges import EDGE_RULES
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from attnflow.errors import AttnflowError, InputError
+from attnflow.shipped import DEFAULT
 
 
 class Theme(StrEnum):
@@ -48,16 +49,22 @@ File = Annotated[
         rich_help_panel=_INPUT,
     ),
 ]
-_model = typer.Option(
-    "--model",
-    "-m",
-    metavar="NAME",
-    help="A Hugging Face name, a folder or a GGUF file; the shipped model if not given.",
-    rich_help_panel=_INPUT,
-    show_default=False,
-)
-Model = Annotated[str | None, _model]
-Models = Annotated[list[str] | None, _model]
+
+
+def _model(default: str) -> Any:
+    return typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="A shipped model ({shipped}), a Hugging Face name, a folder or a GGUF file.",
+        rich_help_panel=_INPUT,
+        show_default=default,
+    )
+
+
+Model = Annotated[str | None, _model(DEFAULT)]
+Models = Annotated[list[str] | None, _model(DEFAULT)]
+VerbsModel = Annotated[str | None, _model("verbs")]
 
 
 def _method_names() -> list[str]:

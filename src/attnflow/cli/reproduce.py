@@ -90,7 +90,7 @@ def reproduce(  # noqa: PLR0913 - one argument per option
     *,
     out: Out = Path("reproduction"),
     data: Data = None,
-    model: options.Model = None,
+    model: options.VerbsModel = None,
     sentiment_data: Sentiment = None,
     sentiment_model: SentimentModel = None,
     language_model: LanguageModel = None,

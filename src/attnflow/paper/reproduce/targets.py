@@ -10,7 +10,6 @@ from typing import Any
 from attnflow.errors import InputError
 from attnflow.models.adapter import ModelAdapter
 from attnflow.models.loading import load_model
-from attnflow.paper import verbs
 from attnflow.paper.reproduce import cases, figures, sentiment, tables
 from attnflow.paper.reproduce.download import AGREEMENT, SENTIMENT, data_folder
 from attnflow.paper.reproduce.request import Request
@@ -18,6 +17,7 @@ from attnflow.paper.reproduce.results import compute_pieces, open_checkpoint
 from attnflow.paper.training.corpora import Row
 from attnflow.paper.training.data import held_out_rows, read_sentences
 from attnflow.paper.training.sentiment import read_sentiment
+from attnflow.shipped import find_shipped
 
 
 class TargetBuilder:
@@ -39,12 +39,13 @@ class TargetBuilder:
     @cached_property
     def model(self) -> ModelAdapter:
         """The verb-number model."""
-        return load_model(self.request.model) if self.request.model else load_model()
+        return load_model(self.request.model or "verbs")
 
     @cached_property
     def nouns(self) -> dict[str, int]:
         """The nouns that the model knows: 0 singular, 1 plural."""
-        return cases.read_nouns(Path(self.request.model or verbs.FOLDER))
+        name = self.request.model or "verbs"
+        return cases.read_nouns(find_shipped(name) or Path(name))
 
     @cached_property
     def rows(self) -> list[Row]:

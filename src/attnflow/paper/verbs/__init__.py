@@ -1,11 +1,10 @@
-"""The verb-number model of the paper, shipped with the package."""
+"""The verb-number model of the paper: its architecture and its words."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from attnflow.shipped import folder_of
 
-NAME = "attnflow/verbs"
-FOLDER = Path(__file__).parent / "weights"
+FOLDER = folder_of("verbs")
 
 
 def register() -> None:
