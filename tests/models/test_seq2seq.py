@@ -14,7 +14,7 @@ import tiny
 from attnflow.errors import CaptureError, InputError
 from attnflow.models.answers import read_answer
 from attnflow.models.loading import load_model
-from attnflow.models.sides import make_steps
+from attnflow.models.pair.sides import make_steps
 
 
 @pytest.fixture(scope="module")

@@ -232,8 +232,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         seed,
         stream,
     )
+    from attnflow.models.audio.sounds import with_rates
     from attnflow.models.loading import load_model
-    from attnflow.models.sounds import with_rates
 
     adapter = load_model(model)
     items, single = prompts_of(text)

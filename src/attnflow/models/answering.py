@@ -14,20 +14,20 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models import sides
 from attnflow.models.adapter import Tokens
 from attnflow.models.answers import join_answer, read_tokens, source_size
+from attnflow.models.audio.speech import SpeechModel
 from attnflow.models.capture import run as network
 from attnflow.models.checks.deciding import refuse_seeing_ahead
 from attnflow.models.checks.mixing import mixing_warnings
 from attnflow.models.heads import CAUSAL, SEQ2SEQ
 from attnflow.models.outputs import objective_value, predict
+from attnflow.models.pair import sides
+from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.readouts import make_readout
-from attnflow.models.seq2seq import Seq2SeqModel
 from attnflow.models.sizes import limit
-from attnflow.models.speech import SpeechModel
-from attnflow.models.text import TextModel
-from attnflow.models.tokens import check_text, tokenize
+from attnflow.models.text.model import TextModel
+from attnflow.models.text.tokens import check_text, tokenize
 from attnflow.models.writing import Writing, end_tokens, without_ends
 from attnflow.records import Activations, Prediction
 

@@ -12,9 +12,9 @@ import torch
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Tokens
 from attnflow.models.capture import run as network
-from attnflow.models.notices import cut_notice
-from attnflow.models.tokens import BROKEN, name_token
-from attnflow.models.words import assign_words
+from attnflow.models.text.notices import cut_notice
+from attnflow.models.text.tokens import BROKEN, name_token
+from attnflow.models.text.words import assign_words
 from attnflow.models.writing import end_tokens
 
 

@@ -15,9 +15,9 @@ from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.measures.question import Question, Target, no_progress
 from attnflow.models.adapter import ForwardPass, Objective
 from attnflow.models.answering import AnswerPass, Answers, answer_positions
-from attnflow.models.blanking import first_positions
-from attnflow.models.bos import put_bos
 from attnflow.models.prompts import Prompt, read_prompt
+from attnflow.models.text.blanking import first_positions
+from attnflow.models.text.bos import put_bos
 from attnflow.models.writing import Writing
 from attnflow.pipeline.attributions import logit_scores
 from attnflow.pipeline.choice import choose, fallback_note

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from attnflow.models.adapter import Tokens
-from attnflow.models.blanking import per_token
+from attnflow.models.text.blanking import per_token
 
 
 def shorten(tokens: Tokens, size: int) -> Tokens:

@@ -20,8 +20,8 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
     """The text with BOS in front, as a special token."""
     from attnflow.models.heads import CAUSAL
     from attnflow.models.sizes import limit
-    from attnflow.models.text import TextModel  # torch takes its time
-    from attnflow.models.tokens import name_token
+    from attnflow.models.text.model import TextModel  # torch takes its time
+    from attnflow.models.text.tokens import name_token
 
     if not isinstance(model, TextModel) or model.head is not CAUSAL:
         msg = f"bos=True is for causal language models, and {model.name} is not one; leave it out"
