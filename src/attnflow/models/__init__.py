@@ -6,4 +6,6 @@
     prompts, chats, answering    prompts with parts, and the answers that models write to them
     capture, checks              what a network computes, read while it runs; what it does, tried
     heads, outputs, objectives   what a head says, and what is asked about it
+
+A new kind of model is listed in `loading`.
 """
