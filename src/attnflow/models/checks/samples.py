@@ -24,15 +24,7 @@ def shorten(tokens: Tokens, size: int) -> Tokens:
         for name, values in tokens.inputs.items()
     }
     after = range(length, len(tokens))  # the target of an encoder–decoder
-    return replace(
-        tokens,
-        names=tuple(tokens.names[at] for at in (*kept, *after)),
-        inputs=inputs,
-        word_ids=None,
-        segments=None
-        if tokens.segments is None
-        else tuple(tokens.segments[at] for at in (*kept, *after)),
-    )
+    return replace(tokens.select([*kept, *after], inputs), word_ids=None)
 
 
 def lengthen(tokens: Tokens) -> Tokens:
