@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.answers.prompts import Parts
     from attnflow.models.loading import Source
-    from attnflow.models.prompts import Parts
-    from attnflow.models.writing import Stream
+    from attnflow.models.text.writing import Stream
 
     # A text, named parts of one, or the messages of a chat.
     Conversation = str | Mapping[str, str] | Sequence[Mapping[str, str]]

@@ -214,7 +214,7 @@ def _messages(file: Path) -> list[Any]:
         msg = f"--chat {file} is not JSON: {error}"
         raise InputError(msg) from None
     found = found.get("messages", found) if isinstance(found, dict) else found
-    from attnflow.models.prompts import is_chat
+    from attnflow.models.answers.prompts import is_chat
 
     if not is_chat(found):
         msg = f'--chat {file} must hold messages: [{{"role": "user", "content": "…"}}, …]'

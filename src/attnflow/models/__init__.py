@@ -3,7 +3,7 @@
     adapter                      what every kind of model offers to the rest of the library
     loading, fetching, hub       from a name, a folder or a network to a model
     text, pair, image, audio     the kinds of models
-    prompts, chats, answering    prompts with parts, and the answers that models write to them
+    answers                      prompts with parts, and the answers that models write to them
     capture, checks              what a network computes, read while it runs; what it does, tried
     heads, outputs, objectives   what a head says, and what is asked about it
 

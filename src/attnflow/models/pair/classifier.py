@@ -15,7 +15,6 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Query, Tokens, refuse_answer
-from attnflow.models.answers import first_tokens, put_before, source_size, start_token
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.deciding import deciding_positions
@@ -26,6 +25,7 @@ from attnflow.models.objectives import label_index
 from attnflow.models.outputs import predict_label
 from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.sizes import limit
+from attnflow.models.text.answers import first_tokens, put_before, source_size, start_token
 from attnflow.models.text.blanking import blank_tokens
 from attnflow.models.text.tokens import check_texts, tokenize
 from attnflow.records import Prediction

@@ -6,6 +6,7 @@
     model                    what is run and explained
     spans, tagging           answers that are spans, and labels of tokens
     embeddings, pooling      word embeddings that are edited, and embeddings of texts
+    answers, writing         what was written as tokens, and how a model writes it
 
-Other kinds of models use the first two lines, too: their answers are texts.
+Other kinds of models use much of this, too: what they write are texts.
 """

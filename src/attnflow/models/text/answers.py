@@ -15,7 +15,7 @@ from attnflow.models.capture import run as network
 from attnflow.models.text.notices import cut_notice
 from attnflow.models.text.tokens import BROKEN, name_token
 from attnflow.models.text.words import assign_words
-from attnflow.models.writing import end_tokens
+from attnflow.models.text.writing import end_tokens
 
 
 def read_answer(
