@@ -154,10 +154,14 @@ def test_texts_depend_on_seed_and_step_alone():
     random.seed(2)
     assert sampler.draw(5, 64, 30) == first
     assert sampler.draw(6, 64, 30) != first
+    assert TextSampler(lexicon, phrases, phrases[:3], seed=0).draw(5, 64, 30) == first
     assert TextSampler(lexicon, phrases, phrases[:3], seed=1).draw(5, 64, 30) != first
     assert max(map(len, sampler.draw(7, 64, 30))) == 30
     assert len(sampler.draw(7, 64, 30)) == 8
     assert min(map(len, first)) > 0
+    # The seven steps between share their texts by length: from one batch to the next none is lost.
+    spans = sorted(sorted(map(len, sampler.draw(step, 64, 30))) for step in range(7))
+    assert all(low[-1] <= high[0] for low, high in itertools.pairwise(spans))
 
 
 def test_contractions_are_written_both_ways():

@@ -28,8 +28,8 @@ class SmallRecipe:
     """The sizes of the small model and the hyperparameters of its training."""
 
     seed: int = 0
-    steps: int = 6_000
-    batch: int = 512
+    steps: int = 2_000
+    batch: int = 128
     learning_rate: float = 3e-4
     weight_decay: float = 0.05
     vocabulary: int = 10_000
@@ -69,17 +69,14 @@ class SmallRun(TrainingRun):
         self.texts = TextSampler(lexicon, phrase_words, sentence_words, recipe.seed)
         sizes = {name: getattr(recipe, name) for name in ("embedding", "layers", "neurons")}
         self.model = cut_down(network, teacher_ids, self.length, **sizes).to(device).train()
-        dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
-        self.teacher = network.to(device, dtype).eval().requires_grad_(False)
+        self.teacher = network.to(device, torch.bfloat16).eval().requires_grad_(False)
         self.teacher_ids = teacher_ids.to(device)
         trained: list[nn.Parameter] = list(self.model.parameters())
         groups: list[dict[str, Any]] = [
             {"params": [p for p in trained if p.ndim > 1], "weight_decay": recipe.weight_decay},
             {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
         ]
-        self.optimizer = torch.optim.AdamW(
-            groups, betas=(0.9, 0.98), fused=device.startswith("cuda")
-        )
+        self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
 
     @property
     def request(self) -> dict[str, Any]:
@@ -96,7 +93,7 @@ class SmallRun(TrainingRun):
         """The distance from the teacher on the texts of the present step."""
         ids, mask = self._batch()
         device_type = self.device.split(":")[0]
-        with torch.autocast(device_type, torch.bfloat16, enabled=device_type != "cpu"):
+        with torch.autocast(device_type, torch.bfloat16):
             with torch.no_grad():
                 taught = self.teacher(
                     self.teacher_ids[ids], attention_mask=mask, output_hidden_states=True

@@ -66,7 +66,7 @@ class Lexicon:
                 self.similar[word] = [words[at] for at in indices if words[at] != word]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class TextSampler:
     """Draws the texts of a training step: the same ones for the same seed and step."""
 
@@ -74,20 +74,38 @@ class TextSampler:
     phrases: list[Text]
     sentences: list[Text]
     seed: int
+    _drawn: tuple[int, int, int] | None = None
+    _batches: list[list[list[int]]] = field(default_factory=list)
 
     def draw(self, step: int, rows: int, limit: int) -> list[list[int]]:
         """The pieces of every text of a step, at most ``limit`` of each.
 
-        Every eighth step has long texts, several phrases or sentences in a row, and fewer of them;
-        the texts of the other steps are short, so that little of a batch is padding.
+        Every eighth step has long texts, several phrases or sentences in a row, and fewer of them.
+        The texts of the steps between are drawn together and divided by length, so that little of a
+        batch is padding.
         """
-        rng = random.Random(self.seed * 1_000_003 + step)
-        if step % 8 == 7:
-            texts = [self._long(rng) for _ in range(max(1, rows // 8))]
-        else:
-            texts, limit = [self._short(rng) for _ in range(rows)], min(limit, SHORT)
-        pieces = self.lexicon.pieces
-        return [[piece for word in text for piece in pieces[word]][:limit] for text in texts]
+        group, place = divmod(step, 8)
+        if place == 7:
+            rng = self._random(step)
+            return [self._pieces(self._long(rng), limit) for _ in range(max(1, rows // 8))]
+        if self._drawn != (group, rows, limit):
+            self._drawn, self._batches = (group, rows, limit), self._group(group, rows, limit)
+        return self._batches[place]
+
+    def _group(self, group: int, rows: int, limit: int) -> list[list[list[int]]]:
+        """Seven batches of short texts, each of texts of about the same length."""
+        rng = self._random(8 * group)
+        texts = [self._pieces(self._short(rng), min(limit, SHORT)) for _ in range(7 * rows)]
+        texts.sort(key=len)
+        batches = [texts[start : start + rows] for start in range(0, len(texts), rows)]
+        rng.shuffle(batches)
+        return batches
+
+    def _random(self, number: int) -> random.Random:
+        return random.Random(self.seed * 1_000_003 + number)
+
+    def _pieces(self, text: Text, limit: int) -> list[int]:
+        return [piece for word in text for piece in self.lexicon.pieces[word]][:limit]
 
     def _short(self, rng: random.Random) -> Text:
         kind = rng.random()
