@@ -38,8 +38,7 @@ export class Chart {
   }
 
   get rowHeight() {
-    const rows = Math.max(this.rows, this.beside ?? 0); // as high as in the chart beside it
-    return rowHeight(rows, this.printing);
+    return rowHeight(Math.max(this.rows, this.beside ?? 0), this.printing); // as beside it
   }
 
   // Computed once per drawing, because every edge uses it.
