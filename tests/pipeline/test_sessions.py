@@ -10,8 +10,8 @@ import tiny
 from attnflow.cli.app import run
 from attnflow.errors import InputError
 from attnflow.models.loading import load_model
-from attnflow.models.seq2seq import Seq2SeqModel
-from attnflow.models.text import TextModel
+from attnflow.models.pair.seq2seq import Seq2SeqModel
+from attnflow.models.text.model import TextModel
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 
