@@ -28,7 +28,7 @@ from benchmarks.parts.scoring import Ways, edge_methods, score_case, usual_measu
 from attnflow import load_model
 from attnflow.edges import EDGE_RULES
 from attnflow.evaluation.statistics import interval
-from attnflow.models.answering import answers_of
+from attnflow.models.answers.finding import answers_of
 
 COLUMNS = ("top_1_drop", "top_3_drop", "lds")
 

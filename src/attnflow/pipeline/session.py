@@ -160,7 +160,7 @@ class Session:
         graphs = sum(self._graphs[key].nbytes for key in tuple(self._graphs))
         usual = 3 * 8 * len(self.activations.attention) * self.size**2
         kept = sum(int(each.nbytes) for made in self._made for each in made.layers)
-        return self.activations.nbytes + kept + max(graphs, usual)
+        return self.activations.nbytes + kept + max(graphs, usual) + self.blanking.nbytes
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""

@@ -66,7 +66,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, sound: Any = None)
 
 def envelope(sound: Any, grid: PatchGrid) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Times in seconds, and the lowest and highest sample around each, from −1 to 1."""
-    from attnflow.models.sounds import read_sound
+    from attnflow.models.audio.sounds import read_sound
 
     seconds = grid.seconds or 1.0
     samples = read_sound(sound, round(grid.image[1] / seconds)).samples[: grid.image[1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attnflow.models.words import Span
+from attnflow.models.text.words import Span
 
 MOST_NAMED = 5
 MOSTLY = 0.5

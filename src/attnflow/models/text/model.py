@@ -18,19 +18,19 @@ from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import lengthen, shorten
-from attnflow.models.decisions import (
+from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER
+from attnflow.models.objectives import resolve_objective
+from attnflow.models.outputs import is_multi_label, predict, predict_label
+from attnflow.models.readouts import make_readout
+from attnflow.models.text.decisions import (
     SAMPLE,
     decision,
     explained_positions,
     masks_in,
     tagged_position,
 )
-from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER
-from attnflow.models.objectives import resolve_objective
-from attnflow.models.outputs import is_multi_label, predict, predict_label
-from attnflow.models.readouts import make_readout
-from attnflow.models.sequence import SequenceModel
-from attnflow.models.tokens import name_token
+from attnflow.models.text.sequence import SequenceModel
+from attnflow.models.text.tokens import name_token
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
 

@@ -25,9 +25,9 @@ from attnflow.models.adapter import (
 )
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.heads import BARE
-from attnflow.models.text import TextModel
-from attnflow.models.tokens import check_text, name_token
-from attnflow.models.vision import VisionModel
+from attnflow.models.image.vision import VisionModel
+from attnflow.models.text.model import TextModel
+from attnflow.models.text.tokens import check_text, name_token
 from attnflow.records import Prediction
 
 if TYPE_CHECKING:

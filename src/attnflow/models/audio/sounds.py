@@ -12,7 +12,7 @@ import numpy as np
 
 from attnflow.errors import InputError, shown
 from attnflow.io.files import is_file
-from attnflow.models.waves import read_wav
+from attnflow.models.audio.waves import read_wav
 from attnflow.records.kinds import FloatArray
 from attnflow.records.selection import is_integer
 

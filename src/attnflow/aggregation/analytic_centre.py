@@ -1,4 +1,4 @@
-"""The flow that is farthest from all limits: Newton's method on a layered graph.
+"""The analytic centre of all flows, farthest from all limits: Newton's method on a layered graph.
 
 Maximised is Σ over edges of log f + log (c − f), every node in balance. The method starts at the
 rollout flow, which is strictly inside all limits. Each step is a block-tridiagonal system for the
@@ -35,14 +35,14 @@ NEARLY = 0.1
 INSIDE = 0.99  # of the way to the nearest limit
 
 
-class Centre(NamedTuple):
+class AnalyticCentre(NamedTuple):
     """The flow on every edge, ``[layer, query, key]``, and Newton's last decrement."""
 
     flow: FloatArray
     decrement: float
 
 
-def find_centre(capacity: FloatArray, supply: FloatArray) -> Centre:
+def find_analytic_centre(capacity: FloatArray, supply: FloatArray) -> AnalyticCentre:
     """The flow of which ``supply`` is what the source sends to each position above.
 
     Raises:
@@ -79,7 +79,7 @@ def find_centre(capacity: FloatArray, supply: FloatArray) -> Centre:
             "far apart. Use method='flow', or leave the smallest out with discard="
         )
         raise AttnflowError(msg)
-    return Centre(found, decrement)
+    return AnalyticCentre(found, decrement)
 
 
 class _Step(NamedTuple):

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Kind, Tokens, refuse_answer
-from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
-from attnflow.models.embeddings import EmbeddingEdit
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
 from attnflow.models.objectives import label_index, token_index
 from attnflow.models.outputs import no_probability, to_probabilities
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
-from attnflow.models.tokens import check_text, check_texts, name_token, tokenize
+from attnflow.models.text.blanking import blank_tokens, find_filler
+from attnflow.models.text.embeddings import EmbeddingEdit
+from attnflow.models.text.tokens import check_text, check_texts, name_token, tokenize
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit

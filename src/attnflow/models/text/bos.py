@@ -6,7 +6,6 @@ place of its own. That changes what the model reads, so that both predictions ar
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError
@@ -20,8 +19,8 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
     """The text with BOS in front, as a special token."""
     from attnflow.models.heads import CAUSAL
     from attnflow.models.sizes import limit
-    from attnflow.models.text import TextModel  # torch takes its time
-    from attnflow.models.tokens import name_token
+    from attnflow.models.text.model import TextModel  # torch takes its time
+    from attnflow.models.text.tokens import name_token
 
     if not isinstance(model, TextModel) or model.head is not CAUSAL:
         msg = f"bos=True is for causal language models, and {model.name} is not one; leave it out"
@@ -45,28 +44,14 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
         )
         raise InputError(msg)
     first = {"input_ids": int(bos), "attention_mask": 1}
-    return replace(
-        tokens,
-        names=(name_token(model.tokenizer, bos), *tokens.names),
-        inputs={
-            name: [first.get(name, values[0]), *values] for name, values in tokens.inputs.items()
-        },
-        word_ids=None if tokens.word_ids is None else (None, *tokens.word_ids),
-        segments=None if tokens.segments is None else (tokens.segments[0], *tokens.segments),
-        spans=None if tokens.spans is None else ((0, 0), *tokens.spans),
-    )
+    inputs = {name: [first.get(name, values[0]), *values] for name, values in tokens.inputs.items()}
+    return tokens.after(name_token(model.tokenizer, bos), inputs)
 
 
 def drop_bos(tokens: Tokens) -> Tokens:
     """The text as it was before."""
-    return replace(
-        tokens,
-        names=tokens.names[1:],
-        inputs={name: values[1:] for name, values in tokens.inputs.items()},
-        word_ids=None if tokens.word_ids is None else tokens.word_ids[1:],
-        segments=None if tokens.segments is None else tokens.segments[1:],
-        spans=None if tokens.spans is None else tokens.spans[1:],
-    )
+    inputs = {name: values[1:] for name, values in tokens.inputs.items()}
+    return tokens.select(range(1, len(tokens)), inputs)
 
 
 def both_predictions(with_bos: Prediction | None, without: Prediction | None) -> str:

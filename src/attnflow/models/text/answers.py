@@ -12,10 +12,10 @@ import torch
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Tokens
 from attnflow.models.capture import run as network
-from attnflow.models.notices import cut_notice
-from attnflow.models.tokens import BROKEN, name_token
-from attnflow.models.words import assign_words
-from attnflow.models.writing import end_tokens
+from attnflow.models.text.notices import cut_notice
+from attnflow.models.text.tokens import BROKEN, name_token
+from attnflow.models.text.words import assign_words
+from attnflow.models.text.writing import end_tokens
 
 
 def read_answer(
@@ -100,24 +100,14 @@ def without_end(answer: Tokens, tokenizer: Any) -> Tokens:
 
 def first_tokens(answer: Tokens, size: int) -> Tokens:
     """The first tokens of an answer."""
-    return replace(
-        answer,
-        names=answer.names[:size],
-        inputs={"input_ids": list(answer.inputs["input_ids"][:size])},
-        word_ids=None if answer.word_ids is None else answer.word_ids[:size],
-        spans=None if answer.spans is None else answer.spans[:size],
-    )
+    ids = list(answer.inputs["input_ids"][:size])
+    return answer.select(range(len(ids)), {"input_ids": ids})
 
 
 def put_before(start: int, tokenizer: Any, answer: Tokens) -> Tokens:
     """The answer after the token that starts it."""
-    return replace(
-        answer,
-        names=(name_token(tokenizer, start), *answer.names),
-        inputs={"input_ids": [start, *answer.inputs["input_ids"]]},
-        word_ids=None if answer.word_ids is None else (None, *answer.word_ids),
-        spans=None if answer.spans is None else ((0, 0), *answer.spans),
-    )
+    inputs = {"input_ids": [start, *answer.inputs["input_ids"]]}
+    return answer.after(name_token(tokenizer, start), inputs)
 
 
 def start_token(net: Any, name: str, labels: Sequence[int]) -> int:

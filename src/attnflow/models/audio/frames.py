@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.sounds import Sound
+from attnflow.models.audio.sounds import Sound
 from attnflow.records import PatchGrid
 
 LONG = 10**7  # units of input: so many that a stride can be read off the number of frames

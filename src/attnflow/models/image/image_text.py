@@ -26,10 +26,10 @@ from attnflow.models.checks.layout import change_patch
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states
 from attnflow.models.heads import CAUSAL, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.image.vision import seen_box
 from attnflow.models.sizes import limit
-from attnflow.models.text import TextModel
-from attnflow.models.tokens import name_token
-from attnflow.models.vision import seen_box
+from attnflow.models.text.model import TextModel
+from attnflow.models.text.tokens import name_token
 from attnflow.records import PatchGrid
 
 if TYPE_CHECKING:

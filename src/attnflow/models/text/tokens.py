@@ -8,8 +8,8 @@ from typing import Any
 from attnflow.errors import InputError
 from attnflow.io.inputs import NO_TEXT, is_pair
 from attnflow.models.adapter import Tokens
-from attnflow.models.notices import cut_notice, unknown_notice
-from attnflow.models.words import Span, assign_words
+from attnflow.models.text.notices import cut_notice, unknown_notice
+from attnflow.models.text.words import Span, assign_words
 
 BETWEEN = " / "  # the texts of a pair where they are displayed
 SEGMENTS = {0: "first", 1: "second", None: "special"}

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import Filler, Kind, Query, Tokens, refuse_answer
+from attnflow.models.audio.frames import Frames, find_frames, longest
+from attnflow.models.audio.sounds import Sound, given_sound
 from attnflow.models.checks.layout import Layout, find_frame_layout
-from attnflow.models.frames import Frames, find_frames, longest
 from attnflow.models.grids import GridModel
 from attnflow.models.heads import AUDIO, BARE, CTC, XVECTOR
 from attnflow.models.objectives import token_index
 from attnflow.models.outputs import predict
-from attnflow.models.sounds import Sound, given_sound
-from attnflow.models.tokens import name_token
+from attnflow.models.text.tokens import name_token
 from attnflow.records import PatchGrid, Prediction
 
 MOST_SECONDS = 200.0  # 10,000 frames of most models: 5 GB of attention in every layer of 12 heads

@@ -15,7 +15,7 @@ from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import is_pair
 from attnflow.models.adapter import Objective, Query, Tokens
 from attnflow.models.outputs import ALTERNATIVES, no_probability
-from attnflow.models.text import TextModel
+from attnflow.models.text.model import TextModel
 from attnflow.records import Prediction
 
 LONGEST = 30  # tokens of an answer

@@ -15,8 +15,8 @@ from attnflow.models.checks.memory import once
 from attnflow.models.checks.samples import shorten
 from attnflow.models.heads import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER
 from attnflow.models.outputs import no_probability
-from attnflow.models.sequence import MEASURED, SequenceModel
-from attnflow.models.tagging import find_tagged
+from attnflow.models.text.sequence import MEASURED, SequenceModel
+from attnflow.models.text.tagging import find_tagged
 
 SAMPLE = 16  # tokens of an input that a check runs
 DISTINCT = 3  # tokens that tell the first, the last and all of them apart

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode
-from attnflow.models.chats import write_chat
-from attnflow.records.generation import Part
+from attnflow.models.answers.chats import write_chat
+from attnflow.records.parts import Part
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
-    from attnflow.models.answering import Answers
+    from attnflow.models.answers.interface import Answers
 
 Span = tuple[int, int]
 Parts = Mapping[str, Any]  # a name, and the text of the part or where it starts and ends

@@ -56,7 +56,7 @@ def blank_tokens(tokens: Tokens, positions: Sequence[int], filler: Filler) -> To
             for at in sorted(positions, reverse=True):
                 del inputs[name][at]
         remaining = [at for at in range(len(tokens)) if at not in set(positions)]
-        return _select(tokens, remaining, inputs)
+        return tokens.select(remaining, inputs)
     for at in positions:
         inputs["input_ids"][at] = filler.token
         if filler.hidden:
@@ -80,16 +80,4 @@ def first_positions(tokens: Tokens, size: int) -> Tokens:
     inputs = {
         name: values[:size] if name in names else values for name, values in tokens.inputs.items()
     }
-    return _select(tokens, range(size), inputs)
-
-
-def _select(tokens: Tokens, positions: Sequence[int], inputs: dict[str, Any]) -> Tokens:
-    words, segments, spans = tokens.word_ids, tokens.segments, tokens.spans
-    return replace(
-        tokens,
-        names=tuple(tokens.names[at] for at in positions),
-        inputs=inputs,
-        word_ids=None if words is None else tuple(words[at] for at in positions),
-        segments=None if segments is None else tuple(segments[at] for at in positions),
-        spans=None if spans is None else tuple(spans[at] for at in positions),
-    )
+    return tokens.select(range(size), inputs)

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Query, Tokens, refuse_answer
-from attnflow.models.answers import put_before, source_size, start_token
-from attnflow.models.blanking import blank_tokens
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.deciding import deciding_positions
@@ -25,9 +23,11 @@ from attnflow.models.checks.mixing import last_states
 from attnflow.models.checks.padding import is_close
 from attnflow.models.objectives import label_index
 from attnflow.models.outputs import predict_label
-from attnflow.models.seq2seq import Seq2SeqModel
+from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.sizes import limit
-from attnflow.models.tokens import check_texts, tokenize
+from attnflow.models.text.answers import first_tokens, put_before, source_size, start_token
+from attnflow.models.text.blanking import blank_tokens
+from attnflow.models.text.tokens import check_texts, tokenize
 from attnflow.records import Prediction
 
 
@@ -56,13 +56,7 @@ class Seq2SeqClassifier(Seq2SeqModel):
     def _twice(self, source: Tokens) -> Tokens:
         """The text, and behind it what the decoder reads: the same, one position later."""
         ids = list(source.inputs["input_ids"])
-        cut = replace(
-            source,
-            names=source.names[:-1],
-            inputs={"input_ids": ids[:-1]},
-            word_ids=None if source.word_ids is None else source.word_ids[:-1],
-            spans=None if source.spans is None else source.spans[:-1],
-        )
+        cut = first_tokens(source, len(ids) - 1)
         start = start_token(self.network, self.name, ids)
         written = put_before(start, self.tokenizer, cut)
         return replace(self.join(source, written), answer=None)
@@ -123,14 +117,8 @@ class Seq2SeqClassifier(Seq2SeqModel):
     def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
         """The text with a filler at each of these positions, for the encoder and the decoder."""
         size = source_size(tokens)
-        source = replace(
-            tokens,
-            names=tokens.names[:size],
-            inputs={n: v for n, v in tokens.inputs.items() if n != "decoder_input_ids"},
-            word_ids=None if tokens.word_ids is None else tokens.word_ids[:size],
-            segments=None if tokens.segments is None else tokens.segments[:size],
-            spans=None if tokens.spans is None else tokens.spans[:size],
-        )
+        inputs = {n: v for n, v in tokens.inputs.items() if n != "decoder_input_ids"}
+        source = tokens.select(range(size), inputs)
         return self._twice(blank_tokens(source, positions, filler))
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:

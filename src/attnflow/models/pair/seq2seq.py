@@ -11,16 +11,6 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
-from attnflow.models.answers import (
-    cut_answer,
-    join_answer,
-    put_before,
-    read_answer,
-    source_size,
-    start_token,
-    without_end,
-)
-from attnflow.models.blanking import blank_tokens, find_filler
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
@@ -29,11 +19,21 @@ from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
 from attnflow.models.objectives import resolve_objective, token_index
 from attnflow.models.outputs import is_multi_label, predict
-from attnflow.models.sides import add_gradients, add_zeroed, check_sites, pair_activations
+from attnflow.models.pair.sides import add_gradients, add_zeroed, check_sites, pair_activations
 from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
-from attnflow.models.tokens import check_text, name_token, tokenize
+from attnflow.models.text.answers import (
+    cut_answer,
+    join_answer,
+    put_before,
+    read_answer,
+    source_size,
+    start_token,
+    without_end,
+)
+from attnflow.models.text.blanking import blank_tokens, find_filler
+from attnflow.models.text.tokens import check_text, name_token, tokenize
+from attnflow.models.text.writing import Writing
 from attnflow.models.unmeasured import UnmeasuredModel
-from attnflow.models.writing import Writing
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
 
