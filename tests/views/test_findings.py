@@ -10,7 +10,7 @@ from attnflow.records import Attribution, Edge, FlowTrace, PatchGrid, Prediction
 from attnflow.views.conclusions import agreement_sentence, trace_sentence
 from attnflow.views.findings import find, rank
 from attnflow.views.numbers import correlation, listed, number, power_for
-from attnflow.views.runs import carried, place_of_cut, runs
+from attnflow.views.routes import carried, place_of_cut, runs
 
 TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
 
