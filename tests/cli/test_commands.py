@@ -90,13 +90,6 @@ def test_a_pair_for_each_text_or_for_none(run):
     assert run("compare", TEXT, "--pair", " ").code == 2
 
 
-def test_the_device_of_flow_is_checked_before_anything_is_loaded(run):
-    assert run("explain", TEXT, "--device", "cpu", "--json").code == 0
-    ran = run("explain", TEXT, "-m", "no such model", "--device", "tpu")
-    assert ran.code == 2
-    assert "device='tpu' is unknown; allowed: 'auto', 'cpu', 'cuda'" in without_colours(ran.err)
-
-
 def test_explain_many_texts_from_arguments_a_file_and_standard_input(run, stdin, folder, tmp_path):
     texts = [TEXT, "a cat"]
     file = tmp_path / "texts.txt"

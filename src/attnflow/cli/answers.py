@@ -18,6 +18,7 @@ from attnflow.errors import InputError
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.loading import Source
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.records.generation import Generation
 
@@ -51,7 +52,7 @@ class Asked:
         """Whether an answer is asked about, whatever the model."""
         return self.generate is not None or self.chat is not None or bool(self.parts)
 
-    def of(self, model: str | None) -> bool:
+    def of(self, model: Source) -> bool:
         """Whether an answer is explained: causal models are asked about what is given, too."""
         if self.given or self.answer is None:
             return self.given
@@ -72,7 +73,7 @@ class Asked:
 def explain_answers(  # noqa: PLR0913 - what the command was given
     texts: list[str] | None,
     file: Path | None,
-    model: str | None,
+    model: Source,
     config: ExplainConfig,
     asked: Asked,
     *,
@@ -105,7 +106,7 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
 def make_answers(  # noqa: PLR0913 - what the command was given
     texts: list[str] | None,
     file: Path | None,
-    model: str | None,
+    model: Source,
     config: ExplainConfig,
     asked: Asked,
     *,
@@ -238,7 +239,7 @@ def _show_piece(text: str) -> None:
     sys.stdout.flush()
 
 
-def _load(model: str | None) -> ModelAdapter:
+def _load(model: Source) -> ModelAdapter:
     from attnflow.models.loading import load_model
 
     with show_status("loading the model"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attnflow.cli import options, running
+from attnflow.cli import model_options, options, running
 from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ def compare(  # noqa: PLR0913 - one argument per option
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     bos: options.Bos = False,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Methods = None,
     edges: options.Edges = "auto",
     steps: options.Steps = None,
@@ -64,8 +68,10 @@ def compare(  # noqa: PLR0913 - one argument per option
         methods=tuple(methods),
         truncate=truncate,
         bos=bos,
+        execution=model_options.execution(device),
     )
-    session = running.one_session(source, model, config, answer=answer)
+    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
+    session = running.one_session(source, chosen, config, answer=answer)
     usual = methods_from_logit() if start == LOGIT else shown_methods(session.config.method)
     results = running.attributions(session, methods or usual)
     table = agreements(results)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli import model_options, options
 from attnflow.cli.run import Format, Input, ManyEdges, PairColumn, TargetColumn, TextColumn
 from attnflow.io.files import check_target
 
@@ -108,6 +108,10 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     limit: Limit = None,
     model: options.Model = None,
     bos: options.Bos = False,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Methods = None,
     edges: ManyEdges = None,
     layers: options.Layers = None,
@@ -140,7 +144,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
             check_file(figure, overwrite=force)
     found = measure(
         source,
-        model,
+        model_options.choose(model, device, dtype, revision, trust_remote_code),
         methods=options.parse_methods(method) or None,
         edges=edges or None,
         layers=options.parse_layers(layers),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import answer_options, options, running
+from attnflow.cli import answer_options, model_options, options, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import Item, pair_up, read_texts
 from attnflow.errors import InputError
@@ -72,7 +72,10 @@ def explain(  # noqa: PLR0913 - one argument per option
     truncate: options.Truncate = False,
     bos: options.Bos = False,
     strict: options.Strict = False,
-    device: options.Device = "auto",
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Methods = None,
     edges: options.Edges = "auto",
     steps: options.Steps = None,
@@ -96,7 +99,6 @@ def explain(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.cli.answers import Asked, explain_answers, refuse_for_answers
     from attnflow.pipeline.config import ExplainConfig
-    from attnflow.solvers.execution import Execution
 
     drawn = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     sampling = {name: value for name, value in drawn.items() if value is not None}
@@ -124,18 +126,19 @@ def explain(  # noqa: PLR0913 - one argument per option
         truncate=truncate,
         bos=bos,
         strict=strict,
-        execution=Execution(device=device),
+        execution=model_options.execution(device),
     )
-    if asked.of(model):
+    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
+    if asked.of(chosen):
         refuse_for_answers(pair)
-        explain_answers(texts, file, model, config, asked, as_json=as_json, save=save, html=html)
+        explain_answers(texts, file, chosen, config, asked, as_json=as_json, save=save, html=html)
         return
     asked.refuse_without()
     results_at: dict[int, list[Attribution]] = {}
     found_at: dict[int, Summary] = {}
     sessions_at: dict[int, Session] = {}
     for place, session in running.sessions(
-        inputs, model, config, answer=answer, all_heads=html is not None
+        inputs, chosen, config, answer=answer, all_heads=html is not None
     ):
         results_at[place] = running.attributions(session, methods or [session.config.method])
         if not as_json:

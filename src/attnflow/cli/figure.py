@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import answer_options, options, running
+from attnflow.cli import answer_options, model_options, options, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_item
 from attnflow.errors import InputError
@@ -135,6 +135,10 @@ def figure(  # noqa: PLR0913 - one argument per option
     through: answer_options.Through = "tokens",
     truncate: options.Truncate = False,
     bos: options.Bos = False,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Methods = None,
     edges: options.Edges = "auto",
     steps: options.Steps = None,
@@ -215,16 +219,18 @@ def figure(  # noqa: PLR0913 - one argument per option
         routes=to is not None,
         truncate=truncate,
         bos=bos,
+        execution=model_options.execution(device),
         **{"query": position, **chosen.selection},
     )
+    named = model_options.choose(model, device, dtype, revision, trust_remote_code)
     if chosen.answers:
         texts = None if text is None else [text]
-        (found,) = make_answers(texts, file, model, config, asked, live=False)
+        (found,) = make_answers(texts, file, named, config, asked, live=False)
         drawing = compose(kind, found, theme=str(theme), width=width, **look)
         save(drawing, output, overwrite=force, dpi=dpi)
         _tell(found.warnings, output)
         return
-    session = running.one_session(source, model, config, answer=answer)
+    session = running.one_session(source, named, config, answer=answer)
     shown = methods or shown_methods(session.config.method)
     results = running.attributions(session, shown)
     if config.query == "all" and position is not None:

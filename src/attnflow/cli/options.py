@@ -289,15 +289,6 @@ Strict = Annotated[
         rich_help_panel=_INPUT,
     ),
 ]
-Device = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        metavar="NAME",
-        help="Where flow is solved: cpu, cuda, or auto for the GPU if that pays.",
-        rich_help_panel=_INPUT,
-    ),
-]
 Words = Annotated[
     bool,
     typer.Option("--words", "-w", help="Words instead of tokens.", rich_help_panel=_OUTPUT),

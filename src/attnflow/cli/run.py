@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli import model_options, options
 from attnflow.cli.errors import printable
 
 _INPUT, _WORK = "Input", "Work"
@@ -157,6 +157,10 @@ def run(  # noqa: PLR0913 - one argument per option
     truncate: options.Truncate = False,
     bos: options.Bos = False,
     strict: options.Strict = False,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Methods = None,
     edges: ManyEdges = None,
     steps: options.Steps = None,
@@ -187,7 +191,7 @@ def run(  # noqa: PLR0913 - one argument per option
         made = explain_rows(
             source,
             out,
-            model,
+            model_options.choose(model, device, dtype, revision, trust_remote_code),
             text_column=text_column,
             target_column=target_column,
             id_column=id_column,

@@ -11,13 +11,13 @@ from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.fetching import Checkpoint, LoadOptions, exists
+from attnflow.models.fetching import Checkpoint, LoadOptions, ModelReference, exists
 from attnflow.models.heads import AUDIO, BARE, CLASSIFIER, SEQ2SEQ, SPANS, head_of
 from attnflow.models.kinds import HEARS, hears, reads_both, two_towers
 from attnflow.shipped import DEFAULT, find_shipped, full_name
 
 log = logging.getLogger("attnflow")
-Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
+Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | ModelReference | None
 _load_lock = threading.Lock()
 READS = {
     "audio_values": "audio and video",
@@ -72,6 +72,8 @@ def load_model(  # noqa: PLR0913 - one argument per option
 
 
 def _load_any(source: Source, options: LoadOptions) -> ModelAdapter:
+    if isinstance(source, ModelReference):
+        return _load_any(source.name, source.options.on(options.device))
     source = DEFAULT if source is None else source
     if isinstance(source, str):
         shipped = find_shipped(source) if options.revision is None else None
@@ -181,8 +183,9 @@ def _load(source: str, options: LoadOptions, name: str) -> ModelAdapter:
 def _load_once(source: str, options: LoadOptions, name: str) -> ModelAdapter:
     from attnflow.paper import verbs
 
+    checkpoint = Checkpoint(source, options)  # which refuses what is not here before heavy imports
     verbs.register()
-    network, processor = Checkpoint(source, options).load()
+    network, processor = checkpoint.load()
     if options.device is not None and options.quantization_config is None:
         network.to(options.device)
     adapter = adapt(network.eval(), processor, name)
