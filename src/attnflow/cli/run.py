@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from attnflow.cli import model_options, options
+from attnflow.cli import model_options, options, parsing
 from attnflow.cli.errors import printable
 
 _INPUT, _WORK = "Input", "Work"
@@ -197,16 +197,16 @@ def run(  # noqa: PLR0913 - one argument per option
             id_column=id_column,
             pair_column=pair_column,
             format=file_format,
-            methods=options.parse_methods(method) or None,
+            methods=parsing.parse_methods(method) or None,
             edges=edges or "auto",
             layer=layer,
-            layers=options.parse_layers(layers),
-            query=options.parse_query(query),
-            heads=options.parse_heads(heads),
+            layers=parsing.parse_layers(layers),
+            query=parsing.parse_query(query),
+            heads=parsing.parse_heads(heads),
             residual=residual,
-            correction=options.parse_correction(correction),
+            correction=parsing.parse_correction(correction),
             words=words,
-            contrast=options.parse_target(contrast),
+            contrast=parsing.parse_target(contrast),
             source=start,
             steps=steps,
             truncate=truncate,
