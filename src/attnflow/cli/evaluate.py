@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnflow.cli import model_options, options, parsing
-from attnflow.cli.run import Format, Input, ManyEdges, PairColumn, TargetColumn, TextColumn
+from attnflow.cli.data_options import Format, Input, ManyEdges, PairColumn, TargetColumn, TextColumn
 from attnflow.io.files import check_target
 
 if TYPE_CHECKING:
