@@ -221,7 +221,7 @@ def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     first = blanked.top(1)[0][0]
     assert first != found.top(1)[0][0]
     assert shown[-1] == f"{expected} Without “{first}” the answer changes most."
-    assert any("edges alti" in line for line in shown)
+    assert any("edges: ALTI" in line for line in shown)
     assert "[CLS] " not in "".join(shown[10:16])  # special tokens are in no table
 
 
@@ -326,6 +326,13 @@ def test_lines_break_between_things(run):
         "钥匙 → 橱柜 0.5, a → b 0.25, ",
         "and 3 more",
     ]
+
+
+def test_routes_without_a_token_says_what_to_give(run):
+    ran = run("routes", TEXT)
+    assert ran.code == 2
+    assert "--to TOKEN is missing: the input token that the score is traced back to" in ran.err
+    assert 'Example: attnflow routes "the keys to the cabinet" --to keys' in ran.err
 
 
 def test_routes_to_an_ambiguous_token_lists_positions(run, folder):

@@ -12,11 +12,17 @@ from attnflow.measures.question import Target
 from attnflow.pipeline.measured import target_position
 
 if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
 
 MOST_WORK = 3 * 10**10  # multiplications: about a second on two cores
 FEWEST = 3  # tokens: of fewer, any two rankings agree or don't by chance
+
+
+def is_cheap(adapter: ModelAdapter, tokens: int) -> bool:
+    """Whether a model runs on so many tokens, once without each, in about a second."""
+    return int(adapter.description.get("parameters", MOST_WORK)) * tokens**2 <= MOST_WORK
 
 
 def check_by_blanking(session: Session) -> Attribution | None:
@@ -25,12 +31,12 @@ def check_by_blanking(session: Session) -> Attribution | None:
     Blanking runs the model once for each token.
     """
     config, adapter = session.config, session.adapter
-    work = int(adapter.description.get("parameters", MOST_WORK)) * session.size * session.size
     chosen = config.query not in (None, "all") or config.heads == "each"
     top = config.resolve_layers(session.depth)[1] == session.depth
     text = adapter.kind == "text" and session.tokens.grid is None
     comparable = text and session.prediction is not None and top and not chosen
-    if not comparable or work > MOST_WORK or len(session.blanking.positions) < FEWEST:
+    cheap = is_cheap(adapter, session.size)
+    if not comparable or not cheap or len(session.blanking.positions) < FEWEST:
         return None
     if not session.measurable:
         return None

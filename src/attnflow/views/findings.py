@@ -121,6 +121,16 @@ def merged_scores(attribution: Attribution) -> FloatArray:
     return merged
 
 
+def noun_of(attribution: Attribution) -> str:
+    """What is scored: tokens, words, patches, frames or positions of several kinds."""
+    grid = attribution.grid
+    if grid is not None:
+        if not {"text", "source", "target"}.isdisjoint(attribution.segments or ()):
+            return "positions"
+        return "frames" if grid.seconds is not None and grid.rows == 1 else "patches"
+    return "words" if attribution.options.get("words") else "tokens"
+
+
 def _is_full(attribution: Attribution, score: float, full: float) -> bool:
     """Whether a score is the highest there can be; ratios and shares have no such limit."""
     changed = is_ratio(attribution) or attribution.options.get("normalize")
@@ -145,12 +155,7 @@ class _Words:
     @property
     def noun(self) -> str:
         """What is scored."""
-        grid = self.attribution.grid
-        if grid is not None:
-            if not {"text", "source", "target"}.isdisjoint(self.attribution.segments or ()):
-                return "positions"
-            return "frames" if grid.seconds is not None and grid.rows == 1 else "patches"
-        return "words" if self.attribution.options.get("words") else "tokens"
+        return noun_of(self.attribution)
 
     def sentence(self) -> list[Part]:
         """All parts, with a capital and a full stop."""

@@ -88,7 +88,7 @@ def make_view(
     if extent.all_methods:  # a server adds the scores that the document lacks
         by_head = [member.name for member in offered if can_show_heads(session, member.name)]
     top = _ranking(session, query)
-    found = find_all(session, methods, blank=extent.blanks >= session.size)
+    found = find_all(session, methods)
     view: View = {
         "text": tokens.text,
         "answer": tokens.answer,

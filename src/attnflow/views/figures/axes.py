@@ -17,10 +17,10 @@ from attnflow.views.labels import clip
 from attnflow.views.methods import (
     describe_edges,
     describe_target,
+    full_title,
     has_layers,
     is_signed,
     signs_note,
-    title_on,
 )
 from attnflow.views.scaling import ordinary_positions
 
@@ -39,8 +39,7 @@ ROUND = (1, 2, 5, 10, 20, 50, 100)
 def title_of(attribution: Attribution) -> str:
     """The method's name as a title, with the edges where they are not attention's."""
     edges = str(attribution.options.get("edges", "attention"))
-    title = title_on(attribution.method, edges)
-    return title if edges == "attention" else f"{title} ({edges})"
+    return full_title(attribution.method, edges)
 
 
 def label(token: str) -> str:

@@ -15,7 +15,7 @@ from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
 from attnflow.views.labels import clip
-from attnflow.views.methods import method_info, title_on
+from attnflow.views.methods import full_title, method_info
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,8 +68,7 @@ def draw(
     meaning = "× chance" if ratio else "score"
     axes.colour_scale(ax, mesh, theme, "0 to the highest of each row" if relative else meaning)
     edges = str(found.options.get("edges", "attention"))
-    title = title_on(found.method, edges)
-    shown = title if edges == "attention" else f"{title} ({edges})"
+    shown = full_title(found.method, edges)
     axes.heading(ax, shown, theme, found.method, above=22)
     less = "" if named else f"{len(places)} tokens of the prompt; "
     through = "; handed on to the prompt" if found.options.get("through") == "prompt" else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from attnflow.records.similarity import Similarity
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Scale, find_theme
+from attnflow.views.methods import rule_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ def draw(
     for tick in ax.get_xticklabels():
         tick.set(rotation=90, va="bottom")
     axes.colour_scale(ax, mesh, colours, "part of the cosine")
-    edges = of.options.get("edges", "attention")
+    edges = rule_name(str(of.options.get("edges", "attention")))
     axes.heading(ax, f"Cosine {of.cosine:.3f}", colours)
     axes.note(ax, f"{of.pooling} of states, traced by {of.method} on {edges} edges", colours)
     axes.remove_frame(ax, colours)

@@ -39,6 +39,11 @@ def _whole(shape: Shape) -> int:
     return shape.merged + shape.single + shape.solving
 
 
+def _first(shape: Shape) -> int:
+    """A document: every method, and blanking as a check."""
+    return _whole(shape) + shape.checking
+
+
 def _merged(shape: Shape) -> int:
     return shape.merged + shape.solving
 
@@ -70,7 +75,7 @@ async def explain(body: requests.InputRequest, request: Request) -> Response:
     return await respond(
         request,
         body,
-        _whole,
+        _first,
         lambda session, image, job: make_document(
             [make_view(session, SERVED, job.check, image)], session.config.method
         ),
