@@ -112,7 +112,7 @@ def test_nothing_above_zero_is_no_reason():
 
 
 def test_what_the_shipped_model_decides_is_said_once():
-    said = find(attnflow.explain("the keys to the cabinet", method="rollout")).sentence
+    said = find(attnflow.explain("the keys to the cabinet", "verbs", method="rollout")).sentence
     assert said == "The number of the verb that comes next: plural, because of “keys”."
 
 
@@ -159,7 +159,7 @@ def test_a_trace_says_through_what_it_came_and_where_it_is_narrow():
 
 
 def test_a_trace_without_routes_names_the_step_that_carries_most():
-    found = attnflow.routes("the keys to the cabinet", to="keys", method="rollout")
+    found = attnflow.routes("the keys to the cabinet", "verbs", to="keys", method="rollout")
     edges = found.edges * (1 - np.eye(6))
     step, to, start = np.unravel_index(edges.argmax(), edges.shape)
     share = edges[step, to, start] / found.value

@@ -92,9 +92,11 @@ def routes(  # noqa: PLR0913 - one argument per option
         return
     from rich.console import Console
 
+    from attnflow.views.findings import subject
     from attnflow.views.terminal.paths import show_routes
 
-    show_routes(trace, Console(highlight=False), top)
+    about = subject(session.adapter.description)
+    show_routes(trace, Console(highlight=False), top, about)
 
 
 def as_data(trace: FlowTrace) -> dict[str, Any]:

@@ -75,7 +75,8 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
 
     Examples:
         >>> import attnflow
-        >>> attnflow.blank_out("the keys to the cabinet", replacement="delete").top(1)[0][0]
+        >>> without = attnflow.blank_out("the keys to the cabinet", "verbs", replacement="delete")
+        >>> without.top(1)[0][0]
         'keys'
     """
     if not isinstance(replacement, str) or replacement not in REPLACEMENTS:

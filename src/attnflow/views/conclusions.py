@@ -27,9 +27,9 @@ def agreement_sentence(
     ``name`` is what the reference is called, where that is not its method.
 
     >>> import attnflow
-    >>> text = "the keys to the cabinet"
-    >>> one = attnflow.explain(text, method="rollout")
-    >>> agreement_sentence(attnflow.explain(text), [one])
+    >>> asked = "the keys to the cabinet", "verbs"
+    >>> one = attnflow.explain(*asked, method="rollout")
+    >>> agreement_sentence(attnflow.explain(*asked, method="flow"), [one])
     'Flow agrees with rollout (ρ .93).'
     """
     pairs = [(other.method, agreement(reference, other)) for other in others]

@@ -27,11 +27,12 @@ EDGES_SHOWN = 4  # of each layer of the cut
 ROUNDING = 1e-12  # a smaller gap is a rounding error
 
 
-def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
-    """What flows, the largest routes, and the cut."""
+def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = "") -> None:
+    """What flows, the largest routes, and the cut; ``predicts`` says what the model predicts."""
     tokens = distinct_labels(trace.tokens, WIDTH)
     warnings = warning_lines(trace.warnings)
-    console.print(Group(title(trace.text), *prediction_lines(trace.prediction), *warnings))
+    predicted = prediction_lines(trace.prediction, predicts)
+    console.print(Group(title(trace.text), *predicted, *warnings))
     ink = paint.ink(trace.method)
     line = Text(f"{trace.method} ")
     line.append(number(trace.value), ink)
