@@ -10,7 +10,7 @@ from attnflow.records import Attribution, Edge, FlowTrace, PatchGrid, Prediction
 from attnflow.views.conclusions import agreement_sentence, trace_sentence
 from attnflow.views.findings import find, rank
 from attnflow.views.numbers import correlation, listed, number, power_for
-from attnflow.views.runs import carried, place_of_cut, runs, write_route
+from attnflow.views.routes import carried, place_of_cut, runs
 
 TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
 
@@ -187,7 +187,11 @@ def test_shares_of_routes_sum_to_one():
 
 
 def test_routes_are_written_as_runs():
-    assert write_route(ROUTES[1], TOKENS) == "keys input → cabinet L1–2 → [CLS] L3"
+    assert [(TOKENS[run.position], run.span) for run in runs(ROUTES[1])] == [
+        ("keys", "input"),
+        ("cabinet", "L1–2"),
+        ("[CLS]", "L3"),
+    ]
     assert [run[1:] for run in runs(Route((1,) * 31, 1.0))] == [(0, 30)]
 
 
