@@ -113,6 +113,17 @@ def test_many_prompts_are_what_each_is_alone(llama):
         assert np.array_equal(alone.matrix(), found.matrix())
 
 
+def test_many_pairs_are_what_each_is_alone(t5):
+    texts, answers = [TEXT, "a cat", {"a": "the old mat", "b": "the cat"}], ["cat", "the keys", "a"]
+    options = {"generate": True, "method": "flow"}
+    together = attnflow.explain(texts, t5, answer=answers, **options)
+    for text, answer, found in zip(texts, answers, together, strict=True):
+        alone = attnflow.explain(text, t5, answer=answer, **options)
+        assert (alone.tokens, alone.parts) == (found.tokens, found.parts)
+        assert np.array_equal(alone.matrix(), found.matrix())
+        assert np.array_equal(alone.matrix("parts"), found.matrix("parts"))
+
+
 def test_threads_do_not_disturb_each_other(llama):
     expected = attnflow.explain(TEXT, llama, generate=4, method="flow").matrix()
     found = {}
