@@ -1,4 +1,4 @@
-"""Errors in one line: what went option and what to do."""
+"""Errors in one line: what went wrong and what to do."""
 
 from __future__ import annotations
 
