@@ -27,7 +27,7 @@ from benchmarks.parts.scoring import Ways, edge_methods, score_case, usual_measu
 
 from attnflow import load_model
 from attnflow.edges import EDGE_RULES
-from attnflow.models.answering import answers_of
+from attnflow.models.answers.finding import answers_of
 
 
 def main() -> None:

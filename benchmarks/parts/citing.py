@@ -17,7 +17,7 @@ from attnflow.pipeline.deletions import without
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
-    from attnflow.models.answering import Answers
+    from attnflow.models.answers.interface import Answers
     from attnflow.records import FloatArray
 
 PENALTY = 0.01  # of the lasso, as in the paper

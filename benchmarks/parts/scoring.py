@@ -14,12 +14,12 @@ from benchmarks.parts.citing import lasso, logits_of, random_masks
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError
-from attnflow.models.answering import Answers
-from attnflow.models.prompts import make_prompt, read_prompt
-from attnflow.models.writing import Writing
+from attnflow.models.answers.interface import Answers
+from attnflow.models.answers.prompts import make_prompt, read_prompt
+from attnflow.models.text.writing import Writing
+from attnflow.pipeline.answer_session import AnswerSession, open_answer
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.deletions import without
-from attnflow.pipeline.generation import AnswerSession, open_answer
 from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 

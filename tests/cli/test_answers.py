@@ -6,6 +6,8 @@ import pytest
 
 import attnflow
 import talkers
+from attnflow.cli.answers import Asked, make_answers
+from attnflow.pipeline.config import ExplainConfig
 
 CHAT = [
     {"role": "key", "content": "the cat is old"},
@@ -39,6 +41,15 @@ def test_an_answer_is_shown_with_its_prompt(run, talker):
     share = found.table()[-1].share
     assert said.startswith("Of the prompt, the answer comes mostly from “")
     assert f"; {share:.0%} of all scores are of the answer's own tokens." in said
+
+
+def test_an_answer_is_labelled_while_it_is_written(talker, capsys):
+    asked = Asked(3, None, (), None, "tokens", {}, None)
+    prompts = ["the keys to the cabinet"]
+    (found,) = make_answers(prompts, None, talker, ExplainConfig(), asked, live=True)
+    label, shown = capsys.readouterr().out.split(": ", 1)
+    assert label == "The model writes"
+    assert shown.split() == found.answer_text.split()
 
 
 def test_an_answer_traced_to_the_prompt_has_no_share_of_its_own(run, talker):

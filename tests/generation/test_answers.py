@@ -12,7 +12,7 @@ import attnflow
 import talkers
 import tiny
 from attnflow.errors import InputError, ModelError
-from attnflow.models.writing import Writing
+from attnflow.models.text.writing import Writing
 
 TEXT = "the keys to the old cabinet"
 WAYS = [

@@ -8,8 +8,8 @@ import torch
 import attnflow
 import talkers
 from attnflow.errors import InputError, ModelError
-from attnflow.models.answering import answers_of
-from attnflow.models.prompts import make_prompt, read_prompt
+from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.prompts import make_prompt, read_prompt
 
 CHAT = [
     {"role": "key", "content": "the cat is old"},
@@ -103,9 +103,9 @@ def test_flow_to_a_part_is_the_maximum_flow_to_all_of_it(model, request):
 
 
 def weights_of(adapter, found):
-    from attnflow.models.writing import Writing
+    from attnflow.models.text.writing import Writing
+    from attnflow.pipeline.answer_session import open_answer
     from attnflow.pipeline.config import ExplainConfig
-    from attnflow.pipeline.generation import open_answer
 
     answers = answers_of(adapter)
     prompt, _ = read_prompt(answers, make_prompt(found.text, adapter.tokenizer, ""), truncate=False)

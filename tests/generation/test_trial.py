@@ -8,7 +8,7 @@ import pytest
 
 import attnflow
 import talkers
-from attnflow.models.answering import answers_of
+from attnflow.models.answers.finding import answers_of
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.parts import __main__ as command

@@ -13,8 +13,8 @@ from attnflow.records.generation import Generation
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
-    from attnflow.models.prompts import Parts
-    from attnflow.models.writing import Stream
+    from attnflow.models.answers.prompts import Parts
+    from attnflow.models.text.writing import Stream
     from attnflow.pipeline.config import ExplainConfig
 
 LENGTH = 40  # tokens of an answer where no number is given
@@ -41,7 +41,7 @@ class Answering:
         """Whether an answer is explained token by token; an error for its options without one."""
         if self.generate is not None and self.generate is not False:
             return True
-        from attnflow.models.prompts import is_chat
+        from attnflow.models.answers.prompts import is_chat
 
         prompts = any(map(is_chat, items)) or (
             any(isinstance(item, Mapping) for item in items) and _reads_prompts(adapter)
@@ -72,9 +72,9 @@ class Answering:
         advance: Callable[[float], None],
     ) -> Iterator[Generation]:
         """One result per prompt; each is what it would be alone."""
-        from attnflow.models.answering import answers_of
-        from attnflow.models.prompts import make_prompt
-        from attnflow.models.writing import Writing
+        from attnflow.models.answers.finding import answers_of
+        from attnflow.models.answers.prompts import make_prompt
+        from attnflow.models.text.writing import Writing
         from attnflow.pipeline.generation import AnswerConfig, explain_answer
 
         texts = one_each("answer", answer, len(items))
@@ -100,13 +100,13 @@ class Answering:
 
 
 def _reads_prompts(adapter: ModelAdapter) -> bool:
-    from attnflow.models.answering import reads_prompts  # torch takes its time
+    from attnflow.models.answers.finding import reads_prompts  # torch takes its time
 
     return reads_prompts(adapter)
 
 
 def prompts_of(given: Any) -> tuple[list[Any], bool]:
     """Inputs as a list, and whether there is one: the messages of a chat are one input."""
-    from attnflow.models.prompts import is_chat
+    from attnflow.models.answers.prompts import is_chat
 
     return ([given], True) if is_chat(given) else as_list(given)

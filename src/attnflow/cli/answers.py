@@ -133,7 +133,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
         several,  # with one part alone nothing would be left
         asked.sampling,
         asked.seed,
-        _show_piece if live and asked.answer is None else None,
+        _Shown() if live and asked.answer is None else None,
     )
     adapter = _load(model)
     results = answering.explain(prompts, adapter, config, asked.answer, lambda _: None)
@@ -215,7 +215,7 @@ def _messages(file: Path) -> list[Any]:
         msg = f"--chat {file} is not JSON: {error}"
         raise InputError(msg) from None
     found = found.get("messages", found) if isinstance(found, dict) else found
-    from attnflow.models.prompts import is_chat
+    from attnflow.models.answers.prompts import is_chat
 
     if not is_chat(found):
         msg = f'--chat {file} must hold messages: [{{"role": "user", "content": "…"}}, …]'
@@ -234,9 +234,16 @@ def _read(file: Path) -> str:
         raise InputError(msg) from None
 
 
-def _show_piece(text: str) -> None:
-    sys.stdout.write(printable(text))
-    sys.stdout.flush()
+class _Shown:
+    """Shows an answer while it is written, and first says what that is."""
+
+    def __init__(self) -> None:
+        self.label = "The model writes: "
+
+    def __call__(self, text: str) -> None:
+        sys.stdout.write(self.label + printable(text))
+        sys.stdout.flush()
+        self.label = ""
 
 
 def _load(model: Source) -> ModelAdapter:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import answer_options, model_options, options, running
+from attnflow.cli import answer_options, model_options, options, parsing, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import Item, pair_up, read_texts
 from attnflow.errors import InputError
@@ -107,19 +107,19 @@ def explain(  # noqa: PLR0913 - one argument per option
     _check_targets(save, html, force=force)
     if html is not None:
         _check_page(inputs, heads, source)
-    methods = options.parse_methods(method)
+    methods = parsing.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layer=layer,
-        layers=options.parse_layers(layers),
-        query=options.parse_query(query),
-        heads=options.parse_heads(heads),
+        layers=parsing.parse_layers(layers),
+        query=parsing.parse_query(query),
+        heads=parsing.parse_heads(heads),
         residual=residual,
-        correction=options.parse_correction(correction),
+        correction=parsing.parse_correction(correction),
         words=words,
-        target=options.parse_target(target),
-        contrast=options.parse_target(contrast),
+        target=parsing.parse_target(target),
+        contrast=parsing.parse_target(contrast),
         source=source,
         steps=steps,
         methods=tuple(methods),
@@ -169,23 +169,19 @@ def _show_all(results: Sequence[Sequence[Attribution]], found: Sequence[Summary]
 
 def show(attributions: Sequence[Attribution], found: Summary, console: Console, top: int) -> None:
     """Print the scores of each method, token by token, and the highest ones."""
-    from attnflow.views.terminal.grids import patch_grids
     from attnflow.views.terminal.header import header
-    from attnflow.views.terminal.maps import head_maps
+    from attnflow.views.terminal.maps import ROWS, head_maps
     from attnflow.views.terminal.notes import show_notes
-    from attnflow.views.terminal.sounds import time_strips
-    from attnflow.views.terminal.strips import strips
+    from attnflow.views.terminal.pieces import pieces
     from attnflow.views.terminal.tables import top_tables
 
-    first = attributions[0]
-    each_head = first.values.ndim == 2
-    pieces = strips if first.grid is None else patch_grids
-    if first.grid is not None and first.grid.seconds is not None:
-        pieces = time_strips
-    draw = head_maps if each_head else pieces
+    each_head = attributions[0].values.ndim == 2
     console.print(header(*attributions, finding=found.main))
     console.print()
-    console.print(draw(attributions, console))
+    if each_head:
+        console.print(head_maps(attributions, found.main, console, max(top, ROWS)))
+    else:
+        console.print(pieces(attributions, console))
     if top:
         console.print()
         if each_head:

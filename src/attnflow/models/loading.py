@@ -74,11 +74,13 @@ def load_model(  # noqa: PLR0913 - one argument per option
 def _load_any(source: Source, options: LoadOptions) -> ModelAdapter:
     if isinstance(source, ModelReference):
         return _load_any(source.name, source.options.on(options.device))
+    is_default = source is None
     source = DEFAULT if source is None else source
     if isinstance(source, str):
         shipped = find_shipped(source) if options.revision is None else None
         if shipped is not None:
-            warn_of_folder(source)
+            if not is_default:
+                warn_of_folder(source)
             return _load(str(shipped), options, full_name(source))
     if isinstance(source, str | Path):
         return _load(str(source), options, str(source))
@@ -100,23 +102,23 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     head = head_of(type(network).__name__)
     refuse_other_inputs(network)
     if found := two_towers(network):
-        from attnflow.models.towers import make_towers
+        from attnflow.models.image.towers import make_towers
 
         return make_towers(found, processor, name)
     if hears(network):
-        from attnflow.models.audio import AudioModel
-        from attnflow.models.speech import SpeechModel
+        from attnflow.models.audio.model import AudioModel
+        from attnflow.models.audio.speech import SpeechModel
 
         if getattr(network.config, "is_encoder_decoder", False) and head is SEQ2SEQ:
             return SpeechModel(network, processor, name, head)
         return AudioModel(network, processor, name, AUDIO if head is CLASSIFIER else head)
     if reads_both(network):
-        from attnflow.models.image_text import make_image_text
+        from attnflow.models.image.image_text import make_image_text
 
         return make_image_text(network, processor, name)
     if getattr(network.config, "is_encoder_decoder", False):
-        from attnflow.models.seq2seq import Seq2SeqModel
-        from attnflow.models.seq2seq_classifier import Seq2SeqClassifier
+        from attnflow.models.pair.classifier import Seq2SeqClassifier
+        from attnflow.models.pair.seq2seq import Seq2SeqModel
 
         kind = Seq2SeqClassifier if head is CLASSIFIER else Seq2SeqModel
         return kind(network, processor, name, head)
@@ -124,11 +126,11 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         hasattr(processor, "image_mean")
         or getattr(network, "main_input_name", "") == "pixel_values"
     ):
-        from attnflow.models.vision import VisionModel
+        from attnflow.models.image.vision import VisionModel
 
         return VisionModel(network, processor, name, head)
-    from attnflow.models.spans import SpanModel
-    from attnflow.models.text import TextModel
+    from attnflow.models.text.model import TextModel
+    from attnflow.models.text.spans import SpanModel
 
     if head is SPANS:
         return SpanModel(network, processor, name, head)

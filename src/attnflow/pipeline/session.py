@@ -142,7 +142,7 @@ class Session:
         """About how much memory this holds, or will hold once its graphs are built."""
         graphs = sum(self._graphs[key].nbytes for key in tuple(self._graphs))
         usual = 3 * 8 * len(self.activations.attention) * self.size**2
-        return self.activations.nbytes + max(graphs, usual)
+        return self.activations.nbytes + max(graphs, usual) + self.blanking.nbytes
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.records.generation import PART, Generation, Part, PartScore, Span
+from attnflow.records.answer_spans import Span
+from attnflow.records.generation import Generation
+from attnflow.records.parts import PART, Part, PartScore
 from attnflow.records.rounding import round_scores
 from attnflow.views.labels import isolate, label, printable
 from attnflow.views.numbers import join_names, number

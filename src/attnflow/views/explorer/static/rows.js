@@ -1,5 +1,6 @@
 import { align } from "./align.js";
 import { make } from "./dom.js";
+import { isolate } from "./names.js";
 import { direction, listed, percent, points, unitOf } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
@@ -43,10 +44,11 @@ export function singleRows(pane, trace) {
     },
   }));
   const share = hasSigns ? [] : ["Share"]; // signed scores are no parts of a whole
-  const change = blanks ? [`Δ P(${predicted?.label}), points`] : [];
+  const change = blanks ? ["Δ P, points"] : [];
+  const note = blanks && `Δ P: how P(${isolate(predicted.label)}) changes without the token.`;
   const score = ["Score", unitOf(pane.power)].filter(Boolean).join(" ");
   const names = ["Token", "", score, ...share, ...change];
-  return { rows, names };
+  return { rows, names, note };
 }
 
 // The scores that order units which share one: those of another method, where they are loaded.
