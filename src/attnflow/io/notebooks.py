@@ -68,10 +68,9 @@ class NotebookBar:
             self._draw(Nothing())
 
     def _draw(self, what: Any) -> None:
-        from IPython.display import display
-
+        display: Any = importlib.import_module("IPython.display")
         if self.handle is None:
-            self.handle = display(what, display_id=True)
+            self.handle = display.display(what, display_id=True)
         else:
             self.handle.update(what)
 
