@@ -182,7 +182,7 @@ def test_each_head_has_a_column(run, folder):
 @pytest.mark.parametrize("background", ["dark", "light", "unknown"])
 @pytest.mark.parametrize("method", METHODS)
 def test_letters_can_be_read_on_every_level(background, method, monkeypatch):
-    from attnflow.views.figures.axes import contrast
+    from attnflow.views.figures.maps import contrast
     from attnflow.views.terminal import paint
 
     monkeypatch.setattr(paint, "background", lambda: background)
@@ -212,9 +212,9 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
 
 
 def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
-    shown = run("explain", TEXT, columns=200).out.splitlines()
+    shown = run("explain", TEXT, "-m", "verbs", columns=200).out.splitlines()
     assert shown[1].startswith("The number of the verb that comes next: plural, because of “keys”")
-    found, blanked = attnflow.explain(TEXT), attnflow.blank_out(TEXT)
+    found, blanked = (ask(TEXT, "verbs") for ask in (attnflow.explain, attnflow.blank_out))
     rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
     assert (found.method, found.options["edges"]) == ("rollout", "alti")
     expected = f"Blanking agrees in part with rollout (ρ {rho})."
@@ -226,7 +226,8 @@ def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
 
 
 def test_long_words_are_whole_where_there_is_room(run):
-    shown = run("explain", "the incomprehensibilities of the cabinet", *NAMED, columns=200).out
+    text = "the incomprehensibilities of the cabinet"
+    shown = run("explain", text, "-m", "verbs", *NAMED, columns=200).out
     assert shown.count("cabinet") > 5
     assert "…" not in shown
 

@@ -10,7 +10,7 @@ from attnflow.records import Attribution, Edge, FlowTrace, PatchGrid, Prediction
 from attnflow.views.conclusions import agreement_sentence, trace_sentence
 from attnflow.views.findings import find, rank
 from attnflow.views.numbers import correlation, listed, number, power_for
-from attnflow.views.runs import carried, place_of_cut, runs, write_route
+from attnflow.views.routes import carried, place_of_cut, runs
 
 TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
 
@@ -120,7 +120,7 @@ def test_nothing_above_zero_is_no_reason():
 
 
 def test_what_the_shipped_model_decides_is_said_once():
-    said = find(attnflow.explain("the keys to the cabinet", method="rollout")).sentence
+    said = find(attnflow.explain("the keys to the cabinet", "verbs", method="rollout")).sentence
     assert said == "The number of the verb that comes next: plural, because of “keys”."
 
 
@@ -167,7 +167,7 @@ def test_a_trace_says_through_what_it_came_and_where_it_is_narrow():
 
 
 def test_a_trace_without_routes_names_the_step_that_carries_most():
-    found = attnflow.routes("the keys to the cabinet", to="keys", method="rollout")
+    found = attnflow.routes("the keys to the cabinet", "verbs", to="keys", method="rollout")
     edges = found.edges * (1 - np.eye(6))
     step, to, start = np.unravel_index(edges.argmax(), edges.shape)
     share = edges[step, to, start] / found.value
@@ -195,7 +195,11 @@ def test_shares_of_routes_sum_to_one():
 
 
 def test_routes_are_written_as_runs():
-    assert write_route(ROUTES[1], TOKENS) == "keys input → cabinet L1–2 → [CLS] L3"
+    assert [(TOKENS[run.position], run.span) for run in runs(ROUTES[1])] == [
+        ("keys", "input"),
+        ("cabinet", "L1–2"),
+        ("[CLS]", "L3"),
+    ]
     assert [run[1:] for run in runs(Route((1,) * 31, 1.0))] == [(0, 30)]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import answer_options, model_options, options, running
+from attnflow.cli import answer_options, model_options, options, parsing, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import Item, pair_up, read_texts
 from attnflow.errors import InputError
@@ -107,19 +107,19 @@ def explain(  # noqa: PLR0913 - one argument per option
     _check_targets(save, html, force=force)
     if html is not None:
         _check_page(inputs, heads, source)
-    methods = options.parse_methods(method)
+    methods = parsing.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layer=layer,
-        layers=options.parse_layers(layers),
-        query=options.parse_query(query),
-        heads=options.parse_heads(heads),
+        layers=parsing.parse_layers(layers),
+        query=parsing.parse_query(query),
+        heads=parsing.parse_heads(heads),
         residual=residual,
-        correction=options.parse_correction(correction),
+        correction=parsing.parse_correction(correction),
         words=words,
-        target=options.parse_target(target),
-        contrast=options.parse_target(contrast),
+        target=parsing.parse_target(target),
+        contrast=parsing.parse_target(contrast),
         source=source,
         steps=steps,
         methods=tuple(methods),

@@ -100,7 +100,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
 
     Examples:
         >>> import attnflow
-        >>> found = attnflow.evaluate(["the keys to the cabinet", "the cat on the mats"])
+        >>> found = attnflow.evaluate(["the keys to the cabinet", "the cat on mats"], "verbs")
         >>> found.texts
         2
     """

@@ -74,11 +74,13 @@ def load_model(  # noqa: PLR0913 - one argument per option
 def _load_any(source: Source, options: LoadOptions) -> ModelAdapter:
     if isinstance(source, ModelReference):
         return _load_any(source.name, source.options.on(options.device))
+    is_default = source is None
     source = DEFAULT if source is None else source
     if isinstance(source, str):
         shipped = find_shipped(source) if options.revision is None else None
         if shipped is not None:
-            warn_of_folder(source)
+            if not is_default:
+                warn_of_folder(source)
             return _load(str(shipped), options, full_name(source))
     if isinstance(source, str | Path):
         return _load(str(source), options, str(source))

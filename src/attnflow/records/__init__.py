@@ -15,10 +15,10 @@ from attnflow.records.activations import Activations, Block, Readout
 from attnflow.records.attribution import Attribution
 from attnflow.records.graph import LayeredGraph
 from attnflow.records.grid import PatchGrid
-from attnflow.records.kinds import Array, FloatArray
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair, Selection
 from attnflow.records.trace import Edge, FlowTrace, Route
+from attnflow.records.types import Array, FloatArray
 
 __all__ = [
     "Activations",

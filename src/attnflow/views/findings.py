@@ -16,7 +16,7 @@ from attnflow.models.heads import TAGGER
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.positions import input_positions
 from attnflow.records.rounding import round_scores
-from attnflow.views.labels import distinct_labels, isolate, label, printable
+from attnflow.views.labels import clip, distinct_labels, isolate, label, printable
 from attnflow.views.methods import method_info
 from attnflow.views.numbers import number
 
@@ -25,6 +25,7 @@ FLAT = 0.8  # of all tokens: where more come close, none stands out
 MOST_NAMED = 3
 COUNTER = 0.2  # of the highest score: a negative one of this size is named
 LONGEST = 40  # cells of a label
+LONGEST_SUBJECT = 80  # cells of what a model decides
 
 Role = Literal["", "said", "token", "against"]
 
@@ -66,7 +67,7 @@ class Finding:
         """The sentence as plain text, tokens in quotation marks.
 
         >>> import attnflow
-        >>> find(attnflow.explain("the keys to the cabinet", method="rollout")).sentence
+        >>> find(attnflow.explain("the keys to the cabinet", "verbs", method="rollout")).sentence
         'The number of the verb that comes next: plural, because of “keys”.'
         """
         return "".join(f"“{p.text}”" if p.position is not None else p.text for p in self.parts)
@@ -113,6 +114,15 @@ def find(attribution: Attribution, ties: Attribution | None = None) -> Finding:
         notes=tuple(words.notes(full=full)),
         alternative=info.alternative if tied > MOST_NAMED or words.flat else "",
     )
+
+
+def subject(model: object) -> str:
+    """What a model decides, to stand before its answer; empty where its description has none."""
+    decides = model.get("decides") if isinstance(model, Mapping) else None
+    if not isinstance(decides, str) or not decides:
+        return ""
+    words = clip(decides, LONGEST_SUBJECT)
+    return f"{words[0].upper()}{words[1:]}: "
 
 
 def merged_scores(attribution: Attribution) -> FloatArray:
@@ -182,8 +192,7 @@ class _Words:
         decided = of.layer == of.depth and here and info.reaches_input
         if of.prediction is not None and decided and not (asked and _is_label(of)):
             model = of.statistics.get("model")
-            decides = model.get("decides", "") if isinstance(model, Mapping) else ""
-            about = f"{decides[0].upper()}{decides[1:]}: " if decides else ""
+            about = subject(model)
             said = Part(label(of.prediction.label, LONGEST), "said")
             start = [Part(about), said] if about else [said]
             if isinstance(model, Mapping) and model.get("head") == TAGGER.name:
