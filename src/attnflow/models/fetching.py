@@ -16,7 +16,7 @@ from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.notebooks import import_tqdm
 from attnflow.models import hub
 from attnflow.models.heads import BARE, CAUSAL, CTC, SEQ2SEQ, HeadKind, head_of
-from attnflow.models.kinds import hears, reads_both, two_towers
+from attnflow.models.modality import hears, reads_both, two_towers
 from attnflow.shipped import NAMES
 
 log = logging.getLogger("attnflow")
