@@ -171,9 +171,9 @@ def test_the_model_is_as_before(trainable):
     assert all(p.requires_grad == trainable and p.grad is None for p in model.parameters())
 
 
-def test_no_model_is_the_shipped_one():
-    plural = attnflow.explain("the keys to the cabinet", layers="all")
-    singular = attnflow.explain("the key to the cabinets")
+def test_a_shipped_model_is_found_by_its_name():
+    plural = attnflow.explain("the keys to the cabinet", "verbs", layers="all")
+    singular = attnflow.explain("the key to the cabinets", "verbs")
     assert (plural.prediction.label, singular.prediction.label) == ("plural", "singular")
     assert plural.tokens == ("[CLS]", "the", "keys", "to", "the", "cabinet")
     assert plural.layers == (1, 2, 3, 4, 5, 6)

@@ -23,6 +23,7 @@ from attnflow.views.palette import colour_of
 
 ROOT = Path(__file__).parents[1]
 TEXT = "the keys to the cabinet"
+VERBS = ("--model", "verbs")
 
 
 def squared(activations):
@@ -73,7 +74,7 @@ def expected_weights(attention, residual=0.2):
 def shipped_attention():
     from attnflow.models.capture.mode import Capture
 
-    adapter = load_model()
+    adapter = load_model("verbs")
     tokens = adapter.tokenize(TEXT)
     with Capture() as capture:
         adapter.predict([tokens], [0])
@@ -81,19 +82,21 @@ def shipped_attention():
 
 
 def test_explain_knows_both(family, shipped_attention):
-    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy")
+    found = attnflow.explain(TEXT, "verbs", edges="dummy-edges", method="dummy")
     expected = 2 * expected_weights(shipped_attention)[-1, 0]
     np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-7)
     assert found.options["edges"] == "dummy-edges"
     assert found.options["residual"] == 0.2
-    mixed = attnflow.explain(TEXT, edges="dummy-edges", method="rollout")
+    mixed = attnflow.explain(TEXT, "verbs", edges="dummy-edges", method="rollout")
     rolled = oracle.rollout(expected_weights(shipped_attention, 0.5), 6)
     np.testing.assert_allclose(mixed.values, rolled[0], rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("heads", ["max", [1], "each"])
 def test_a_rule_has_heads(family, shipped_attention, heads):
-    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy", residual=0.0, heads=heads)
+    found = attnflow.explain(
+        TEXT, "verbs", edges="dummy-edges", method="dummy", residual=0.0, heads=heads
+    )
     maps = shipped_attention.astype(np.float64)[-1, :, 0] ** 2
     fused = {"max": maps.max(0), "each": maps}.get(str(heads), maps[1])
     expected = 2 * fused / fused.sum(-1, keepdims=True)
@@ -114,7 +117,9 @@ def test_arrays_know_the_rule(family):
 def test_figures_know_both(family):
     from attnflow.views.figures import figure
 
-    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy", layers="all", query="all")
+    found = attnflow.explain(
+        TEXT, "verbs", edges="dummy-edges", method="dummy", layers="all", query="all"
+    )
     for kind in ("heatmap", "graph"):
         drawn = figure(kind, found)
         (title,) = {ax.get_title(loc="left") for ax in drawn.axes} - {""}
@@ -123,13 +128,13 @@ def test_figures_know_both(family):
 
 
 def test_the_terminal_knows_both(family, capsys):
-    assert run(["explain", TEXT, "--method", "dummy", "--edges", "dummy-edges"]) == 0
+    assert run(["explain", TEXT, *VERBS, "--method", "dummy", "--edges", "dummy-edges"]) == 0
     shown = capsys.readouterr().out
     assert "dummy" in shown
-    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy")
+    found = attnflow.explain(TEXT, "verbs", edges="dummy-edges", method="dummy")
     token, score = found.top(1)[0]
     assert re.search(rf"{re.escape(token)}\S* +█+ {score:.3f}", shown)
-    assert run(["routes", TEXT, "--to", "keys", "--method", "dummy"]) == 0
+    assert run(["routes", TEXT, *VERBS, "--to", "keys", "--method", "dummy"]) == 0
     assert capsys.readouterr().out.splitlines()[2].startswith("dummy ")
     assert run(["explain", "--help"]) == 0
     assert " or dummy" in capsys.readouterr().out
@@ -138,7 +143,7 @@ def test_the_terminal_knows_both(family, capsys):
 def test_the_document_and_its_traces_know_both(family):
     from attnflow.views.explorer.schema import pack
 
-    view = attnflow.explore(TEXT, edges="dummy-edges", method="dummy").document["views"][0]
+    view = attnflow.explore(TEXT, "verbs", edges="dummy-edges", method="dummy").document["views"][0]
     described = {each["name"]: each for each in view["methods"]}["dummy"]
     assert described == {
         "name": "dummy",
@@ -155,7 +160,9 @@ def test_the_document_and_its_traces_know_both(family):
         "tie_breaker": "",
     }
     assert view["rule"] == {"name": "dummy-edges", "title": "Dummy edges"}
-    alone = attnflow.explain(TEXT, edges="dummy-edges", method="dummy", layers="all", query="all")
+    alone = attnflow.explain(
+        TEXT, "verbs", edges="dummy-edges", method="dummy", layers="all", query="all"
+    )
     (scores,) = [part for part in view["scores"] if part["method"] == "dummy"]
     assert scores["values"] == pack(alone.scores)
     (heads,) = [part for part in view["head_scores"] if part["method"] == "dummy"]
@@ -172,7 +179,7 @@ def client(family):
 
     from attnflow.views.explorer.server.app import make_app
 
-    return TestClient(make_app({"verbs": load_model()}), "http://localhost")
+    return TestClient(make_app({"verbs": load_model("verbs")}), "http://localhost")
 
 
 def test_the_server_knows_both(client):
@@ -180,7 +187,7 @@ def test_the_server_knows_both(client):
     assert rules[-1] == {"name": "dummy-edges", "title": "Dummy edges"}
     request = {"text": TEXT, "edges": "dummy-edges", "method": "dummy", "query": 0}
     trace = client.post("/api/trace", json={**request, "layer": 6, "key": 2}).json()
-    found = attnflow.explain(TEXT, edges="dummy-edges", method="dummy")
+    found = attnflow.explain(TEXT, "verbs", edges="dummy-edges", method="dummy")
     assert trace["value"] == pytest.approx(found.values[2], rel=1e-6)
     assert client.post("/api/scores", json={**request, "layers": [6]}).status_code == 200
     assert client.post("/api/heads", json={**request, "layers": [6]}).status_code == 200
@@ -199,8 +206,8 @@ def test_a_method_without_a_trace_has_no_routes(family):
     AGGREGATORS.register(Aggregator("untraced", "Untraced", doubled))
     try:
         with pytest.raises(InputError, match="method='untraced' can't tell how a score came"):
-            attnflow.routes(TEXT, to="keys", method="untraced")
-        view = attnflow.explore(TEXT, method="untraced").document["views"][0]
+            attnflow.routes(TEXT, "verbs", to="keys", method="untraced")
+        view = attnflow.explore(TEXT, "verbs", method="untraced").document["views"][0]
         assert not [trace for trace in view["traces"] if trace["method"] == "untraced"]
         traced = {each["name"]: each["traced"] for each in view["methods"]}
         assert traced.pop("untraced") is False
@@ -216,18 +223,18 @@ def test_names_are_checked_when_they_are_registered(family):
     with pytest.raises(InputError, match="edges='My Rule' can't be registered: a name has lower"):
         EDGE_RULES.register(EdgeRule("My Rule", "Mine", squared))
     with pytest.raises(InputError, match="edges='nothing' is unknown; allowed: one of attention"):
-        attnflow.explain(TEXT, edges="nothing")
+        attnflow.explain(TEXT, "verbs", edges="nothing")
 
 
 def test_a_rule_that_measures_the_residual_gets_none():
     EDGE_RULES.register(EdgeRule("whole", "Whole", squared, residual="measured"))
     try:
-        found = attnflow.explain(TEXT, edges="whole", method="rollout")
+        found = attnflow.explain(TEXT, "verbs", edges="whole", method="rollout")
         assert found.options["residual"] == 0.0
         with pytest.raises(
             InputError, match=r"residual=0\.5 can't be chosen: edges='whole' measures"
         ):
-            attnflow.explain(TEXT, edges="whole", residual=0.5)
+            attnflow.explain(TEXT, "verbs", edges="whole", residual=0.5)
     finally:
         EDGE_RULES.unregister("whole")
 
@@ -273,8 +280,12 @@ def test_the_page_about_extending_is_true(tmp_path, monkeypatch, capsys):
         assert "layer-mean" in capsys.readouterr().out
         forget()  # the rest is another program
         exec(compile(use, "extending.md", "exec"), {})
-        attention = attnflow.explain(TEXT, edges="squared", method="layer-mean", layers="all")
-        raw = attnflow.explain(TEXT, edges="squared", method="raw", residual=0.5, layers="all")
+        attention = attnflow.explain(
+            TEXT, "verbs", edges="squared", method="layer-mean", layers="all"
+        )
+        raw = attnflow.explain(
+            TEXT, "verbs", edges="squared", method="raw", residual=0.5, layers="all"
+        )
         np.testing.assert_allclose(attention.row(3), raw.scores[:3, 0].mean(0), rtol=0, atol=1e-12)
     finally:
         sys.modules.pop("my_methods", None)
@@ -351,7 +362,7 @@ def test_what_a_rule_makes_is_checked(maps, message, method):
         with pytest.raises(
             InputError, match=f"edges='wrong' made no maps that can be used: .*{message}"
         ):
-            attnflow.explain(TEXT, edges="wrong", method=method)
+            attnflow.explain(TEXT, "verbs", edges="wrong", method=method)
     finally:
         EDGE_RULES.unregister("wrong")
 
@@ -381,7 +392,7 @@ def test_what_a_method_returns_is_checked(score, message):
     AGGREGATORS.register(Aggregator("wrong", "Wrong", score))
     try:
         with pytest.raises(InputError, match=f"method='wrong' {message}"):
-            attnflow.explain(TEXT, method="wrong")
+            attnflow.explain(TEXT, "verbs", method="wrong")
     finally:
         AGGREGATORS.unregister("wrong")
 

@@ -14,7 +14,7 @@ TEXT = "the keys to the cabinet"
 
 
 def test_routes_are_shown_in_one_line():
-    found = attnflow.routes(TEXT, to="keys")
+    found = attnflow.routes(TEXT, "verbs", to="keys")
     start = f"<FlowTrace: flow {found.value:.4g} from keys to [CLS] at layer 6"
     assert repr(found).startswith(start)
     assert len(repr(found)) < 100

@@ -31,7 +31,7 @@ def test_batches_of_mixed_lengths_give_what_single_texts_give(name):
 
 
 def test_texts_of_similar_length_run_together(encoder, monkeypatch):
-    from attnflow.models.text import TextModel
+    from attnflow.models.text.model import TextModel
 
     batches = []
     run = TextModel.run

@@ -14,8 +14,8 @@ import barrier_oracle
 import families
 import oracle
 import tiny
-from attnflow.aggregation import AGGREGATORS, Aggregator, centre
-from attnflow.aggregation.centre import find_centre
+from attnflow.aggregation import AGGREGATORS, Aggregator, analytic_centre
+from attnflow.aggregation.analytic_centre import find_analytic_centre
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
 from attnflow.errors import AttnflowError
@@ -134,7 +134,7 @@ def extreme_graphs(draw):
 @given(extreme_graphs())
 def test_the_barrier_flow_is_found_on_extreme_graphs(drawn):
     weights, query = drawn
-    found = find_centre(weights[:-1], weights[-1, query])
+    found = find_analytic_centre(weights[:-1], weights[-1, query])
     assert found.decrement < 1e-9
     check_feasible(found.flow, weights, query)
 
@@ -159,10 +159,10 @@ def test_the_barrier_flow_of_extreme_graphs_is_that_of_sixty_digits(seed):
 
 
 def test_a_centre_that_is_not_reached_is_refused(monkeypatch):
-    monkeypatch.setattr(centre, "MOST_STEPS", 2)
+    monkeypatch.setattr(analytic_centre, "MOST_STEPS", 2)
     weights = oracle.edges(some.make("peaked", 4, 6, seed=1))
     with pytest.raises(AttnflowError, match="came no nearer to its optimum than a decrement of"):
-        find_centre(weights[:-1], weights[-1, 0])
+        find_analytic_centre(weights[:-1], weights[-1, 0])
 
 
 def test_networks_are_solved_to_the_last_bits():

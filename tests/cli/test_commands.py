@@ -90,13 +90,6 @@ def test_a_pair_for_each_text_or_for_none(run):
     assert run("compare", TEXT, "--pair", " ").code == 2
 
 
-def test_the_device_of_flow_is_checked_before_anything_is_loaded(run):
-    assert run("explain", TEXT, "--device", "cpu", "--json").code == 0
-    ran = run("explain", TEXT, "-m", "no such model", "--device", "tpu")
-    assert ran.code == 2
-    assert "device='tpu' is unknown; allowed: 'auto', 'cpu', 'cuda'" in without_colours(ran.err)
-
-
 def test_explain_many_texts_from_arguments_a_file_and_standard_input(run, stdin, folder, tmp_path):
     texts = [TEXT, "a cat"]
     file = tmp_path / "texts.txt"
@@ -189,7 +182,7 @@ def test_each_head_has_a_column(run, folder):
 @pytest.mark.parametrize("background", ["dark", "light", "unknown"])
 @pytest.mark.parametrize("method", METHODS)
 def test_letters_can_be_read_on_every_level(background, method, monkeypatch):
-    from attnflow.views.figures.axes import contrast
+    from attnflow.views.figures.maps import contrast
     from attnflow.views.terminal import paint
 
     monkeypatch.setattr(paint, "background", lambda: background)
@@ -219,21 +212,22 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
 
 
 def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
-    shown = run("explain", TEXT, columns=200).out.splitlines()
+    shown = run("explain", TEXT, "-m", "verbs", columns=200).out.splitlines()
     assert shown[1].startswith("The number of the verb that comes next: plural, because of “keys”")
-    found, blanked = attnflow.explain(TEXT), attnflow.blank_out(TEXT)
+    found, blanked = (ask(TEXT, "verbs") for ask in (attnflow.explain, attnflow.blank_out))
     rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
     assert (found.method, found.options["edges"]) == ("rollout", "alti")
     expected = f"Blanking agrees in part with rollout (ρ {rho})."
     first = blanked.top(1)[0][0]
     assert first != found.top(1)[0][0]
     assert shown[-1] == f"{expected} Without “{first}” the answer changes most."
-    assert any("edges alti" in line for line in shown)
+    assert any("edges: ALTI" in line for line in shown)
     assert "[CLS] " not in "".join(shown[10:16])  # special tokens are in no table
 
 
 def test_long_words_are_whole_where_there_is_room(run):
-    shown = run("explain", "the incomprehensibilities of the cabinet", *NAMED, columns=200).out
+    text = "the incomprehensibilities of the cabinet"
+    shown = run("explain", text, "-m", "verbs", *NAMED, columns=200).out
     assert shown.count("cabinet") > 5
     assert "…" not in shown
 
@@ -333,6 +327,13 @@ def test_lines_break_between_things(run):
         "钥匙 → 橱柜 0.5, a → b 0.25, ",
         "and 3 more",
     ]
+
+
+def test_routes_without_a_token_says_what_to_give(run):
+    ran = run("routes", TEXT)
+    assert ran.code == 2
+    assert "--to TOKEN is missing: the input token that the score is traced back to" in ran.err
+    assert 'Example: attnflow routes "the keys to the cabinet" --to keys' in ran.err
 
 
 def test_routes_to_an_ambiguous_token_lists_positions(run, folder):

@@ -65,6 +65,16 @@ def test_the_name_of_an_image_is_that_image_to_a_model_that_sees(run, clip, pict
     assert run("explain", __file__, "-m", clip).code == 2  # a file that is no image
 
 
+def test_of_many_patches_the_strongest_are_compared(run, clip, pictures):
+    given = ("compare", str(pictures / "a.png"), "-m", clip, *EDGES[:4])
+    found = attnflow.explain(str(pictures / "a.png"), clip, edges="attention", method="rollout")
+    best = {name for name, _ in found.top(5)}
+    shown = run(*given, "--top", "5").out.splitlines()
+    assert {line.split()[0] for line in shown if re.match(r"\d,\d ", line)} == best
+    assert "The 5 of 17 patches with the highest rollout scores; --top N lists more." in shown
+    assert "--top" not in run(*given).out
+
+
 def test_a_run_over_images_is_what_each_gives_alone(run, clip, pictures, tmp_path):
     rows = tmp_path / "rows.jsonl"
     names = [str(pictures / f"{name}.png") for name in "ab"]
@@ -99,11 +109,11 @@ def test_the_sentence_of_a_sound_is_of_frames():
     from attnflow.views.findings import find
 
     found = attnflow.explain(heard.sound(), heard.build("wav2vec2-label"), method="raw")
-    assert "frames come close" in find(found).sentence
+    assert "by raw no frame stands out: 49 of 49 have at least 80%" in find(found).sentence
     both = attnflow.explain(
         heard.sound(), heard.build("whisper"), edges="attention", method="rollout", answer="the"
     )
-    assert "positions come close" in find(both).sentence
+    assert "by rollout no position stands out" in find(both).sentence
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,25 @@ import attnflow
 from attnflow.errors import InputError
 
 LONG = "the keys " * 40
+VERBS = ("--model", "verbs")
 
 
 def test_a_text_that_was_cut_says_so(run):
-    assert "only the first 64 of its 81 tokens" in run("explain", LONG, "--truncate").out
-    said = json.loads(run("explain", LONG, "--truncate", "--json").out)
+    assert "only the first 64 of its 81 tokens" in run("explain", LONG, *VERBS, "--truncate").out
+    said = json.loads(run("explain", LONG, *VERBS, "--truncate", "--json").out)
     assert said["warnings"] == ["the text was cut: only the first 64 of its 81 tokens were read"]
-    assert attnflow.explain("the keys", truncate=True).warnings == ()
+    assert attnflow.explain("the keys", "verbs", truncate=True).warnings == ()
 
 
 def test_unknown_words_are_named(run):
-    shown = run("explain", "the xyzzy of the cabinet", columns=200).out
+    shown = run("explain", "the xyzzy of the cabinet", *VERBS, columns=200).out
     assert "! The model does not know 1 of 5 tokens and reads [UNK]: “xyzzy”.\n" in shown
-    assert "most of the text" in run("explain", "xyzzy frob the", columns=200).out
-    assert attnflow.explain("the [UNK] of the cabinet").warnings == ()
+    assert "most of the text" in run("explain", "xyzzy frob the", *VERBS, columns=200).out
+    assert attnflow.explain("the [UNK] of the cabinet", "verbs").warnings == ()
 
 
 def test_strict_is_about_the_model_and_not_about_the_text():
-    assert attnflow.explain("the xyzzy of the cabinet", strict=True).warnings
+    assert attnflow.explain("the xyzzy of the cabinet", "verbs", strict=True).warnings
 
 
 def test_a_file_given_as_text_is_refused(run, tmp_path, monkeypatch):
@@ -60,11 +61,11 @@ def test_a_table_is_not_read_as_lines(run, tmp_path, stdin):
 
 def test_errors_say_which_text_of_a_list_they_are_about(run):
     with pytest.raises(InputError, match=r"input 2 of 3, .*: the text has 81 tokens"):
-        attnflow.explain(["the keys", LONG, "the cabinet"])
+        attnflow.explain(["the keys", LONG, "the cabinet"], "verbs")
     with pytest.raises(InputError, match=r"one of the inputs 1, 2: query='keys' is not"):
-        attnflow.explain(["the keys", "the cabinet"], query="keys")
+        attnflow.explain(["the keys", "the cabinet"], "verbs", query="keys")
     with pytest.raises(InputError, match=r"^the text has 81 tokens"):
-        attnflow.explain(LONG)
+        attnflow.explain(LONG, "verbs")
     assert "text 2 of 2 is empty" in run("explain", "the keys", " ").err
 
 

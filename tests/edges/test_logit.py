@@ -216,7 +216,7 @@ def test_what_has_no_logit_of_that_kind_is_refused_with_the_reason():
         with pytest.raises(InputError, match=reason):
             attnflow.explain(TEXT, model, **{"source": "logit", **options})
     with pytest.raises(ModelError, match="source='logit' can't be used"):
-        attnflow.explain(TEXT, source="logit")
+        attnflow.explain(TEXT, "verbs", source="logit")
     with pytest.raises(ModelError, match="source='logit' can't be used"):
         attnflow.explain(TEXT, (tiny.build("bert"), tiny.word_piece()), source="logit")
     with pytest.raises(InputError, match="is for decoders of texts"):

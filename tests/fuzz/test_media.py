@@ -19,7 +19,7 @@ from effort import examples
 
 from attnflow.errors import AttnflowError
 from attnflow.io.pictures import open_image
-from attnflow.models.sounds import read_sound
+from attnflow.models.audio.sounds import read_sound
 
 PICTURE = np.random.default_rng(0).integers(0, 255, (20, 30, 3), dtype=np.uint8)
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "ICO", "DDS", "TGA", "PCX")

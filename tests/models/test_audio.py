@@ -12,8 +12,8 @@ import transformers as tf
 import attnflow
 import heard
 from attnflow.errors import InputError, ModelError
-from attnflow.models.sides import make_steps
-from attnflow.models.sounds import Sound
+from attnflow.models.audio.sounds import Sound
+from attnflow.models.pair.sides import make_steps
 
 RATE = 16_000
 
@@ -297,7 +297,7 @@ def write(path, samples, width, channels=1, rate=RATE):
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 def test_files_of_every_width_are_read(width, sound, tmp_path):
     path = write(tmp_path / "sound.wav", sound.astype(np.float64), width)
-    from attnflow.models.sounds import read_sound
+    from attnflow.models.audio.sounds import read_sound
 
     found = read_sound(path, RATE)
     np.testing.assert_allclose(found.samples, sound, rtol=0, atol=2.0 ** (1 - 8 * width) + 1e-7)

@@ -12,9 +12,9 @@ from tokenizers import decoders, processors
 import attnflow
 import tiny
 from attnflow.errors import CaptureError, InputError
-from attnflow.models.answers import read_answer
 from attnflow.models.loading import load_model
-from attnflow.models.sides import make_steps
+from attnflow.models.pair.sides import make_steps
+from attnflow.models.text.answers import read_answer
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from transformers import BitImageProcessorPil, ViTImageProcessorPil
 import attnflow
 import tiny
 from attnflow.errors import InputError, ModelError
-from attnflow.models.vision import seen_box
+from attnflow.models.image.vision import seen_box
 
 RESIZING = ViTImageProcessorPil(size={"height": 32, "width": 32})
 CROPPING = BitImageProcessorPil(

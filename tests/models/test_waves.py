@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnflow.errors import InputError
-from attnflow.models.sounds import read_sound
+from attnflow.models.audio.sounds import read_sound
 
 RATE = 16_000
 WHOLE, FLOATS, EXTENSIBLE = 1, 3, 0xFFFE

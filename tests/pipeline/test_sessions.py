@@ -10,20 +10,21 @@ import tiny
 from attnflow.cli.app import run
 from attnflow.errors import InputError
 from attnflow.models.loading import load_model
-from attnflow.models.seq2seq import Seq2SeqModel
-from attnflow.models.text import TextModel
+from attnflow.models.pair.seq2seq import Seq2SeqModel
+from attnflow.models.text.model import TextModel
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 
 TEXT = "the keys to the cabinet"
+VERBS = ("--model", "verbs")
 
 
 @pytest.fixture
 def counts(monkeypatch):
-    """How often a text is tokenized, and the network of the shipped model is called."""
+    """How often a text is tokenized, and the network of the verb-number model is called."""
     seen = Counter()
-    attnflow.explain(TEXT)  # what is measured once for a model was measured
-    attnflow.blank_out(TEXT)
+    attnflow.explain(TEXT, "verbs")  # what is measured once for a model was measured
+    attnflow.blank_out(TEXT, "verbs")
     for name in ("tokenize", "run", "predict", "generate"):
         for kind in (TextModel, Seq2SeqModel):
             original = getattr(kind, name)
@@ -33,7 +34,7 @@ def counts(monkeypatch):
                 return _original(self, *args, **kwargs)
 
             monkeypatch.setattr(kind, name, counted)
-    network = load_model().network
+    network = load_model("verbs").network
     forward = type(network).forward
 
     def called(self, *args, **kwargs):
@@ -45,27 +46,29 @@ def counts(monkeypatch):
 
 
 def test_explain_tokenizes_and_runs_once_for_all_methods(counts):
-    assert run(["explain", TEXT, "--json"]) == 0
+    assert run(["explain", TEXT, *VERBS, "--json"]) == 0
     assert counts == {"tokenize": 1, "run": 1, "forward": 1}
 
 
 def test_explain_with_a_page_runs_twice_once_for_blanking(counts, tmp_path):
-    assert run(["explain", TEXT, "--html", str(tmp_path / "keys.html"), "--json"]) == 0
+    assert run(["explain", TEXT, *VERBS, "--html", str(tmp_path / "keys.html"), "--json"]) == 0
     assert counts == {"tokenize": 1, "run": 1, "forward": 2}
 
 
 def test_explain_with_a_page_and_a_terminal_runs_twice(counts, tmp_path):
-    assert run(["explain", TEXT, "--html", str(tmp_path / "keys.html")]) == 0
+    assert run(["explain", TEXT, *VERBS, "--html", str(tmp_path / "keys.html")]) == 0
     assert counts == {"tokenize": 1, "run": 1, "forward": 2}
 
 
 def test_a_graph_with_routes_runs_once(counts, tmp_path):
     graph = str(tmp_path / "graph.svg")
-    assert run(["figure", "graph", TEXT, "--to", "keys", "-o", graph]) == 0
+    assert run(["figure", "graph", TEXT, *VERBS, "--to", "keys", "-o", graph]) == 0
     assert counts == {"tokenize": 1, "run": 1, "forward": 1}
 
 
-@pytest.mark.parametrize("command", [["compare", TEXT], ["routes", TEXT, "--to", "keys"]])
+@pytest.mark.parametrize(
+    "command", [["compare", TEXT, *VERBS], ["routes", TEXT, *VERBS, "--to", "keys"]]
+)
 def test_other_commands_run_once(command, counts):
     assert run([*command, "--json"]) == 0
     assert counts == {"tokenize": 1, "run": 1, "forward": 1}
@@ -77,7 +80,7 @@ def test_a_request_tokenizes_once_and_an_encoder_decoder_generates_once(counts):
     from attnflow.views.explorer.server.app import make_app
 
     pair = load_model((tiny.build("t5"), tiny.word_piece()))
-    client = TestClient(make_app({"verbs": load_model(), "t5": pair}), "http://localhost")
+    client = TestClient(make_app({"verbs": load_model("verbs"), "t5": pair}), "http://localhost")
     assert client.post("/api/explain", json={"text": TEXT}).status_code == 200
     assert counts == {"tokenize": 1, "run": 1, "forward": 1}
     counts.clear()
@@ -124,7 +127,7 @@ def test_a_session_makes_each_graph_once(monkeypatch):
         module, "build_graph", lambda *of, **more: built.append(of[1]) or build(*of, **more)
     )
     config = ExplainConfig(edges="attention", layers="all")
-    session = open_session(TEXT, load_model(), config, all_heads=True)
+    session = open_session(TEXT, load_model("verbs"), config, all_heads=True)
     for method in ("raw", "rollout", "flow"):
         session.attribution(method)
         session.trace(method, 6, 0, 2)
@@ -132,9 +135,34 @@ def test_a_session_makes_each_graph_once(monkeypatch):
     assert len(built) == 2  # rollout and flow share one; raw attention has no residual
 
 
+def test_a_session_applies_its_edge_rule_once(monkeypatch):
+    from attnflow.pipeline import session as module
+
+    adapter = load_model((tiny.build("gpt2"), tiny.plain()))
+    config = ExplainConfig("rollout", "norms", correction="uniform")
+    applied = []
+    apply = type(config.rule).apply
+    monkeypatch.setattr(
+        type(config.rule), "apply", lambda *of: applied.append(of[0].name) or apply(*of)
+    )
+
+    def every_score():
+        session = open_session("the keys to the cabinet are here", adapter, config)
+        applied.clear()
+        return [session.scores(method, [3], [5]).values for method in ("raw", "rollout", "flow")]
+
+    once = every_score()
+    assert applied == ["norms"]
+    monkeypatch.setattr(module, "MOST_KEPT", 0)
+    again = every_score()
+    assert len(applied) > 1
+    for one, other in zip(once, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_pieces_give_what_one_call_gives():
     checks = []
-    session = open_session(TEXT, load_model(), ExplainConfig())
+    session = open_session(TEXT, load_model("verbs"), ExplainConfig())
     whole = session.scores("flow", [3, 6], [0, 2])
     from attnflow.pipeline import scoring as module
 

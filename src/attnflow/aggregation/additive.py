@@ -76,9 +76,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     value = float(reach[depth, pair.query]) - float(pair.query == pair.key)
     if pair.query == pair.key:  # the walk that only stays is the identity, which is left out
         edges[:, pair.query, pair.query] -= 1.0
-    return FlowTrace(
-        *(pair.layer, pair.query, pair.key, pair.to_layer), value, edges, method=MEMBER.name
-    )
+    return FlowTrace.of(pair, value, edges, method=MEMBER.name)
 
 
 MEMBER = Aggregator(

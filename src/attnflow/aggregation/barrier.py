@@ -3,7 +3,7 @@
 A maximum flow goes to one token; flows to all tokens at once share the network, and there are many.
 The barrier flow is the unique one that maximises Σ over edges of log f + log (c − f), the choice of
 Generalized Attention Flow (Azarkhalili & Libbrecht 2025): it sums to 1 and has no ties
-(`attnflow.aggregation.centre` finds it).
+(`attnflow.aggregation.analytic_centre` finds it).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.centre import find_centre
+from attnflow.aggregation.analytic_centre import find_analytic_centre
 from attnflow.aggregation.rollout import carried
 from attnflow.errors import InputError
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
@@ -44,7 +44,7 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
             for place, query in enumerate(selection.queries):
                 supply = edges[layer - 1, head, query]
                 below = weights[: layer - selection.to_layer - 1]
-                flows, decrement = find_centre(below, supply)
+                flows, decrement = find_analytic_centre(below, supply)
                 values[at, head, place] = flows[0].sum(0) if len(flows) else supply
                 worst = max(worst, decrement)
     if selection.groups is not None:
@@ -69,18 +69,13 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     """The part of the joint flow that ends at the key, edge by edge."""
     _check_sides(graph)
     supply = graph.edges_of(pair)
-    flow, _ = find_centre(to_numpy(graph.weights)[pair.to_layer : pair.layer - 1], supply)
+    flow, _ = find_analytic_centre(to_numpy(graph.weights)[pair.to_layer : pair.layer - 1], supply)
     shares = np.zeros((pair.layer - pair.to_layer, graph.size, graph.size))
     totals = flow.sum(-1, keepdims=True)
     shares[:-1] = np.divide(flow, totals, out=np.zeros_like(flow), where=totals > 0)
     shares[-1, pair.query] = supply
     edges = carried(shares, pair.query, pair.key)
-    return FlowTrace(
-        *(pair.layer, pair.query, pair.key, pair.to_layer),
-        float(edges[0].sum()),
-        edges,
-        method=MEMBER.name,
-    )
+    return FlowTrace.of(pair, float(edges[0].sum()), edges, method=MEMBER.name)
 
 
 MEMBER = Aggregator(

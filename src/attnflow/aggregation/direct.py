@@ -13,7 +13,7 @@ import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import require_maps, select
-from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.solvers.execution import Execution
 
@@ -39,7 +39,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     maps = to_numpy(require_maps(graph, MEMBER.name))[pair.to_layer : pair.layer]
     edges = np.zeros_like(maps)
     edges[:, pair.query, pair.key] = maps[:, pair.query, pair.key]
-    return _traced(pair, edges, MEMBER.name)
+    return FlowTrace.of(pair, float(edges.sum()), edges, method=MEMBER.name)
 
 
 def trace_everywhere(graph: LayeredGraph, pair: Pair) -> FlowTrace:
@@ -47,12 +47,7 @@ def trace_everywhere(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     maps = to_numpy(require_maps(graph, EVERYWHERE.name))[pair.to_layer : pair.layer]
     edges = np.zeros_like(maps)
     edges[:, :, pair.key] = maps[:, :, pair.key]
-    return _traced(pair, edges, EVERYWHERE.name)
-
-
-def _traced(pair: Pair, edges: FloatArray, method: str) -> FlowTrace:
-    ends = (pair.layer, pair.query, pair.key, pair.to_layer)
-    return FlowTrace(*ends, float(edges.sum()), edges, method=method)
+    return FlowTrace.of(pair, float(edges.sum()), edges, method=EVERYWHERE.name)
 
 
 MEMBER = Aggregator(

@@ -54,13 +54,10 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     found = _prepared(_accepted(graph, solver), pair.to_layer, solver).solve_pair(
         edges, pair.layer - pair.to_layer, pair.query, pair.key
     )
-    return FlowTrace(
-        layer=pair.layer,
-        query=pair.query,
-        key=pair.key,
-        to_layer=pair.to_layer,
-        value=found.value,
-        edges=found.flow,
+    return FlowTrace.of(
+        pair,
+        found.value,
+        found.flow,
         cut=tuple(
             Edge(int(at) + pair.to_layer + 1, int(i), int(j), float(found.capacity[at, i, j]))
             for at, i, j in np.argwhere(found.cut)

@@ -21,9 +21,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     value = float(graph.edges_of(pair)[pair.key])
     edges = np.zeros((pair.layer - pair.to_layer, graph.size, graph.size))
     edges[-1, pair.query, pair.key] = value
-    return FlowTrace(
-        pair.layer, pair.query, pair.key, pair.to_layer, value, edges, method=MEMBER.name
-    )
+    return FlowTrace.of(pair, value, edges, method=MEMBER.name)
 
 
 MEMBER = Aggregator(

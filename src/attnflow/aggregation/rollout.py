@@ -32,15 +32,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     weights = np.array(to_numpy(graph.weights[pair.to_layer : pair.layer]))
     weights[-1, pair.query] = graph.edges_of(pair)
     edges = carried(weights, pair.query, pair.key)
-    return FlowTrace(
-        pair.layer,
-        pair.query,
-        pair.key,
-        pair.to_layer,
-        float(edges[0].sum()),
-        edges,
-        method=MEMBER.name,
-    )
+    return FlowTrace.of(pair, float(edges[0].sum()), edges, method=MEMBER.name)
 
 
 def carried(weights: FloatArray, query: int, key: int) -> FloatArray:

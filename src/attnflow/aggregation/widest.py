@@ -72,13 +72,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     for step, (query, key) in enumerate(pairwise(positions), start=1):
         edges[-step, query, key] = value
     routes = (Route(tuple(positions), value),) if value > 0 else ()
-    return FlowTrace(
-        *(pair.layer, pair.query, pair.key, pair.to_layer),
-        value,
-        edges,
-        routes=routes,
-        method=MEMBER.name,
-    )
+    return FlowTrace.of(pair, value, edges, routes=routes, method=MEMBER.name)
 
 
 MEMBER = Aggregator(

@@ -13,8 +13,8 @@ from attnflow.records.generation import Generation
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
-    from attnflow.models.prompts import Parts
-    from attnflow.models.writing import Stream
+    from attnflow.models.answers.prompts import Parts
+    from attnflow.models.text.writing import Stream
     from attnflow.pipeline.config import ExplainConfig
 
 LENGTH = 40  # tokens of an answer where no number is given
@@ -41,7 +41,7 @@ class Answering:
         """Whether an answer is explained token by token; an error for its options without one."""
         if self.generate is not None and self.generate is not False:
             return True
-        from attnflow.models.prompts import is_chat
+        from attnflow.models.answers.prompts import is_chat
 
         prompts = any(map(is_chat, items)) or (
             any(isinstance(item, Mapping) for item in items) and _reads_prompts(adapter)
@@ -71,11 +71,11 @@ class Answering:
         answer: Any,
         advance: Callable[[float], None],
     ) -> Iterator[Generation]:
-        """One result per prompt; each is what it would be alone."""
-        from attnflow.models.answering import answers_of
-        from attnflow.models.prompts import make_prompt
-        from attnflow.models.writing import Writing
-        from attnflow.pipeline.generation import AnswerConfig, explain_answer
+        """One result per prompt and method; each is what it would be alone."""
+        from attnflow.models.answers.finding import answers_of
+        from attnflow.models.answers.prompts import make_prompt
+        from attnflow.models.text.writing import Writing
+        from attnflow.pipeline.generation import AnswerConfig, explain_by_each
 
         texts = one_each("answer", answer, len(items))
         length = LENGTH if self.generate is None or self.generate is True else self.generate
@@ -95,18 +95,18 @@ class Answering:
             def within(share: float, done: int = place) -> None:
                 advance(done + share)
 
-            yield explain_answer(prompt, answers, config, each, within)
+            yield from explain_by_each(prompt, answers, config, each, within)
             advance(place + 1)
 
 
 def _reads_prompts(adapter: ModelAdapter) -> bool:
-    from attnflow.models.answering import reads_prompts  # torch takes its time
+    from attnflow.models.answers.finding import reads_prompts  # torch takes its time
 
     return reads_prompts(adapter)
 
 
 def prompts_of(given: Any) -> tuple[list[Any], bool]:
     """Inputs as a list, and whether there is one: the messages of a chat are one input."""
-    from attnflow.models.prompts import is_chat
+    from attnflow.models.answers.prompts import is_chat
 
     return ([given], True) if is_chat(given) else as_list(given)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.answers.prompts import Parts
     from attnflow.models.loading import Source
-    from attnflow.models.prompts import Parts
-    from attnflow.models.writing import Stream
+    from attnflow.models.text.writing import Stream
 
     # A text, named parts of one, or the messages of a chat.
     Conversation = str | Mapping[str, str] | Sequence[Mapping[str, str]]
@@ -169,7 +169,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         truncate: Cut a text that is too long for the model instead of refusing it.
         bos: For causal language models whose tokenizer adds none, put BOS in front, so that what
             the first token collects has a place of its own. The result's ``warnings`` have the
-            predictions with and without it.
+            predictions with and without it, or how likely an answer is.
         sampling_rate: For a sound that is given as an array, its samples per second; ``None`` is
             what the model hears. Another rate is resampled.
         strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of
@@ -232,8 +232,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         seed,
         stream,
     )
+    from attnflow.models.audio.sounds import with_rates
     from attnflow.models.loading import load_model
-    from attnflow.models.sounds import with_rates
 
     adapter = load_model(model)
     items, single = prompts_of(text)

@@ -76,8 +76,8 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         truncate=truncate,
         bos=bos,
     )
+    from attnflow.models.audio.sounds import with_rates
     from attnflow.models.loading import load_model
-    from attnflow.models.sounds import with_rates
 
     adapter = load_model(model)
     items = with_rates([text] if compare is None else [text, compare], adapter, sampling_rate)

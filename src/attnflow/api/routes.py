@@ -82,8 +82,8 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         routes=True,
     )
     check_routes(method)  # before any work
+    from attnflow.models.audio.sounds import with_rates
     from attnflow.models.loading import load_model
-    from attnflow.models.sounds import with_rates
 
     adapter = load_model(model)
     (item,) = with_rates([text], adapter, sampling_rate)

@@ -13,6 +13,7 @@ from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
 from attnflow.io.inputs import several
 from attnflow.io.rows import Columns, open_rows
+from attnflow.models.fetching import ModelReference
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
@@ -109,10 +110,16 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         for rule, own in _split(rules, names)
     )
     others = workers > 1 or cluster is not None
-    if others and not (model is None or isinstance(model, str | Path)):
+    if others and not (model is None or isinstance(model, str | Path | ModelReference)):
         msg = (
             f"model={type(model).__name__} can't be given to other processes; with workers="
             f"{workers} give a name or a folder, or save the model first"
+        )
+        raise InputError(msg)
+    if cluster is not None and isinstance(model, ModelReference) and model.options.device:
+        msg = (
+            f"device={model.options.device!r} is of this machine; on a Ray cluster, "
+            "gpus_per_worker says where models run"
         )
         raise InputError(msg)
     columns = Columns(text_column, target_column, id_column, pair=pair_column)

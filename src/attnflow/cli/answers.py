@@ -18,6 +18,7 @@ from attnflow.errors import InputError
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.loading import Source
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.records.generation import Generation
 
@@ -51,7 +52,7 @@ class Asked:
         """Whether an answer is asked about, whatever the model."""
         return self.generate is not None or self.chat is not None or bool(self.parts)
 
-    def of(self, model: str | None) -> bool:
+    def of(self, model: Source) -> bool:
         """Whether an answer is explained: causal models are asked about what is given, too."""
         if self.given or self.answer is None:
             return self.given
@@ -72,7 +73,7 @@ class Asked:
 def explain_answers(  # noqa: PLR0913 - what the command was given
     texts: list[str] | None,
     file: Path | None,
-    model: str | None,
+    model: Source,
     config: ExplainConfig,
     asked: Asked,
     *,
@@ -105,7 +106,7 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
 def make_answers(  # noqa: PLR0913 - what the command was given
     texts: list[str] | None,
     file: Path | None,
-    model: str | None,
+    model: Source,
     config: ExplainConfig,
     asked: Asked,
     *,
@@ -115,13 +116,11 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     """The answers; ``live`` shows one while it is written, ``alone`` refuses several."""
     from attnflow.api.answering import Answering
 
-    if len(config.methods) > 1:
-        msg = f"answers are explained by one --method; these are {len(config.methods)}"
-        raise InputError(msg)
     prompts, parts = _prompts(texts, file, asked)
-    if alone and len(prompts) > 1:
-        msg = f"--html shows one answer; these are {len(prompts)} prompts"
-        raise InputError(msg)
+    for count, what in ((len(prompts), "prompts"), (len(config.asked), "methods")):
+        if alone and count > 1:
+            msg = f"--html shows one answer by one method; these are {count} {what}"
+            raise InputError(msg)
     live = live and len(prompts) == 1
     several = asked.chat is not None or all(map(_has_several, prompts))
     answering = Answering(
@@ -132,7 +131,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
         several,  # with one part alone nothing would be left
         asked.sampling,
         asked.seed,
-        _show_piece if live and asked.answer is None else None,
+        _Shown() if live and asked.answer is None else None,
     )
     adapter = _load(model)
     results = answering.explain(prompts, adapter, config, asked.answer, lambda _: None)
@@ -214,7 +213,7 @@ def _messages(file: Path) -> list[Any]:
         msg = f"--chat {file} is not JSON: {error}"
         raise InputError(msg) from None
     found = found.get("messages", found) if isinstance(found, dict) else found
-    from attnflow.models.prompts import is_chat
+    from attnflow.models.answers.prompts import is_chat
 
     if not is_chat(found):
         msg = f'--chat {file} must hold messages: [{{"role": "user", "content": "…"}}, …]'
@@ -233,12 +232,19 @@ def _read(file: Path) -> str:
         raise InputError(msg) from None
 
 
-def _show_piece(text: str) -> None:
-    sys.stdout.write(printable(text))
-    sys.stdout.flush()
+class _Shown:
+    """Shows an answer while it is written, and first says what that is."""
+
+    def __init__(self) -> None:
+        self.label = "The model writes: "
+
+    def __call__(self, text: str) -> None:
+        sys.stdout.write(self.label + printable(text))
+        sys.stdout.flush()
+        self.label = ""
 
 
-def _load(model: str | None) -> ModelAdapter:
+def _load(model: Source) -> ModelAdapter:
     from attnflow.models.loading import load_model
 
     with show_status("loading the model"):

@@ -6,15 +6,26 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import options, running
+from attnflow.cli import model_options, options, parsing, running
 from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
     from attnflow.records import Attribution
+
+Top = Annotated[
+    int,
+    typer.Option(
+        "--top",
+        metavar="N",
+        min=1,
+        help="How many tokens to list; those with the highest scores.",
+        rich_help_panel="Output",
+    ),
+]
 
 
 def compare(  # noqa: PLR0913 - one argument per option
@@ -29,6 +40,10 @@ def compare(  # noqa: PLR0913 - one argument per option
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     bos: options.Bos = False,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Methods = None,
     edges: options.Edges = "auto",
     steps: options.Steps = None,
@@ -36,6 +51,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     residual: options.Residual = None,
     correction: options.Correction = "auto",
     words: options.Words = False,
+    top: Top = 24,
     as_json: options.Json = False,
     plugin: options.Plugins = None,
 ) -> None:
@@ -48,24 +64,26 @@ def compare(  # noqa: PLR0913 - one argument per option
     from attnflow.pipeline.source import LOGIT, methods_from_logit
 
     source = read_item(text, file, pair)
-    methods = options.parse_methods(method)
+    methods = parsing.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layers=None if start == LOGIT else "all",
-        query=options.parse_query(query),
+        query=parsing.parse_query(query),
         residual=residual,
-        correction=options.parse_correction(correction),
+        correction=parsing.parse_correction(correction),
         words=words,
-        target=options.parse_target(target),
-        contrast=options.parse_target(contrast),
+        target=parsing.parse_target(target),
+        contrast=parsing.parse_target(contrast),
         source=start,
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
         bos=bos,
+        execution=model_options.execution(device),
     )
-    session = running.one_session(source, model, config, answer=answer)
+    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
+    session = running.one_session(source, chosen, config, answer=answer)
     usual = methods_from_logit() if start == LOGIT else shown_methods(session.config.method)
     results = running.attributions(session, methods or usual)
     table = agreements(results)
@@ -78,7 +96,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import agreement_table, layer_maps
     from attnflow.views.terminal.notes import show_notes
-    from attnflow.views.terminal.strips import strips
+    from attnflow.views.terminal.pieces import pieces
 
     console = Console(highlight=False)
     found = running.summarize(session, results, few=True)
@@ -89,11 +107,11 @@ def compare(  # noqa: PLR0913 - one argument per option
     layered = [item for item in results if method_info(item.method).layered and start != LOGIT]
     if layered:
         console.print()
-        console.print(layer_maps(layered, console))
+        console.print(layer_maps(layered, found.main, console, top))
     others = [item for item in results if item not in layered]
     if others:
         console.print()
-        console.print(strips(others, console))
+        console.print(pieces(others, console))
     show_notes(found, console)
 
 

@@ -1,4 +1,4 @@
-"""Errors in one line: what went option and what to do."""
+"""Errors in one line: what went wrong and what to do."""
 
 from __future__ import annotations
 
@@ -41,8 +41,20 @@ def _describe(error: Any, arguments: Sequence[str]) -> str:
     if option is not None:
         near = get_close_matches(option, getattr(error, "possibilities", None) or (), n=1)
         return f"No such option: {option}" + (f". Did you mean {near[0]}?" if near else "")
+    if message.startswith("Missing option"):
+        return _missing(error)
     names = getattr(getattr(error, "param", None), "opts", ())
     given = [value for name, value in pairwise(arguments) if name in names]
     if given and repr(given[-1]) not in message:
         message += f", not {given[-1]!r}"
     return message
+
+
+def _missing(error: Any) -> str:
+    """What an option that was left out is for, and a call that has it."""
+    param, command = error.param, error.ctx.command
+    named = f"{param.opts[0]} {param.metavar or ''}".strip()
+    about = (param.help or "").rstrip(".")
+    _, _, example = (command.help or "").partition("Example: ")
+    shown = f". Example: {example.splitlines()[0]}" if example else ""
+    return f"{named} is missing: {about[:1].lower()}{about[1:]}{shown}"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnflow.cli import options
-from attnflow.cli.run import Format, Input, ManyEdges, PairColumn, TargetColumn, TextColumn
+from attnflow.cli import model_options, options, parsing
+from attnflow.cli.data_options import Format, Input, ManyEdges, PairColumn, TargetColumn, TextColumn
 from attnflow.io.files import check_target
 
 if TYPE_CHECKING:
@@ -108,6 +108,10 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     limit: Limit = None,
     model: options.Model = None,
     bos: options.Bos = False,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Methods = None,
     edges: ManyEdges = None,
     layers: options.Layers = None,
@@ -140,10 +144,10 @@ def evaluate(  # noqa: PLR0913 - one argument per option
             check_file(figure, overwrite=force)
     found = measure(
         source,
-        model,
-        methods=options.parse_methods(method) or None,
+        model_options.choose(model, device, dtype, revision, trust_remote_code),
+        methods=parsing.parse_methods(method) or None,
         edges=edges or None,
-        layers=options.parse_layers(layers),
+        layers=parsing.parse_layers(layers),
         source=start,
         metrics=metric,
         fillers=filler or "unk",

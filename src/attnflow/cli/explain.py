@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import answer_options, options, running
+from attnflow.cli import answer_options, model_options, options, parsing, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import Item, pair_up, read_texts
 from attnflow.errors import InputError
@@ -72,7 +72,10 @@ def explain(  # noqa: PLR0913 - one argument per option
     truncate: options.Truncate = False,
     bos: options.Bos = False,
     strict: options.Strict = False,
-    device: options.Device = "auto",
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Methods = None,
     edges: options.Edges = "auto",
     steps: options.Steps = None,
@@ -96,7 +99,6 @@ def explain(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.cli.answers import Asked, explain_answers, refuse_for_answers
     from attnflow.pipeline.config import ExplainConfig
-    from attnflow.solvers.execution import Execution
 
     drawn = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     sampling = {name: value for name, value in drawn.items() if value is not None}
@@ -105,37 +107,38 @@ def explain(  # noqa: PLR0913 - one argument per option
     _check_targets(save, html, force=force)
     if html is not None:
         _check_page(inputs, heads, source)
-    methods = options.parse_methods(method)
+    methods = parsing.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layer=layer,
-        layers=options.parse_layers(layers),
-        query=options.parse_query(query),
-        heads=options.parse_heads(heads),
+        layers=parsing.parse_layers(layers),
+        query=parsing.parse_query(query),
+        heads=parsing.parse_heads(heads),
         residual=residual,
-        correction=options.parse_correction(correction),
+        correction=parsing.parse_correction(correction),
         words=words,
-        target=options.parse_target(target),
-        contrast=options.parse_target(contrast),
+        target=parsing.parse_target(target),
+        contrast=parsing.parse_target(contrast),
         source=source,
         steps=steps,
         methods=tuple(methods),
         truncate=truncate,
         bos=bos,
         strict=strict,
-        execution=Execution(device=device),
+        execution=model_options.execution(device),
     )
-    if asked.of(model):
+    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
+    if asked.of(chosen):
         refuse_for_answers(pair)
-        explain_answers(texts, file, model, config, asked, as_json=as_json, save=save, html=html)
+        explain_answers(texts, file, chosen, config, asked, as_json=as_json, save=save, html=html)
         return
     asked.refuse_without()
     results_at: dict[int, list[Attribution]] = {}
     found_at: dict[int, Summary] = {}
     sessions_at: dict[int, Session] = {}
     for place, session in running.sessions(
-        inputs, model, config, answer=answer, all_heads=html is not None
+        inputs, chosen, config, answer=answer, all_heads=html is not None
     ):
         results_at[place] = running.attributions(session, methods or [session.config.method])
         if not as_json:
@@ -161,28 +164,36 @@ def _show_all(results: Sequence[Sequence[Attribution]], found: Sequence[Summary]
     for at, (one, summary) in enumerate(zip(results, found, strict=True)):
         if at:
             console.print()
-        show(one, summary, console, top)
+        show(one, summary, console, top, about=not at)
 
 
-def show(attributions: Sequence[Attribution], found: Summary, console: Console, top: int) -> None:
-    """Print the scores of each method, token by token, and the highest ones."""
-    from attnflow.views.terminal.grids import patch_grids
+def show(
+    attributions: Sequence[Attribution],
+    found: Summary,
+    console: Console,
+    top: int,
+    *,
+    about: bool = True,
+) -> None:
+    """Print the scores of each method, token by token, and the highest ones.
+
+    With ``about``, a line says what each method does.
+    """
     from attnflow.views.terminal.header import header
-    from attnflow.views.terminal.maps import head_maps
-    from attnflow.views.terminal.notes import show_notes
-    from attnflow.views.terminal.sounds import time_strips
-    from attnflow.views.terminal.strips import strips
+    from attnflow.views.terminal.maps import ROWS, head_maps
+    from attnflow.views.terminal.notes import method_lines, show_notes
+    from attnflow.views.terminal.pieces import pieces
     from attnflow.views.terminal.tables import top_tables
 
-    first = attributions[0]
-    each_head = first.values.ndim == 2
-    pieces = strips if first.grid is None else patch_grids
-    if first.grid is not None and first.grid.seconds is not None:
-        pieces = time_strips
-    draw = head_maps if each_head else pieces
+    each_head = attributions[0].values.ndim == 2
     console.print(header(*attributions, finding=found.main))
     console.print()
-    console.print(draw(attributions, console))
+    if each_head:
+        console.print(head_maps(attributions, found.main, console, max(top, ROWS)))
+    else:
+        console.print(pieces(attributions, console))
+    if about:
+        console.print(method_lines(attributions))
     if top:
         console.print()
         if each_head:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli import model_options, options
 from attnflow.cli.inputs import read_texts
 
 Model = Annotated[
@@ -51,6 +51,10 @@ def fit(  # noqa: PLR0913 - one argument per option
     replacement: Replacement = "unk",
     held_out: HeldOut = 0.25,
     seed: Seed = 0,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     force: options.Force = False,
     plugin: options.Plugins = None,
 ) -> None:
@@ -67,10 +71,11 @@ def fit(  # noqa: PLR0913 - one argument per option
         msg = f"-o {out} must end in .json, so that --heads knows it as a file"
         raise InputError(msg)
     given = read_texts(None, texts)
+    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
     try:
         learned = learn(
             given,
-            model,
+            chosen,
             edges=edges,
             replacement=replacement,
             held_out=held_out,

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 ARGUMENTS = "Arguments"
 OPTIONS = "Options"
-ORDER = (ARGUMENTS, "Input", "Selection", "Look", "Work", "Output")
+ORDER = (ARGUMENTS, "Input", "Loading", "Selection", "Look", "Work", "Output")
 
 
 def write_options(command: Any, context: Any, formatter: Any) -> None:

@@ -72,7 +72,7 @@ def check_texts(items: Sequence[Item], kind: str, images: str | None = None) -> 
     ``images`` says how a model of texts takes images, too: ``"alone"`` or ``"with text"``.
     """
     from attnflow.io.pictures import PICTURES
-    from attnflow.models.sounds import SOUNDS
+    from attnflow.models.audio.sounds import SOUNDS
 
     texts = [text for item in items for text in ((item,) if isinstance(item, str) else item)]
     for text in texts if kind in ("text", "pair") else ():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import options, running
+from attnflow.cli import model_options, options, parsing, running
 from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ def routes(  # noqa: PLR0913 - one argument per option
     answer: options.Answer = None,
     truncate: options.Truncate = False,
     bos: options.Bos = False,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Method = "auto",
     edges: options.Edges = "auto",
     layer: options.Layer = None,
@@ -67,28 +71,32 @@ def routes(  # noqa: PLR0913 - one argument per option
         method=method,
         edges=edges,
         layer=layer,
-        query=options.parse_query(query),
-        heads=options.parse_heads(heads),
+        query=parsing.parse_query(query),
+        heads=parsing.parse_heads(heads),
         residual=residual,
-        correction=options.parse_correction(correction),
-        target=options.parse_target(target),
-        contrast=options.parse_target(contrast),
+        correction=parsing.parse_correction(correction),
+        target=parsing.parse_target(target),
+        contrast=parsing.parse_target(contrast),
         source=start,
         truncate=truncate,
         bos=bos,
         routes=True,
+        execution=model_options.execution(device),
     )
     check_routes(method)  # before any work
-    session = running.one_session(source, model, config, answer=answer)
-    trace = trace_to(session, options.parse_position(to))
+    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
+    session = running.one_session(source, chosen, config, answer=answer)
+    trace = trace_to(session, parsing.parse_position(to))
     if as_json:
         typer.echo(json.dumps(as_data(trace), ensure_ascii=False))
         return
     from rich.console import Console
 
+    from attnflow.views.findings import subject
     from attnflow.views.terminal.paths import show_routes
 
-    show_routes(trace, Console(highlight=False), top)
+    about = subject(session.adapter.description)
+    show_routes(trace, Console(highlight=False), top, about)
 
 
 def as_data(trace: FlowTrace) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from attnflow.cli.inputs import Item, check_texts
 from attnflow.cli.status import show_status, show_work
 
 if TYPE_CHECKING:
+    from attnflow.models.loading import Source
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
@@ -23,7 +24,7 @@ MANY = 20  # from this many texts on, a progress bar is shown
 
 def sessions(
     texts: Sequence[Item],
-    model: str | None,
+    model: Source,
     config: ExplainConfig,
     *,
     answer: str | None = None,
@@ -31,12 +32,14 @@ def sessions(
 ) -> Iterator[tuple[int, Session]]:
     """The sessions of texts, each with its place among them, as they are computed."""
     from attnflow.io.progress import progress_bar
-    from attnflow.measures.question import no_progress
     from attnflow.models.loading import load_model
-    from attnflow.pipeline.sessions import open_sessions
 
     with show_status("loading the model"):
         loaded = load_model(model)
+    # These are heavy: not before the model is found.
+    from attnflow.measures.question import no_progress
+    from attnflow.pipeline.sessions import open_sessions
+
     check_texts(texts, loaded.kind, getattr(loaded, "takes_images", None))
     terminal = sys.stderr.isatty()
     with_bar = terminal and len(texts) >= MANY
@@ -63,7 +66,7 @@ def sessions(
 
 def one_session(
     text: Item,
-    model: str | None,
+    model: Source,
     config: ExplainConfig,
     *,
     answer: str | None = None,

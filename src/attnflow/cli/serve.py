@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli import model_options, options
 from attnflow.cli.errors import printable
 from attnflow.errors import InputError
 from attnflow.shipped import DEFAULT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.loading import Source
     from attnflow.views.explorer.listing import Listing
 
 Host = Annotated[
@@ -100,6 +103,10 @@ RunFolder = Annotated[
 def serve(  # noqa: PLR0913 - one argument per option
     *,
     model: options.Models = None,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     run: RunFolder = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
@@ -113,13 +120,22 @@ def serve(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Open the explorer: an interactive view in the browser.
 
-    Give --model several times to choose between models; requests can name no others.
+    Give --model several times to choose between models; requests can name no others. How they
+    are loaded is said once for all of them.
 
     With --run, texts of a data set are listed at /run, and each opens in the view.
 
     Example: attnflow serve --port 8000
     """
     _check_options(timeout, max_memory, token)
+    if revision is not None and len(model or ()) > 1:
+        msg = f"--revision {revision} is for one --model; of several, write NAME@REVISION"
+        raise InputError(msg)
+
+    def choose(name: str | None) -> Source:
+        return model_options.choose(name, device, dtype, revision, trust_remote_code)
+
+    named = [choose(each) for each in model or (() if run is not None else (None,))]
     import errno
     import socket
 
@@ -147,9 +163,9 @@ def serve(  # noqa: PLR0913 - one argument per option
         token = access.new_token()
     hosts = [access.bracketed(name) for name in allow_host or access.default_hosts(host)]
     listing: Listing | None = None
-    sources: list[Any] = list(model or [])
+    sources: list[Source] = named
     if run is not None:
-        listing, adapter = _read_run(run, sources)
+        listing, adapter = _read_run(run, model or [], choose)
         sources = [adapter]
     else:
         typer.echo(printable(f"loading {', '.join(model or [DEFAULT])} …"), err=True)
@@ -186,7 +202,9 @@ def _check_options(timeout: float, max_memory: float, token: str | None) -> None
         raise InputError(msg)
 
 
-def _read_run(folder: Path, models: list[str]) -> tuple[Listing, ModelAdapter]:
+def _read_run(
+    folder: Path, models: list[str], choose: Callable[[str | None], Source]
+) -> tuple[Listing, ModelAdapter]:
     """What is listed of a run, and its model: that of its manifest, or the one that is named."""
     if len(models) > 1:
         msg = f"--run {folder} is of one model; give --model once at most"
@@ -203,7 +221,7 @@ def _read_run(folder: Path, models: list[str]) -> tuple[Listing, ModelAdapter]:
     about = made.manifest["request"]["model"]
     named = models[0] if models else about["name"]
     typer.echo(printable(f"loading {named} …"), err=True)
-    adapter = load_model(named)
+    adapter = load_model(choose(named))
     if weights_digest(adapter) != about["sha256"]:
         msg = (
             f"--run {folder} is of {about['name']} with other weights or another tokenizer than "

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli import model_options, options
 from attnflow.cli.errors import printable
-from attnflow.cli.figure import Theme
+from attnflow.cli.figure_options import Theme, ThemeName
 from attnflow.cli.inputs import check_texts
 from attnflow.cli.status import show_status
 from attnflow.errors import InputError
@@ -52,6 +52,10 @@ def similarity(  # noqa: PLR0913 - one argument per option
     model: options.Model = None,
     truncate: options.Truncate = False,
     strict: options.Strict = False,
+    device: model_options.Device = None,
+    dtype: model_options.Dtype = None,
+    revision: model_options.Revision = None,
+    trust_remote_code: model_options.Trust = False,
     method: options.Method = "rollout",
     edges: options.Edges = "auto",
     pooling: Pooling = "auto",
@@ -60,7 +64,7 @@ def similarity(  # noqa: PLR0913 - one argument per option
     top: Top = 8,
     as_json: options.Json = False,
     output: Output = None,
-    theme: Theme = options.Theme.LIGHT,
+    theme: Theme = ThemeName.LIGHT,
     force: options.Force = False,
     plugin: options.Plugins = None,
 ) -> None:
@@ -80,11 +84,12 @@ def similarity(  # noqa: PLR0913 - one argument per option
         from attnflow.views.figures.files import check_file
 
         check_file(output, overwrite=force)
+    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
     with show_status("comparing"):
         found = compare(
             first,
             second,
-            model,
+            chosen,
             method=method,
             edges=edges,
             pooling=pooling,

@@ -79,8 +79,8 @@ def agreement(first: Attribution, second: Attribution, layer: int | None = None)
 
     Examples:
         >>> import attnflow
-        >>> text = "the keys to the cabinet"
-        >>> attnflow.agreement(attnflow.explain(text), attnflow.blank_out(text)) > 0
+        >>> asked = "the keys to the cabinet", "verbs"
+        >>> attnflow.agreement(attnflow.explain(*asked), attnflow.blank_out(*asked)) > 0
         True
     """
     both = (first, second)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.evaluation.targets import make_attribution
+from attnflow.evaluation.importance import make_attribution
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.measures.blank_out import MEMBER, changes
@@ -75,7 +75,8 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
 
     Examples:
         >>> import attnflow
-        >>> attnflow.blank_out("the keys to the cabinet", replacement="delete").top(1)[0][0]
+        >>> without = attnflow.blank_out("the keys to the cabinet", "verbs", replacement="delete")
+        >>> without.top(1)[0][0]
         'keys'
     """
     if not isinstance(replacement, str) or replacement not in REPLACEMENTS:

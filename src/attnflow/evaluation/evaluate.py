@@ -29,8 +29,8 @@ from attnflow.evaluation.result import Column, Evaluation, Explainer
 from attnflow.io.inputs import several
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
-from attnflow.models.bos import put_bos
 from attnflow.models.loading import load_model
+from attnflow.models.text.bos import put_bos
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.config import AUTO, Layers
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
@@ -100,7 +100,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
 
     Examples:
         >>> import attnflow
-        >>> found = attnflow.evaluate(["the keys to the cabinet", "the cat on the mats"])
+        >>> found = attnflow.evaluate(["the keys to the cabinet", "the cat on mats"], "verbs")
         >>> found.texts
         2
     """

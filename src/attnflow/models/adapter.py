@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from attnflow.errors import InputError
@@ -58,6 +58,30 @@ class Tokens:
         """The position of a token; ``name`` is what the value is called in errors."""
         return find_position(
             token, self.names, name, words_of_tokens(self.word_ids, self.word_texts)
+        )
+
+    def select(self, positions: Sequence[int], inputs: dict[str, Any]) -> Tokens:
+        """The tokens of these positions; ``inputs`` are what the model is called with then."""
+        words, segments, spans = self.word_ids, self.segments, self.spans
+        return replace(
+            self,
+            names=tuple(self.names[at] for at in positions),
+            inputs=inputs,
+            word_ids=None if words is None else tuple(words[at] for at in positions),
+            segments=None if segments is None else tuple(segments[at] for at in positions),
+            spans=None if spans is None else tuple(spans[at] for at in positions),
+        )
+
+    def after(self, name: str, inputs: dict[str, Any]) -> Tokens:
+        """The tokens after a special one; ``inputs`` are what the model is called with then."""
+        words, segments, spans = self.word_ids, self.segments, self.spans
+        return replace(
+            self,
+            names=(name, *self.names),
+            inputs=inputs,
+            word_ids=None if words is None else (None, *words),
+            segments=None if segments is None else (*segments[:1], *segments),
+            spans=None if spans is None else ((0, 0), *spans),
         )
 
 

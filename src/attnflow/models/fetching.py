@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
+from attnflow.io.notebooks import import_tqdm
 from attnflow.models import hub
 from attnflow.models.heads import BARE, CAUSAL, CTC, SEQ2SEQ, HeadKind, head_of
-from attnflow.models.kinds import hears, reads_both, two_towers
+from attnflow.models.modality import hears, reads_both, two_towers
 from attnflow.shipped import NAMES
 
 log = logging.getLogger("attnflow")
 DTYPES = ("float32", "float16", "bfloat16", "auto")
+OTHERWISE = f"give a folder, or a model shipped with attnflow: {', '.join(NAMES)}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class LoadOptions:
         if self.device is not None and self.device_map is not None:
             msg = "device and device_map both say where the model goes; give one of them"
             raise InputError(msg)
+
+    def on(self, device: str | None) -> LoadOptions:
+        """The same, on a device that is decided elsewhere, if it is."""
+        return self if device is None else replace(self, device=device)
 
     @property
     def is_hashable(self) -> bool:
@@ -85,6 +91,19 @@ class LoadOptions:
         return {name: value for name, value in given.items() if value is not None}
 
 
+@dataclass(frozen=True)
+class ModelReference:
+    """A model by its name and how it is loaded, which travels to other processes as it is.
+
+    Attributes:
+        name: A hub name, a folder or a GGUF file; ``None`` is the model shipped with attnflow.
+        options: How it is loaded.
+    """
+
+    name: str | None
+    options: LoadOptions
+
+
 def check_device(device: Any) -> None:
     """Refuse what is no device of torch, or none that is here, before anything is loaded."""
     if device is None:
@@ -103,8 +122,7 @@ class Checkpoint:
     """A checkpoint on this machine or on the hub, and how to load it."""
 
     def __init__(self, source: str, options: LoadOptions) -> None:
-        import transformers
-
+        import_tqdm()
         name, _, revision = source.partition("@")
         if revision and not exists(Path(source)):
             if options.revision not in (None, revision):
@@ -113,9 +131,17 @@ class Checkpoint:
             source, options = name, replace(options, revision=revision)
         self.source = source
         self.where, self.gguf = locate(source)
+        if options.revision is not None and exists(Path(self.where)):
+            msg = f"revision={options.revision!r} is for the hub, and {source!r} is on this machine"
+            raise InputError(msg)
+        self.find = {**self.gguf, **options.to_find(self.where)}
+        if "local_files_only" in self.find and not hub.is_cached(self.where, options.revision):
+            # Said before anything heavy is imported: it is often a name that was mistyped.
+            raise ModelError(why_not_here(self.source))
+        import transformers
+
         self.transformers: Any = transformers
         self.build = options.to_build()
-        self.find = {**self.gguf, **options.to_find(self.where)}
 
     def load(self) -> tuple[Any, Any]:
         """The network, and its tokenizer, image processor or whatever reads its inputs."""
@@ -210,21 +236,25 @@ def why_not_loaded(source: str, where: str, error: Exception) -> str:
     if "trust_remote_code" in str(error):
         return (
             f"{source!r} needs code that comes with it and could do anything: read it, then use "
-            f"load_model({source!r}, trust_remote_code=True)"
+            f"load_model({source!r}, trust_remote_code=True), or --trust-remote-code"
         )
     if exists(Path(where)):
         return f"{source!r} could not be loaded: {error}"
     reason = str(error).strip()
-    otherwise = f"give a folder, or a model shipped with attnflow: {', '.join(NAMES)}"
-    if hub.is_offline():
-        what = "the hub is switched off (HF_HUB_OFFLINE), and its files are not on this machine"
-        return f"{source!r} is not a folder here; {what}. Unset it, {otherwise}"
     if "connect" in reason or hub.is_unavailable():
-        what = "the hub can't be reached, and its files are not on this machine"
-        return f"{source!r} is not a folder here; {what}. Check the connection, {otherwise}"
+        return why_not_here(source)
     first = re.split(r"(?<=[^.]{2}\.)\s|\n", reason, maxsplit=1)[0].rstrip(".")
     what = f"is not a folder here, and not a model on the hub: {first}"
-    return f"{source!r} {what}. Check the name, {otherwise}"
+    return f"{source!r} {what}. Check the name, {OTHERWISE}"
+
+
+def why_not_here(source: str) -> str:
+    """Why a model whose files are not on this machine can't be fetched."""
+    if hub.is_offline():
+        what = "the hub is switched off (HF_HUB_OFFLINE), and its files are not on this machine"
+        return f"{source!r} is not a folder here; {what}. Unset it, {OTHERWISE}"
+    what = "the hub can't be reached, and its files are not on this machine"
+    return f"{source!r} is not a folder here; {what}. Check the connection, {OTHERWISE}"
 
 
 @contextmanager

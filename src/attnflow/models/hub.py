@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-SECONDS = 4.0
+SECONDS = 3.0
 """That the hub has to answer; transformers alone would try for half a minute."""
 REMEMBERED = 60.0
 """Seconds for which an answer holds."""
@@ -28,6 +28,17 @@ def is_unavailable() -> bool:
     if _answer is None or time.monotonic() - _answer[0] > REMEMBERED:
         _answer = time.monotonic(), not is_reachable()
     return _answer[1]
+
+
+def is_cached(name: str, revision: str | None = None) -> bool:
+    """Whether a model's configuration is on this machine, or may be: a name can be no name."""
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        found = try_to_load_from_cache(name, "config.json", revision=revision)
+    except ValueError:
+        return True
+    return isinstance(found, str)
 
 
 def is_reachable(seconds: float = SECONDS) -> bool:

@@ -11,13 +11,13 @@ from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.fetching import Checkpoint, LoadOptions, exists
+from attnflow.models.fetching import Checkpoint, LoadOptions, ModelReference, exists
 from attnflow.models.heads import AUDIO, BARE, CLASSIFIER, SEQ2SEQ, SPANS, head_of
-from attnflow.models.kinds import HEARS, hears, reads_both, two_towers
+from attnflow.models.modality import HEARS, hears, reads_both, two_towers
 from attnflow.shipped import DEFAULT, find_shipped, full_name
 
 log = logging.getLogger("attnflow")
-Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | None
+Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | ModelReference | None
 _load_lock = threading.Lock()
 READS = {
     "audio_values": "audio and video",
@@ -72,11 +72,15 @@ def load_model(  # noqa: PLR0913 - one argument per option
 
 
 def _load_any(source: Source, options: LoadOptions) -> ModelAdapter:
+    if isinstance(source, ModelReference):
+        return _load_any(source.name, source.options.on(options.device))
+    is_default = source is None
     source = DEFAULT if source is None else source
     if isinstance(source, str):
         shipped = find_shipped(source) if options.revision is None else None
         if shipped is not None:
-            warn_of_folder(source)
+            if not is_default:
+                warn_of_folder(source)
             return _load(str(shipped), options, full_name(source))
     if isinstance(source, str | Path):
         return _load(str(source), options, str(source))
@@ -98,23 +102,23 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
     head = head_of(type(network).__name__)
     refuse_other_inputs(network)
     if found := two_towers(network):
-        from attnflow.models.towers import make_towers
+        from attnflow.models.image.towers import make_towers
 
         return make_towers(found, processor, name)
     if hears(network):
-        from attnflow.models.audio import AudioModel
-        from attnflow.models.speech import SpeechModel
+        from attnflow.models.audio.model import AudioModel
+        from attnflow.models.audio.speech import SpeechModel
 
         if getattr(network.config, "is_encoder_decoder", False) and head is SEQ2SEQ:
             return SpeechModel(network, processor, name, head)
         return AudioModel(network, processor, name, AUDIO if head is CLASSIFIER else head)
     if reads_both(network):
-        from attnflow.models.image_text import make_image_text
+        from attnflow.models.image.image_text import make_image_text
 
         return make_image_text(network, processor, name)
     if getattr(network.config, "is_encoder_decoder", False):
-        from attnflow.models.seq2seq import Seq2SeqModel
-        from attnflow.models.seq2seq_classifier import Seq2SeqClassifier
+        from attnflow.models.pair.classifier import Seq2SeqClassifier
+        from attnflow.models.pair.seq2seq import Seq2SeqModel
 
         kind = Seq2SeqClassifier if head is CLASSIFIER else Seq2SeqModel
         return kind(network, processor, name, head)
@@ -122,11 +126,11 @@ def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
         hasattr(processor, "image_mean")
         or getattr(network, "main_input_name", "") == "pixel_values"
     ):
-        from attnflow.models.vision import VisionModel
+        from attnflow.models.image.vision import VisionModel
 
         return VisionModel(network, processor, name, head)
-    from attnflow.models.spans import SpanModel
-    from attnflow.models.text import TextModel
+    from attnflow.models.text.model import TextModel
+    from attnflow.models.text.spans import SpanModel
 
     if head is SPANS:
         return SpanModel(network, processor, name, head)
@@ -181,8 +185,9 @@ def _load(source: str, options: LoadOptions, name: str) -> ModelAdapter:
 def _load_once(source: str, options: LoadOptions, name: str) -> ModelAdapter:
     from attnflow.paper import verbs
 
+    checkpoint = Checkpoint(source, options)  # which refuses what is not here before heavy imports
     verbs.register()
-    network, processor = Checkpoint(source, options).load()
+    network, processor = checkpoint.load()
     if options.device is not None and options.quantization_config is None:
         network.to(options.device)
     adapter = adapt(network.eval(), processor, name)

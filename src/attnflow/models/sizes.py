@@ -77,9 +77,12 @@ def limit(net: Any, tokenizer: Any) -> int | None:
 
 
 def describe(net: Any, head: HeadKind) -> dict[str, Any]:
-    """What was loaded, for people and for the record; what it decides, where a class says so."""
+    """What was loaded, for people and for the record; what it decides, where that is said.
+
+    A class says it, or the checkpoint's configuration, as `attnflow train` writes it.
+    """
     parameter = next(net.parameters())
-    decides = getattr(net, "decides", None)
+    decides = getattr(net, "decides", getattr(net.config, "decides", None))
     return {
         "class": type(net).__name__,
         "head": head.name,

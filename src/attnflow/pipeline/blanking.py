@@ -41,6 +41,11 @@ class Blanking:
         session = self.session
         return None if session.prediction is None else session.adapter.filler().label
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory the probabilities without each token take."""
+        return sum(row.nbytes for row in tuple(self._without.values()))
+
     def each(self) -> dict[int | None, Tensor]:
         """The probabilities without each token; `predict` then need not run the model again.
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from attnflow.errors import InputError
 from attnflow.models.adapter import Filler
-from attnflow.models.answering import answer_positions
-from attnflow.models.blanking import blank_tokens
+from attnflow.models.answers.interface import answer_positions
+from attnflow.models.text.blanking import blank_tokens
 from attnflow.pipeline.measured import Advance
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
-from attnflow.records.generation import Part
+from attnflow.records.parts import Part
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
-    from attnflow.models.answering import Answers
+    from attnflow.models.answers.interface import Answers
 
 DELETE = Filler("delete", "nothing")
 

@@ -1,36 +1,30 @@
-"""Scores of a whole answer: one forward pass over prompt and answer, one row per token of it."""
+"""Where a whole answer came from: one row of scores for each of its tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.aggregation import Measure, Scores
-from attnflow.aggregation.aggregator import merge_statistics
-from attnflow.errors import AttnflowError, InputError, ModelError, shown
-from attnflow.measures.question import Question, Target, no_progress
-from attnflow.models.adapter import ForwardPass, Objective
-from attnflow.models.answering import AnswerPass, Answers, answer_positions
-from attnflow.models.blanking import first_positions
-from attnflow.models.bos import put_bos
-from attnflow.models.prompts import Prompt, read_prompt
-from attnflow.models.writing import Writing
-from attnflow.pipeline.attributions import logit_scores
-from attnflow.pipeline.choice import choose, fallback_note
+from attnflow.errors import InputError, shown
+from attnflow.measures.question import no_progress
+from attnflow.models.answers.interface import Answers
+from attnflow.models.answers.prompts import Prompt, read_prompt
+from attnflow.models.text.bos import both_answers, drop_bos, put_bos
+from attnflow.models.text.writing import Writing
+from attnflow.pipeline.answer_session import AnswerSession, open_answer
 from attnflow.pipeline.config import ExplainConfig, is_auto
 from attnflow.pipeline.deletions import measure_drops
 from attnflow.pipeline.measured import Advance, find_measure
-from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import check_model
 from attnflow.pipeline.source import LOGIT
 from attnflow.pipeline.through import PROMPT, check_through, rows_through_prompt
 from attnflow.records import FloatArray
 from attnflow.records.arrays import ratio, to_numpy
-from attnflow.records.generation import Generation, Part
+from attnflow.records.generation import Generation
+from attnflow.records.parts import Part
 from attnflow.records.selection import Groups
 
 if TYPE_CHECKING:
@@ -66,10 +60,10 @@ def check_for_answers(config: ExplainConfig) -> None:
     }
     for option, asked in given.items():
         if asked:
-            msg = (
-                f"{option}={shown(getattr(config, option))} is not for answers: every token of the "
-                "answer is explained where it was predicted; leave it out"
-            )
+            why = "every token of the answer is explained where it was predicted; leave it out"
+            if option == "words":
+                why = "they have scores of tokens and of parts, and a part may be a word (parts=)"
+            msg = f"{option}={shown(getattr(config, option))} is not for answers: {why}"
             raise InputError(msg)
 
 
@@ -80,159 +74,45 @@ def explain_answer(
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> Generation:
-    """Where every token of an answer came from."""
+    """Where every token of an answer came from, by the first method that is asked for."""
+    return explain_by_each(prompt, answers, replace(config, methods=()), asked, advance)[0]
+
+
+def explain_by_each(
+    prompt: Prompt,
+    answers: Answers,
+    config: ExplainConfig,
+    asked: AnswerConfig,
+    advance: Advance = no_progress,
+) -> list[Generation]:
+    """Where every token of one answer came from, by each method that is asked for."""
+    configs = [replace(config, method=method) for method in config.asked]
     check_for_answers(config)
-    check_through(config, asked.through)
+    for each in configs:
+        check_through(each, asked.through)
     check_model(answers.model, config)
     tokens, parts = read_prompt(answers, prompt, truncate=config.truncate)
     if config.bos:
         tokens, parts = put_bos(answers.model, tokens), _behind_bos(parts)
-    if not is_auto(config.method) and find_measure(config.method) is not None:
+    if any(not is_auto(name) and find_measure(name) is not None for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
     whole = answers.write(tokens, asked.writing)
+    if config.bos:
+        whole = replace(whole, notices=(*whole.notices, _said_of_bos(answers, whole)))
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, "answer"))
     named = [part for part in parts if part.kind == "part"]
     # First, since parts that can't be deleted are refused before long work.
     drops = measure_drops(answers, whole, named, advance) if asked.deletions else None
-    found = open_answer(whole, answers, config, through=asked.through == PROMPT)
-    return replace(make_generation(found, parts, asked, advance), drops=drops)
+    found = []
+    for number, each in enumerate(configs):
 
+        def within(share: float, done: int = number) -> None:
+            advance((done + share) / len(configs))
 
-def open_answer(
-    tokens: Tokens, answers: Answers, config: ExplainConfig, *, through: bool = False
-) -> AnswerSession:
-    """One forward pass, with the edges that are chosen, or with others where they are refused.
-
-    ``through`` says that scores are handed on along paths, which the choice must know.
-    """
-    chosen = choose(config, answers.model, tokens, Objective(), paths=through)
-    try:
-        opened = AnswerSession(answers, tokens, chosen.config, chosen.notes)
-        opened.first.graph(chosen.config.method) if opened.measure is None else None
-    except AttnflowError as error:
-        if chosen.fallback is None:
-            raise
-        return AnswerSession(answers, tokens, chosen.fallback, (fallback_note(error),))
-    return opened
-
-
-@dataclass(frozen=True, eq=False)
-class AnswerSession:
-    """A model's forward pass on a prompt and its answer, under a configuration."""
-
-    answers: Answers
-    tokens: Tokens
-    config: ExplainConfig
-    notes: tuple[str, ...] = ()
-
-    @cached_property
-    def measure(self) -> Measure | None:
-        """The method, where it reads no edges."""
-        return find_measure(self.config.method)
-
-    @cached_property
-    def forward(self) -> AnswerPass:
-        """The forward pass."""
-        found = self.answers.run(self.tokens, self.config.capture())
-        if self.config.strict and found.warnings:
-            msg = f"{found.warnings[0]} (refused: strict=True)"
-            raise ModelError(msg)
-        return found
-
-    @property
-    def positions(self) -> tuple[int, ...]:
-        """Where the answer's tokens stand."""
-        return answer_positions(self.tokens)
-
-    @property
-    def layer(self) -> int:
-        """The layer that is explained."""
-        return self.config.resolve_layers(self.answers.model.depth)[1]
-
-    @property
-    def correction(self) -> str | None:
-        """How scores are corrected for the receptive field."""
-        return self.first.correction(self.config.method)
-
-    @property
-    def each_alone(self) -> bool:
-        """Whether every token of the answer has edges of its own."""
-        return self.config.rule.needs.gradients or self.config.source == LOGIT
-
-    @cached_property
-    def first(self) -> Session:
-        """The session of the answer's first token, whose graph serves all where it can."""
-        return self.session(0)
-
-    def session(self, number: int) -> Session:
-        """The session of one token of the answer, with what is special to it."""
-        forward, at = self.forward, self.positions[number]
-        objective = Objective(self.tokens.names[at])
-        seen = ForwardPass(
-            self.tokens,
-            forward.towards(number),
-            at - 1,
-            forward.predictions[number],
-            objective if self.config.uses_target else None,
-            warnings=forward.warnings,
-        )
-        return Session(self.answers.model, seen, self.config, objective, self.notes)
-
-    def rows(self, keys: Sequence[Groups | None], advance: Advance) -> list[Scores]:
-        """``[answer, key]`` for tokens (``None``) and for groups of tokens, in their order."""
-        count, method, layer = len(self.positions), self.config.method, self.layer
-        if self.measure is None and not self.each_alone:
-            queries = [at - 1 for at in self.positions]
-            found = [self.first.scores(method, (layer,), queries, groups=each) for each in keys]
-            return [Scores(scores.values[0], scores.statistics) for scores in found]
-        rows: list[list[Scores]] = []
-        for number in range(count):
-            rows.append(list(self._row(number, keys)))
-            advance((number + 1) / count)
-        return [
-            Scores(
-                np.concatenate([row.values for row in of_keys]),
-                merge_statistics([row.statistics for row in of_keys]),
-            )
-            for of_keys in zip(*rows, strict=True)
-        ]
-
-    def _row(self, number: int, keys: Sequence[Groups | None]) -> Iterator[Scores]:
-        """The scores for one token, ``[1, key]``, of edges or a measure of its own."""
-        if self.measure is not None:
-            yield from (self._measured(self.measure, number, each) for each in keys)
-            return
-        session = self.first if number == 0 else self.session(number)
-        for each in keys:
-            if self.config.source == LOGIT:
-                scores = logit_scores(session, self.config.method, each)
-            else:
-                layers, queries = (self.layer,), (session.query,)
-                scores = session.scores(self.config.method, layers, queries, groups=each)
-            yield Scores(scores.values[0], scores.statistics)
-
-    def _measured(self, measure: Measure, number: int, groups: Groups | None) -> Scores:
-        """A measure's scores: of the text up to the token, which is all that it was made of."""
-        at, model = self.positions[number], self.answers.model
-        before = first_positions(self.tokens, at)
-        token = self.tokens.inputs["input_ids"][at]
-        target = Target(token, self.tokens.names[at], at - 1, None)
-        alone = tuple((key,) for key in range(at))
-        seen = alone if groups is None else tuple(tuple(k for k in g if k < at) for g in groups)
-        places = [place for place, group in enumerate(seen) if group]
-        asked = Question(
-            model,
-            before,
-            target,
-            tuple(seen[place] for place in places),
-            self.config.steps if measure.uses_steps else None,
-            self.config.batch_size,
-        )
-        scores = measure.apply(asked)
-        values = np.zeros((1, len(self.tokens) if groups is None else len(groups)))
-        values[0, places] = to_numpy(scores.values)
-        return Scores(values, scores.statistics)
+        opened = open_answer(whole, answers, each, through=asked.through == PROMPT)
+        found.append(replace(make_generation(opened, parts, asked, within), drops=drops))
+    return found
 
 
 def make_generation(
@@ -320,6 +200,12 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
     drawn = {"sampling": dict(writing.sampling)} if writing.sampling else {}
     seed = {} if writing.seed is None else {"seed": writing.seed}
     return {**options, **own, **drawn, **seed, "through": asked.through}
+
+
+def _said_of_bos(answers: Answers, whole: Tokens) -> str:
+    """How likely an answer is after BOS, and without it."""
+    pair = [answers.log_probabilities([each])[0] for each in (whole, drop_bos(whole))]
+    return both_answers(*(float(each.sum()) for each in pair))
 
 
 def _behind_bos(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -11,8 +11,8 @@ from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
 from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
-from attnflow.models.bos import both_predictions, drop_bos, put_bos
 from attnflow.models.heads import SPANS
+from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnflow.errors import AttnflowError, ModelError
-from attnflow.models.pooling import check_embedder, embed, find_pooling, pooling_weights
+from attnflow.models.text.pooling import check_embedder, embed, find_pooling, pooling_weights
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution, FloatArray
@@ -25,7 +25,7 @@ from attnflow.records.similarity import EmbeddedText, Similarity
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
-    from attnflow.models.text import TextModel
+    from attnflow.models.text.model import TextModel
 
 Traced = tuple[Attribution, "Tokens"]  # where every position of a text came from
 PREFERRED = "alti"  # edges that find the word that decided most often in encoders

@@ -18,8 +18,8 @@ from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
 
 if TYPE_CHECKING:
+    from attnflow.pipeline.answer_session import AnswerSession
     from attnflow.pipeline.config import ExplainConfig
-    from attnflow.pipeline.generation import AnswerSession
     from attnflow.pipeline.measured import Advance
 
 TOKENS, PROMPT = "tokens", "prompt"

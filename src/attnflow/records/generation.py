@@ -2,72 +2,26 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
 from attnflow.records import checks
+from attnflow.records.answer_spans import Span, find_place, find_rows
 from attnflow.records.attribution import Attribution
-from attnflow.records.kinds import FloatArray
+from attnflow.records.parts import PART, Part, PartScore
 from attnflow.records.prediction import Prediction
-from attnflow.records.selection import is_integer
+from attnflow.records.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from attnflow.views.explorer.exploration import Exploration
-
-Span = int | str | slice | Sequence[int] | None
-Kind = Literal["part", "rest", "answer"]
-PART: Kind = "part"
-KINDS = get_args(Kind)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some tokens of a prompt under one name: a message, a document, a question.
-
-    Attributes:
-        name: Its name, such as ``"user"``.
-        positions: Its tokens' positions.
-        kind: ``"part"`` for one that was named; ``"rest"``, all other tokens of the prompt (a
-            template's marks, say); ``"answer"``, the answer itself, whose tokens read each other.
-    """
-
-    name: str
-    positions: tuple[int, ...]
-    kind: Kind = PART
-
-    def __post_init__(self) -> None:
-        checks.check_text("the part's name", self.name)
-        if self.kind not in KINDS:
-            msg = f"kind={shown(self.kind)} of part {self.name!r} is unknown"
-            raise InputError(msg)
-        found = checks.check_numbers(f"the positions of {self.name!r}", self.positions, 0)
-        object.__setattr__(self, "positions", found)
-
-
-class PartScore(NamedTuple):
-    """What a part gave to the answer, or to a span of it.
-
-    Attributes:
-        name: The part's name.
-        score: The mean of its scores over the answer's tokens.
-        share: Its share of the scores of all parts; ``None`` where scores have signs.
-        drop: By how much the answer's log-probability falls when the part is deleted; ``None``
-            where that was not measured.
-    """
-
-    name: str
-    score: float
-    share: float | None
-    drop: float | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -232,49 +186,11 @@ class Generation:
 
     def place(self, answer: int | str) -> int:
         """The number of a token of the answer, by its number or its text."""
-        if not isinstance(answer, str):
-            number = operator.index(answer) if is_integer(answer) else len(self.answer)
-            if not -len(self.answer) <= number < len(self.answer):
-                msg = (
-                    f"answer={shown(answer)} does not exist; the answer has {len(self.answer)} "
-                    f"tokens, 0 to {len(self.answer) - 1}"
-                )
-                raise InputError(msg)
-            return number % len(self.answer)
-        from attnflow.records.positions import find_position
-
-        return find_position(answer, self.answer_tokens, "answer")
+        return find_place(self, answer)
 
     def rows(self, span: Span = None) -> list[int]:
         """The numbers of a span's tokens of the answer."""
-        count = len(self.answer)
-        if span is None:
-            return list(range(count))
-        if isinstance(span, slice):
-            found = list(range(count))[span]
-        elif isinstance(span, str):
-            found = self._rows_of(span)
-        elif is_integer(span):
-            found = [self.place(span)]  # type: ignore[arg-type]
-        else:
-            found = sorted({self.place(each) for each in span})  # type: ignore[union-attr]
-        if not found:
-            msg = f"span={shown(span)} holds no token of the answer: {self.answer_text!r}"
-            raise InputError(msg)
-        return found
-
-    def _rows_of(self, text: str) -> list[int]:
-        """The tokens that a piece of the answer's text is made of."""
-        start = self.answer_text.find(text) if text else -1
-        if start < 0 or self.spans is None:
-            msg = f"span={shown(text)} is not in the answer: {self.answer_text!r}"
-            raise InputError(msg)
-        if self.answer_text.find(text, start + 1) >= 0:
-            msg = f"span={shown(text)} is in the answer several times; give the tokens' numbers"
-            raise InputError(msg)
-        end = start + len(text)
-        places = [self.spans[at] for at in self.answer]
-        return [row for row, (first, last) in enumerate(places) if first < end and start < last]
+        return find_rows(self, span)
 
     def _attribution(self, rows: Sequence[int]) -> Attribution:
         scores = self.matrix()[list(rows)]

@@ -14,9 +14,9 @@ import numpy as np
 from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path, check_target, writing
 from attnflow.records import checks
-from attnflow.records.kinds import FloatArray
 from attnflow.records.selection import is_integer
-from attnflow.records.words import word_groups
+from attnflow.records.types import FloatArray
+from attnflow.records.words import name_words, word_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,7 +155,12 @@ class Similarity:
             msg = "these texts have no words: the tokenizer gave no offsets in the text"
             raise InputError(msg)
         groups = [word_groups(side.word_ids or ()) for side in sides]
-        merged = [_merge(side, each) for side, each in zip(sides, groups, strict=True)]
+        merged = [
+            EmbeddedText(
+                side.text, *name_words(each, side.tokens, side.word_ids or (), side.word_texts)
+            )
+            for side, each in zip(sides, groups, strict=True)
+        ]
         starts = [[group[0] for group in each] for each in groups]
         scores, states = (
             np.add.reduceat(np.add.reduceat(values, starts[0], 0), starts[1], 1)
@@ -229,16 +234,3 @@ def _tuples(side: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in side.items()
     }
-
-
-def _merge(side: EmbeddedText, groups: Sequence[Sequence[int]]) -> EmbeddedText:
-    """A text with a word in place of its tokens."""
-    ids = [(side.word_ids or ())[group[0]] for group in groups]
-    names = [
-        side.tokens[group[0]] if word is None else side.word_texts[word]
-        for group, word in zip(groups, ids, strict=True)
-    ]
-    texts = tuple(name for name, word in zip(names, ids, strict=True) if word is not None)
-    count = iter(range(len(texts)))
-    numbers = tuple(None if word is None else next(count) for word in ids)
-    return EmbeddedText(side.text, tuple(names), numbers, texts)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnflow.records.kinds import FloatArray
 from attnflow.records.prediction import Prediction
+from attnflow.records.selection import Pair
+from attnflow.records.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class FlowTrace:
     causal: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, pair: Pair, value: float, edges: FloatArray, **more: Any) -> FlowTrace:
+        """The trace of one score, by its value and what passed over every edge."""
+        return cls(pair.layer, pair.query, pair.key, pair.to_layer, value, edges, **more)
 
     def __repr__(self) -> str:
         query, key = (

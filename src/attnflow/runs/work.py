@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
 from attnflow.models.adapter import Objective
-from attnflow.models.bos import put_bos
+from attnflow.models.text.bos import put_bos
 from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.sessions import (

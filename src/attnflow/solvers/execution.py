@@ -32,9 +32,6 @@ class Execution:
             )
             raise InputError(msg)
         check_flag("progress", self.progress)
-        if not isinstance(self.device, str):
-            msg = f"device={shown(self.device)} must be the name of a solver, or 'auto'"
-            raise InputError(msg)
         if self.device == "cuda":
             from attnflow.solvers.cuda.device import require_cuda
 

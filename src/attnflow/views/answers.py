@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.records.generation import PART, Generation, Part, PartScore, Span
+from attnflow.records.answer_spans import Span
+from attnflow.records.generation import Generation
+from attnflow.records.parts import PART, Part, PartScore
 from attnflow.records.rounding import round_scores
 from attnflow.views.labels import isolate, label, printable
 from attnflow.views.numbers import join_names, number
@@ -81,5 +83,7 @@ def _top_tokens(found: Generation, span: Span) -> str:
     words = found.word_ids or (0,) * len(found.tokens)
     (part,) = found.named
     places = [at for at in part.positions if words[at] is not None] or list(part.positions)
-    best = sorted(places, key=lambda at: -values[at])[:MOST_NAMED]
-    return join_names([f"“{isolate(printable(found.tokens[at]))}”" for at in best])
+    best = sorted(places, key=lambda at: -values[at])
+    # A word that occurs twice is named once.
+    names = list(dict.fromkeys(isolate(printable(found.tokens[at])) for at in best))
+    return join_names([f"“{name}”" for name in names[:MOST_NAMED]])

@@ -11,7 +11,7 @@ from attnflow.evaluation.agreement import agreement
 from attnflow.records import Attribution, FloatArray, FlowTrace
 from attnflow.views.labels import distinct_labels
 from attnflow.views.numbers import as_sentence, correlation, join_names
-from attnflow.views.runs import carried, place_of_cut
+from attnflow.views.routes import carried, place_of_cut
 
 AGREES, PARTLY = 0.5, 0.2
 LONGEST = 40  # cells of a label
@@ -27,9 +27,9 @@ def agreement_sentence(
     ``name`` is what the reference is called, where that is not its method.
 
     >>> import attnflow
-    >>> text = "the keys to the cabinet"
-    >>> one = attnflow.explain(text, method="rollout")
-    >>> agreement_sentence(attnflow.explain(text), [one])
+    >>> asked = "the keys to the cabinet", "verbs"
+    >>> one = attnflow.explain(*asked, method="rollout")
+    >>> agreement_sentence(attnflow.explain(*asked, method="flow"), [one])
     'Flow agrees with rollout (ρ .93).'
     """
     pairs = [(other.method, agreement(reference, other)) for other in others]

@@ -16,14 +16,16 @@ from attnflow.models.heads import TAGGER
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.positions import input_positions
 from attnflow.records.rounding import round_scores
-from attnflow.views.labels import distinct_labels, isolate, label, printable
+from attnflow.views.labels import clip, distinct_labels, isolate, label, printable
 from attnflow.views.methods import method_info
 from attnflow.views.numbers import number
 
 CLOSE = 0.8  # of the highest score: a token that has as much is named, too
+FLAT = 0.8  # of all tokens: where more come close, none stands out
 MOST_NAMED = 3
 COUNTER = 0.2  # of the highest score: a negative one of this size is named
 LONGEST = 40  # cells of a label
+LONGEST_SUBJECT = 80  # cells of what a model decides
 
 Role = Literal["", "said", "token", "against"]
 
@@ -48,7 +50,7 @@ class Finding:
         tied: How many of them share the highest score; 1 where it is one token's own.
         ties: What orders tokens that share a score: a method, or ``"text"``.
         notes: What a reader must know of the scores themselves, in sentences.
-        alternative: A method that tells tied tokens apart; empty where there is no need.
+        alternative: A method that tells such tokens apart; empty where there is no need.
     """
 
     parts: tuple[Part, ...]
@@ -65,7 +67,7 @@ class Finding:
         """The sentence as plain text, tokens in quotation marks.
 
         >>> import attnflow
-        >>> find(attnflow.explain("the keys to the cabinet", method="rollout")).sentence
+        >>> find(attnflow.explain("the keys to the cabinet", "verbs", method="rollout")).sentence
         'The number of the verb that comes next: plural, because of “keys”.'
         """
         return "".join(f"“{p.text}”" if p.position is not None else p.text for p in self.parts)
@@ -110,8 +112,17 @@ def find(attribution: Attribution, ties: Attribution | None = None) -> Finding:
         tied=int(tied),
         ties=by,
         notes=tuple(words.notes(full=full)),
-        alternative=info.alternative if tied > MOST_NAMED else "",
+        alternative=info.alternative if tied > MOST_NAMED or words.flat else "",
     )
+
+
+def subject(model: object) -> str:
+    """What a model decides, to stand before its answer; empty where its description has none."""
+    decides = model.get("decides") if isinstance(model, Mapping) else None
+    if not isinstance(decides, str) or not decides:
+        return ""
+    words = clip(decides, LONGEST_SUBJECT)
+    return f"{words[0].upper()}{words[1:]}: "
 
 
 def merged_scores(attribution: Attribution) -> FloatArray:
@@ -119,6 +130,16 @@ def merged_scores(attribution: Attribution) -> FloatArray:
     values = attribution.values
     merged: FloatArray = values if values.ndim == 1 else values.mean(0)
     return merged
+
+
+def noun_of(attribution: Attribution) -> str:
+    """What is scored: tokens, words, patches, frames or positions of several kinds."""
+    grid = attribution.grid
+    if grid is not None:
+        if not {"text", "source", "target"}.isdisjoint(attribution.segments or ()):
+            return "positions"
+        return "frames" if grid.seconds is not None and grid.rows == 1 else "patches"
+    return "words" if attribution.options.get("words") else "tokens"
 
 
 def _is_full(attribution: Attribution, score: float, full: float) -> bool:
@@ -145,24 +166,21 @@ class _Words:
     @property
     def noun(self) -> str:
         """What is scored."""
-        grid = self.attribution.grid
-        if grid is not None:
-            if not {"text", "source", "target"}.isdisjoint(self.attribution.segments or ()):
-                return "positions"
-            return "frames" if grid.seconds is not None and grid.rows == 1 else "patches"
-        return "words" if self.attribution.options.get("words") else "tokens"
+        return noun_of(self.attribution)
 
     def sentence(self) -> list[Part]:
         """All parts, with a capital and a full stop."""
         start, verb = self._start()
         highest = float(self.scores[self.order[0]])
+        one = "patch" if self.noun == "patches" else self.noun[:-1]
         if highest <= 0:
-            one = "patch" if self.noun == "patches" else self.noun[:-1]
             reason = [Part(f"; no {one} of it scores above 0")]
         elif self.tied > MOST_NAMED:
             reason = self._tie(highest)
+        elif self.flat:
+            reason = [Part(f"; by {self.attribution.method} no {one} stands out: "), *self._near()]
         else:
-            reason = [Part(verb), *self._names(highest)]
+            reason = [Part(verb), *self._names()]
         return [*start, *reason, *self._against(highest), Part(".")]
 
     def _start(self) -> tuple[list[Part], str]:
@@ -174,8 +192,7 @@ class _Words:
         decided = of.layer == of.depth and here and info.reaches_input
         if of.prediction is not None and decided and not (asked and _is_label(of)):
             model = of.statistics.get("model")
-            decides = model.get("decides", "") if isinstance(model, Mapping) else ""
-            about = f"{decides[0].upper()}{decides[1:]}: " if decides else ""
+            about = subject(model)
             said = Part(label(of.prediction.label, LONGEST), "said")
             start = [Part(about), said] if about else [said]
             if isinstance(model, Mapping) and model.get("head") == TAGGER.name:
@@ -190,9 +207,26 @@ class _Words:
         verb = " comes mostly from " if info.reaches_input else " attends most to "
         return [Part(isolate(name), "token" if token is not None else "", token), Part(where)], verb
 
-    def _names(self, highest: float) -> list[Part]:
+    @property
+    def close(self) -> list[int]:
+        """The tokens whose scores come close to the highest, that one included."""
+        return [at for at in self.order if self.scores[at] >= CLOSE * self.scores[self.order[0]]]
+
+    @property
+    def flat(self) -> bool:
+        """Whether so many come close that the highest score says nothing."""
+        several = len(self.close) > max(MOST_NAMED, FLAT * len(self.order))
+        return several and self.scores[self.order[0]] > 0
+
+    def _near(self) -> list[Part]:
+        """How many come close to the highest score, and whose that is."""
+        first = self.order[0]
+        many = f"{len(self.close)} of {len(self.order)} have at least {CLOSE:.0%} of the score of "
+        return [Part(many), Part(self._label(first), "token", first)]
+
+    def _names(self) -> list[Part]:
         """The tokens that stand out, or the first and how many come close."""
-        close = [at for at in self.order if self.scores[at] >= CLOSE * highest]
+        close = self.close
         if len(close) <= MOST_NAMED:
             return self._named(close)
         named = self._named(close[: self.tied])

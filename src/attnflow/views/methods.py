@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
+from attnflow.edges import EDGE_RULES
 from attnflow.records import Attribution
 
 _OTHER_SLOT = 7
@@ -115,12 +116,27 @@ def describe_edges(options: Mapping[str, Any]) -> str:
     """What edges are made of and towards what, as the end of a line."""
     if options.get("edges") is None:
         return ""
-    note = f", edges {options['edges']}"
+    note = f", edges: {rule_name(str(options['edges']))}"
     if options.get("target") is not None:
         note += f" towards {options['target']}"
     if options.get("contrast") is not None:
         note += f" rather than {options['contrast']}"
     return note
+
+
+def rule_title(name: str) -> str:
+    """What an edge rule is called; a saved attribution's may not be registered here."""
+    return EDGE_RULES[name].title if name in EDGE_RULES else name
+
+
+def rule_name(name: str) -> str:
+    """The same inside a sentence.
+
+    >>> rule_name("gradient"), rule_name("alti")
+    ('attention × gradient', 'ALTI')
+    """
+    title = rule_title(name)
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
 def title_on(method: str, edges: str) -> str:
@@ -134,3 +150,13 @@ def title_on(method: str, edges: str) -> str:
         return title
     named = title.replace("Raw attention", "Raw edges").removeprefix("Attention ")
     return named[:1].upper() + named[1:]
+
+
+def full_title(method: str, edges: str) -> str:
+    """The same with the edges, where they are not attention's.
+
+    >>> full_title("flow", "attention"), full_title("direct", "gradient")
+    ('Attention flow', 'Direct contributions (attention × gradient)')
+    """
+    title = title_on(method, edges)
+    return title if edges == "attention" else f"{title} ({rule_name(edges)})"

@@ -14,8 +14,8 @@ NOUNS = {"keys": 1, "cabinet": 0}
 def test_a_subject_is_found_if_it_has_the_highest_score():
     sentence = Sentence(("the", "keys", "to", "the", "cabinet", "are"), 1, 5, 1)
     alone = Sentence(("the", "keys", "are"), 1, 2, 1)  # skipped: only one noun
-    rows = cases.find_subjects([sentence, alone], attnflow.load_model(), NOUNS)
-    assert cases.find_subjects([alone], attnflow.load_model(), NOUNS) == []
+    rows = cases.find_subjects([sentence, alone], attnflow.load_model("verbs"), NOUNS)
+    assert cases.find_subjects([alone], attnflow.load_model("verbs"), NOUNS) == []
     found = cases.summarize_subjects(rows)
     assert list(found) == ["1"]
     assert (found["1"]["sentences"], found["1"]["chance"]) == (1, 0.5)
@@ -31,7 +31,7 @@ def test_a_subject_is_found_if_it_has_the_highest_score():
 
 def test_errors_are_wrong_predictions():
     rows = [("the keys to the cabinet", 1), ("the keys to the cabinet", 0)]
-    listed = cases.find_errors(rows, attnflow.load_model(), NOUNS)
+    listed = cases.find_errors(rows, attnflow.load_model("verbs"), NOUNS)
     found = cases.summarize_errors(listed, len(rows), NOUNS)
     assert (found["rows"], found["errors"], found["with_nouns"]) == (2, 1, 1)
     case = found["cases"][0]

@@ -39,8 +39,8 @@ def test_table1_is_the_mean_of_each_sentences_correlation(results, folder):
     for method, layer in (("raw", 1), ("rollout", 6), ("flow", 4)):
         found = []
         for text, label in rows:
-            scores = attnflow.explain(text, method=method, layer=layer).row(layer)
-            importance = attnflow.blank_out(text, target=label).values
+            scores = attnflow.explain(text, "verbs", method=method, layer=layer).row(layer)
+            importance = attnflow.blank_out(text, "verbs", target=label).values
             rounded = np.round(scores / scores.max(), 9)  # flows of 1 are ties
             found.append(stats.spearmanr(rounded, importance).statistic)
         cell = results[0]["table1"]["unk"][method][layer - 1]

@@ -20,6 +20,7 @@ from attnflow.paper.training.run import train_sentiment
 from attnflow.paper.training.sentiment import SentimentRecipe, read_sentiment
 from attnflow.paper.training.subwords import choose_pieces, trim_tokenizer
 from attnflow.paper.training.variations import MASK, Lexicon, TextSampler
+from attnflow.views.findings import find
 
 ROWS = [
     (f"{first} {noun} {verb} {last}", int(last == "here"))
@@ -81,6 +82,7 @@ def test_a_small_model_learns_its_teacher(data, corpora, teacher, tmp_path, monk
     found = attnflow.explain("the key is here", str(tmp_path / "small"))
     assert found.prediction.label == "positive"
     assert found.options["edges"] == "alti"
+    assert find(found).sentence.startswith("Whether a text is positive or negative: positive, ")
     # What was written is the recipe that was used.
     assert json.loads((tmp_path / "small" / "scores.json").read_text())["recipe"]["steps"] == 120
 

@@ -1,6 +1,10 @@
 """axe-core finds nothing to complain about; the page is whole on paper and without JavaScript."""
 
+import re
+
+import numpy as np
 import pytest
+from PIL import Image
 
 import attnflow
 from attnflow.views.numbers import number
@@ -67,8 +71,14 @@ def test_a_printed_page_is_whole(tab, models, tmp_path):
     size = len(view.document["views"][0]["tokens"])
     assert size > 64
     assert tab.locator(".graph canvas").count() == 1
+    theme = "() => [document.documentElement.dataset.theme, document.body.className]"
     tab.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
     tab.emulate_media(media="print")
+    assert tab.evaluate(theme) == ["light", "printing"]  # whatever the screen's
+    heights = "all => all.map(svg => svg.getBoundingClientRect().height)"
+    pieces = tab.eval_on_selector_all(".graph svg", heights)
+    assert len(pieces) > 1
+    assert max(pieces) < 900  # a piece that is higher than a page would stand apart from its title
     settle(tab)
     assert tab.locator(".graph text[data-row]").count() == size
     assert tab.locator("#table tbody tr").count() == size
@@ -79,6 +89,17 @@ def test_a_printed_page_is_whole(tab, models, tmp_path):
     tab.evaluate("() => window.dispatchEvent(new Event('afterprint'))")
     settle(tab)
     assert tab.locator(".graph canvas").count() == 1
+    assert tab.evaluate(theme) == ["system", ""]
+
+
+def test_a_picture_is_printed_with_its_charts_beside_each_other(tab, models, tmp_path):
+    image = np.random.default_rng(0).integers(0, 255, (32, 32, 3), dtype=np.uint8)
+    view = attnflow.explore(Image.fromarray(image), models["tiny/vit"])
+    tab.goto(view.save(tmp_path / "view.html").as_uri())
+    tab.wait_for_selector(".patch.traced")
+    settle(tab)
+    pages = len(re.findall(rb"/Type\s*/Page\b", tab.pdf(format="A4")))
+    assert pages == 2
 
 
 def test_without_javascript_there_is_a_table(browser, file, classifier):

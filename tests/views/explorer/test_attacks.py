@@ -104,7 +104,7 @@ def test_a_text_opens_no_file(monkeypatch, tmp_path, models):
     """A model of two towers reads images, too: in a request, the name of one is a text."""
     from PIL import Image
 
-    from attnflow.models.towers import TowersModel
+    from attnflow.models.image.towers import TowersModel
 
     reads, sees = models["tiny/verbs"], models["tiny/vit"]
     path = tmp_path / "secret.png"

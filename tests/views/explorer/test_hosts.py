@@ -225,7 +225,8 @@ def test_importance_by_other_means_can_be_explored(tab, classifier, tmp_path):
 
 def test_a_text_of_512_tokens_stays_smooth(tab, models, tmp_path):
     """Scrolling, sliding and pointing draw only what is in sight."""
-    from attnflow.views.explorer.document import SERVED, make_document, make_view
+    from attnflow.views.explorer.document import make_document, make_view
+    from attnflow.views.explorer.extent import SERVED
     from opened import opened
 
     text = " ".join(["the keys to the cabinet are here"] * 73)
@@ -269,8 +270,8 @@ def test_a_notebook_shows_several_views_that_do_not_meet(tab, tmp_path, monkeypa
 
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     code = [
-        "import attnflow; view = attnflow.explain('the keys to the cabinet', method='flow'); view",
-        "attnflow.explore('the key to the cabinets', method='flow')",
+        "import attnflow\nattnflow.explain('the keys to the cabinet', 'verbs', method='flow')",
+        "attnflow.explore('the key to the cabinets', 'verbs', method='flow')",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(line) for line in code])
     NotebookClient(book, timeout=300, kernel_name="python3").execute()
@@ -279,11 +280,11 @@ def test_a_notebook_shows_several_views_that_do_not_meet(tab, tmp_path, monkeypa
     page.write_text("<!doctype html>" + "".join(shown), encoding="utf-8")
     tab.goto(f"file://{page}")
     one, two = (tab.frame_locator("iframe").nth(i) for i in range(2))
-    of = attnflow.explain("the keys to the cabinet", method="flow")
+    of = attnflow.explain("the keys to the cabinet", "verbs", method="flow")
     values = one.locator(".token").evaluate_all("a => a.map(e => +e.dataset.value)")
     assert values == pytest.approx(list(of.values), abs=1e-6)
     two.locator("[name=method][value=raw]").check(force=True)
-    raw = attnflow.explain("the key to the cabinets", method="raw")
+    raw = attnflow.explain("the key to the cabinets", "verbs", method="raw")
     values = two.locator(".token").evaluate_all("a => a.map(e => +e.dataset.value)")
     assert values == pytest.approx(list(raw.values), abs=1e-6)
     assert one.locator("[name=method][value=flow]").is_checked()

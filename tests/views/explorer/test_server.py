@@ -16,6 +16,7 @@ from attnflow.views.explorer.server import routes
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import ApiError, Cancelled, Job, Limits
 from attnflow.views.explorer.server.workers import Workers
+from attnflow.views.numbers import correlation
 from serving import apart, running
 
 TEXT = "the keys to the cabinet"
@@ -32,6 +33,15 @@ def ask(address):
 
 def error(answer):
     return answer.status_code, answer.json()["error"]["code"]
+
+
+def test_methods_are_compared_with_blanking_where_that_is_cheap(ask, classifier):
+    (view,) = ask("explain", text=TEXT, edges="auto").json()["views"]
+    blanked = attnflow.blank_out(TEXT, classifier)
+    rollout = attnflow.explain(TEXT, classifier, edges="alti", method="rollout")
+    expected = correlation(attnflow.agreement(rollout, blanked))
+    assert view["agreement"].startswith("Blanking ")
+    assert f"rollout (ρ {expected})" in view["agreement"]
 
 
 def test_explaining_answers_quickly(ask):

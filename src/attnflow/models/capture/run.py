@@ -11,9 +11,11 @@ from torch import Tensor
 
 from attnflow.errors import AttnflowError, CaptureError, ModelError
 from attnflow.models.capture.copies import copied
+from attnflow.models.capture.differentiable import watch_gradients
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.checks.room import check_room
 from attnflow.records import Activations, Block
 from attnflow.records.arrays import row_tolerance
 
@@ -43,7 +45,8 @@ def called(network: torch.nn.Module, inputs: dict[str, Any], method: str = "forw
     """What the network returns; an error of its own comes with the network's name."""
     call = network if method == "forward" else getattr(network, method)
     try:
-        return call(**inputs)
+        with watch_gradients(network):
+            return call(**inputs)
     except (torch.cuda.OutOfMemoryError, AttnflowError):  # the latter: of what watches the run
         raise
     except (
@@ -62,6 +65,8 @@ def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> 
     """Call the network with its attention captured."""
     batch = next(iter(inputs.values())).shape[0]
     evaluated = in_eval_mode(network)
+    if spec.gradients:
+        check_room(network, inputs, device_of(network))
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
         output = called(evaluated, inputs)
     drop_pooling(capture, network)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import ModelError
+from attnflow.models.audio.frames import Frames
 from attnflow.models.checks.mixing import MIXES, changed_positions, last_states
-from attnflow.models.frames import Frames
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from torch import Tensor
 from attnflow.errors import AttnflowError
 from attnflow.models.adapter import Tokens
 from attnflow.models.capture.mode import SOFTMAX, Capture
+from attnflow.models.capture.probabilities import for_each_head
 from attnflow.models.capture.run import called, in_eval_mode
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.samples import shorten
@@ -56,8 +57,7 @@ class IdentityAttention(Capture):
             return torch.nn.functional.scaled_dot_product_attention(
                 query, key, value, *rest, **more
             )
-        repeats = query.size(-3) // value.size(-3) if value.dim() > 3 else 1
-        return value.repeat_interleave(repeats, -3) if repeats > 1 else value
+        return for_each_head(query, value)[0] if value.dim() > 3 else value
 
 
 def last_states(network: Any, inputs: dict[str, Any]) -> Tensor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from attnflow.models.adapter import Tokens
-from attnflow.models.blanking import per_token
+from attnflow.models.text.blanking import per_token
 
 
 def shorten(tokens: Tokens, size: int) -> Tokens:
@@ -24,15 +24,7 @@ def shorten(tokens: Tokens, size: int) -> Tokens:
         for name, values in tokens.inputs.items()
     }
     after = range(length, len(tokens))  # the target of an encoder–decoder
-    return replace(
-        tokens,
-        names=tuple(tokens.names[at] for at in (*kept, *after)),
-        inputs=inputs,
-        word_ids=None,
-        segments=None
-        if tokens.segments is None
-        else tuple(tokens.segments[at] for at in (*kept, *after)),
-    )
+    return replace(tokens.select([*kept, *after], inputs), word_ids=None)
 
 
 def lengthen(tokens: Tokens) -> Tokens:
@@ -41,4 +33,6 @@ def lengthen(tokens: Tokens) -> Tokens:
         return tokens
     names = per_token(tokens)
     inputs = {name: each * 2 if name in names else each for name, each in tokens.inputs.items()}
-    return replace(tokens, names=tokens.names * 2, inputs=inputs, word_ids=None, segments=None)
+    return replace(
+        tokens, names=tokens.names * 2, inputs=inputs, word_ids=None, segments=None, spans=None
+    )

@@ -24,6 +24,7 @@ from attnflow.paper.training.loop import TrainingRun, fit
 from attnflow.paper.training.recipe import Recipe
 from attnflow.paper.training.scores import Scores, score_rows, score_verbs
 from attnflow.paper.training.sentiment import (
+    DECIDES,
     SentimentRecipe,
     SentimentRun,
     read_held_out,
@@ -137,6 +138,7 @@ def _finish(
     """Train to the end, score what was held out and save."""
     checkpoint = _train(run, out, run.device)
     run.model.eval()
+    run.model.config.decides = DECIDES
     scores = {name: score_rows(run.model, run.tokenizer, rows) for name, rows in held_out.items()}
     recipe = asdict(run.recipe)
     metadata = {"base": str(base), "recipe": recipe, "device": run.device, "scores": scores}

@@ -21,6 +21,8 @@ from attnflow.paper.training.corpora import Row
 from attnflow.paper.training.loop import TrainingRun
 
 LABELS = {0: "negative", 1: "positive"}
+DECIDES = "whether a text is positive or negative"
+"""What is said of the model's answers; its configuration keeps it."""
 
 
 @dataclass(frozen=True)

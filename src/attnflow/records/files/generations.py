@@ -17,7 +17,8 @@ from attnflow.records.files.json import (
     to_plain,
     write_json,
 )
-from attnflow.records.generation import Generation, Part
+from attnflow.records.generation import Generation
+from attnflow.records.parts import Part
 
 KIND = "generation"
 

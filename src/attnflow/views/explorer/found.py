@@ -27,10 +27,10 @@ class Found:
     key: int
 
 
-def find_all(session: Session, methods: Sequence[str], *, blank: bool) -> Found:
-    """What these methods found where the configuration asks; ``blank`` compares with blanking."""
+def find_all(session: Session, methods: Sequence[str]) -> Found:
+    """What these methods found where the configuration asks, compared with blanking if cheap."""
     attributions = [session.attribution(method) for method in methods]
-    summary = summarize(session, attributions, blank=blank)
+    summary = summarize(session, attributions, blank=True)
     order = summary.main.order
     if session.config.words:
         order = tuple(session.groups[at][0] for at in order)

@@ -15,6 +15,7 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.records.rounding import round_scores
 from attnflow.runs.reading import BadRow, Run
 from attnflow.views.labels import label
+from attnflow.views.methods import rule_name
 from attnflow.views.scaling import input_positions
 
 MOST_TEXT = 2000  # characters of a text: longer ones are cut, and can't be opened
@@ -95,7 +96,8 @@ def _largest_first(entry: Entry) -> tuple[bool, float, int]:
 
 def _title(of: Attribution) -> str:
     edges = of.options.get("edges")
-    return of.method if edges in (None, "attention") else f"{of.method} on {edges}"
+    plain = edges in (None, "attention")
+    return of.method if plain else f"{of.method} on {rule_name(str(edges))}"
 
 
 def _entry(row: int, name: str | None, attributions: Sequence[Attribution]) -> Entry:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnflow.edges import EDGE_RULES
 from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.records.words import word_groups
 from attnflow.views.explorer.schema import (
@@ -20,7 +19,7 @@ from attnflow.views.explorer.schema import (
 )
 from attnflow.views.findings import Finding
 from attnflow.views.labels import printable
-from attnflow.views.methods import method_info, title_on
+from attnflow.views.methods import method_info, rule_title, title_on
 from attnflow.views.numbers import as_sentence
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ def describe_method(name: str, *, edges: str, ratio: bool) -> MethodDescription:
 
 
 def describe_rule(name: str) -> Rule:
-    """What the edges are made of; a saved attribution's rule may not be registered here."""
-    return {"name": name, "title": EDGE_RULES[name].title if name in EDGE_RULES else name}
+    """What the edges are made of."""
+    return {"name": name, "title": rule_title(name)}
 
 
 def describe_finding(found: Finding, layer: int, query: int) -> FoundByMethod:

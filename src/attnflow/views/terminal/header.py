@@ -56,11 +56,14 @@ def title(text: str) -> Text:
     return Text(isolate(printable(text)), style="bold", overflow="ellipsis", no_wrap=True)
 
 
-def prediction_lines(prediction: Prediction | None) -> list[Text]:
-    """The prediction with its alternatives: one line, or none without a prediction."""
+def prediction_lines(prediction: Prediction | None, about: str = "") -> list[Text]:
+    """The prediction with its alternatives: one line, or none without a prediction.
+
+    ``about`` says what is predicted, where no sentence before it does.
+    """
     if prediction is None:
         return []
-    line = Text("→ ", style="dim")
+    line = Text(about or "→ ", style="dim")
     line.append(label(prediction.label, 40), style="bold")
     line.append(f" {prediction.probability:.1%}")
     others = [

@@ -12,11 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution, FloatArray
+from attnflow.views.findings import Finding, noun_of
 from attnflow.views.labels import distinct_labels
 from attnflow.views.scaling import top_of
 from attnflow.views.terminal import paint
 
 LABEL = 18
+ROWS = 24  # tokens that are listed where nothing else is asked for
 
 
 def agreement_table(
@@ -47,28 +49,37 @@ def _number(value: float) -> Text:
     return Text(f"{value:+.2f}".replace("-", "−"), style)
 
 
-def layer_maps(attributions: Sequence[Attribution], console: Console) -> RenderableType:
-    """Tokens × layers, one map per method."""
+def layer_maps(
+    attributions: Sequence[Attribution], found: Finding, console: Console, rows: int = ROWS
+) -> RenderableType:
+    """Tokens × layers, one map per method; of many tokens those that ``found`` has first."""
     names = [f"L{layer}" for layer in attributions[0].layers]
     values = [np.stack([item.row(layer) for layer in item.layers]) for item in attributions]
-    return _maps(attributions, values, names, console)
+    return _maps(attributions, values, names, found, console, rows)
 
 
-def head_maps(attributions: Sequence[Attribution], console: Console) -> RenderableType:
+def head_maps(
+    attributions: Sequence[Attribution], found: Finding, console: Console, rows: int = ROWS
+) -> RenderableType:
     """Tokens × heads of the layer that is explained, one map per method."""
     names = [f"H{head}" for head in range(len(attributions[0].values))]
-    return _maps(attributions, [item.values for item in attributions], names, console)
+    values = [item.values for item in attributions]
+    return _maps(attributions, values, names, found, console, rows)
 
 
 def _maps(
     attributions: Sequence[Attribution],
     values: Sequence[FloatArray],
     names: Sequence[str],
+    found: Finding,
     console: Console,
+    rows: int,
 ) -> RenderableType:
     """Maps of values ``[column, key]``, side by side as far as they fit."""
-    tokens = attributions[0].tokens
-    labels = max(map(cell_len, distinct_labels(tokens, LABEL)))
+    tokens = distinct_labels(attributions[0].tokens, LABEL)
+    every = range(len(tokens))
+    places = every if len(tokens) <= rows else sorted(found.ranked[:rows])
+    labels = max(cell_len(tokens[at]) for at in places)
     wide = max(2, len(names[-1])) + 1
     cell = wide if len(names) * wide < console.width - labels - 2 else 1
     axis = _axis(names, cell)
@@ -76,7 +87,12 @@ def _maps(
     parts: list[RenderableType] = []
     for at in range(0, len(attributions), across):
         group = slice(at, at + across)
-        parts += [_map(attributions[group], values[group], axis, cell, console), Text("")]
+        table = _map(attributions[group], values[group], axis, cell, console, places)
+        parts += [table, Text("")]
+    if len(places) < len(tokens):
+        which = f"The {len(places)} of {len(tokens)} {noun_of(attributions[0])}"
+        listed = f"{which} with the highest {found.method} scores; --top N lists more."
+        parts.append(Text(listed, style="dim"))
     what = "head" if names[0].startswith("H") else "layer"
     legend = f"Shades run from 0 to the highest score of ordinary tokens in any {what}."
     return Group(*parts, Text(legend, style="dim"))
@@ -98,6 +114,7 @@ def _map(
     axis: str,
     cell: int,
     console: Console,
+    places: Sequence[int],
 ) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
@@ -109,11 +126,10 @@ def _map(
         paint.levels(each, top_of(item, each))
         for item, each in zip(attributions, values, strict=True)
     ]
-    for at, token in enumerate(distinct_labels(attributions[0].tokens, LABEL)):
-        name = Text(
-            token,
-            Style(bold=at == attributions[0].query and not attributions[0].pooled),
-        )
+    tokens = distinct_labels(attributions[0].tokens, LABEL)
+    own = None if attributions[0].pooled else attributions[0].query
+    for at in places:
+        name = Text(tokens[at], Style(bold=at == own))
         rows = [
             _row(each[:, at], item.method, cell, plain=paint.is_plain(console))
             for item, each in zip(attributions, levels, strict=True)

@@ -15,7 +15,7 @@ from attnflow.views.conclusions import steps_between, trace_sentence
 from attnflow.views.labels import distinct_labels
 from attnflow.views.methods import describe_edges
 from attnflow.views.numbers import listed, number, power_for, unit
-from attnflow.views.runs import runs
+from attnflow.views.routes import runs
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.header import model_name, prediction_lines, title, warning_lines
 from attnflow.views.terminal.wrapping import wrap_parts
@@ -27,11 +27,12 @@ EDGES_SHOWN = 4  # of each layer of the cut
 ROUNDING = 1e-12  # a smaller gap is a rounding error
 
 
-def show_routes(trace: FlowTrace, console: Console, top: int) -> None:
-    """What flows, the largest routes, and the cut."""
+def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = "") -> None:
+    """What flows, the largest routes, and the cut; ``predicts`` says what the model predicts."""
     tokens = distinct_labels(trace.tokens, WIDTH)
     warnings = warning_lines(trace.warnings)
-    console.print(Group(title(trace.text), *prediction_lines(trace.prediction), *warnings))
+    predicted = prediction_lines(trace.prediction, predicts)
+    console.print(Group(title(trace.text), *predicted, *warnings))
     ink = paint.ink(trace.method)
     line = Text(f"{trace.method} ")
     line.append(number(trace.value), ink)

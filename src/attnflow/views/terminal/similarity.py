@@ -13,6 +13,7 @@ from rich.text import Text
 from attnflow.records import FloatArray
 from attnflow.records.similarity import SMALLEST, EmbeddedText, Similarity
 from attnflow.views.labels import clip, label, printable
+from attnflow.views.methods import rule_name
 from attnflow.views.numbers import number
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.header import model_name, title, warning_lines
@@ -27,7 +28,7 @@ NAMED = 3  # pairs in the sentence
 
 def show_similarity(of: Similarity, console: Console, top: int) -> None:
     """Print the cosine, what each token gave of it, the map, and the pairs that gave most."""
-    edges = of.options.get("edges", "attention")
+    edges = rule_name(str(of.options.get("edges", "attention")))
     special = of.cosine - float(of.scores[np.ix_(of.first.ordinary, of.second.ordinary)].sum())
     about = (
         f"{of.pooling} of the last states, traced by {of.method} on {edges} edges; {special:+.3f} "

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  inSentence,
   numbered,
   quote,
   runsOf,
@@ -28,4 +29,9 @@ test("a route is written as runs, from the input up", () => {
     runs.map((run) => spanOf(run, columns)),
     ["input–1", "L2", "L3–4"],
   );
+});
+
+test("a title inside a sentence begins small, and an acronym stays one", () => {
+  assert.equal(inSentence("Attention × gradient"), "attention × gradient");
+  assert.equal(inSentence("ALTI"), "ALTI");
 });

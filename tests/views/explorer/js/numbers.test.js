@@ -7,6 +7,7 @@ import {
   percent,
   points,
   powerFor,
+  sharedPower,
   unitOf,
   unpack,
 } from "../../../../src/attnflow/views/explorer/static/numbers.js";
@@ -46,6 +47,15 @@ test("numbers that stand together share a unit, as in the library", () => {
   assert.equal(listed(2e-9, 0), "<0.0001");
   assert.equal(listed(-2e-9, 0), ">−0.0001");
   assert.equal(listed(5.721, 0, true), "5.72×");
+});
+
+test("a number that is thousands of the others' unit leaves each its own", () => {
+  assert.equal(sharedPower(2e-6, [1e-6, 2e-6]), -6);
+  assert.equal(sharedPower(2e-6, [1e-6, 0.997141]), null);
+  assert.equal(sharedPower(0.2, [0.997141]), 0);
+  assert.equal(listed(0.997141, null), "0.997");
+  assert.equal(listed(0.000002, null), "0.00000200");
+  assert.equal(unitOf(null), "");
 });
 
 test("shares near 0 and 1 have one more digit", () => {

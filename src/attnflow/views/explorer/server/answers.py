@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attnflow.edges import EDGE_RULES
-from attnflow.models.answering import answers_of
-from attnflow.models.prompts import make_prompt
-from attnflow.models.writing import Writing
+from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.prompts import make_prompt
+from attnflow.models.text.writing import Writing
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.generation import AnswerConfig, explain_answer
 from attnflow.views.explorer.generation import GenerationDocument, generation_document

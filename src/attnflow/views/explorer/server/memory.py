@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from attnflow.evaluation.blanking_check import is_cheap
 from attnflow.measures.question import BATCH_BYTES
 from attnflow.pipeline.blanking import BLANK_BATCH
 from attnflow.views.explorer.server.limits import GIB, ApiError, Job, Limits
@@ -80,6 +81,13 @@ class Shape:
     def measuring(self) -> int:
         """Methods that run the model again, with gradients, in batches of a fixed size."""
         return max(BATCH_BYTES, self._one_run(whole=True))
+
+    @property
+    def checking(self) -> int:
+        """Blanking every token, to check methods by it: in batches, and only where it is cheap."""
+        if self.adapter.kind != "text" or not is_cheap(self.adapter, self.tokens):
+            return 0
+        return max(self._one_run(), min(BATCH_BYTES, (self.tokens + 1) * self._one_run()))
 
     def blanking(self, sets: int) -> int:
         """Forward passes of blanked inputs, in batches."""

@@ -12,7 +12,6 @@ from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.pipeline.config import check_single_heads
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
-    SERVED,
     can_show_heads,
     heads_of,
     make_document,
@@ -21,6 +20,7 @@ from attnflow.views.explorer.document import (
     scores_of,
     to_json,
 )
+from attnflow.views.explorer.extent import SERVED
 from attnflow.views.explorer.generation import GenerationDocument
 from attnflow.views.explorer.schema import Document, HeadScores, Scores, Trace
 from attnflow.views.explorer.server import requests
@@ -37,6 +37,11 @@ Work = Callable[[Session, str | None, Job], Any]
 def _whole(shape: Shape) -> int:
     """Every method, single heads included."""
     return shape.merged + shape.single + shape.solving
+
+
+def _first(shape: Shape) -> int:
+    """A document: every method, and blanking as a check."""
+    return _whole(shape) + shape.checking
 
 
 def _merged(shape: Shape) -> int:
@@ -70,7 +75,7 @@ async def explain(body: requests.InputRequest, request: Request) -> Response:
     return await respond(
         request,
         body,
-        _whole,
+        _first,
         lambda session, image, job: make_document(
             [make_view(session, SERVED, job.check, image)], session.config.method
         ),

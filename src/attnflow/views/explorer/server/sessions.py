@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.edges import EDGE_RULES
 from attnflow.models.adapter import Objective
-from attnflow.models.bos import put_bos
 from attnflow.models.heads import CLASSIFIER
+from attnflow.models.text.bos import put_bos
 from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
@@ -231,7 +231,7 @@ class SessionCache:
 
 def _reader(adapter: ModelAdapter) -> ModelAdapter:
     """Of two towers the one that reads text: for both, a text that names an image file is read."""
-    from attnflow.models.towers import TowersModel
+    from attnflow.models.image.towers import TowersModel
 
     return adapter.tower("text") if isinstance(adapter, TowersModel) else adapter
 

@@ -125,7 +125,7 @@ const shown = {
     return explorer.layout;
   },
   redraw: () => (content?.generation ? generation : explorer).redraw(),
-  print: (on) => (content?.generation ? null : explorer.print(on)),
+  print: (on) => (content?.generation ? generation.redraw() : explorer.print(on)),
 };
 const page = { explorer: shown, notify, linkHash, document: () => content };
 bindToolbar(page);

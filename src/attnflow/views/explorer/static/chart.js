@@ -2,6 +2,7 @@ import { drawNames, HEAD } from "./axes.js";
 import { CanvasSurface } from "./canvas.js";
 import { palette } from "./colours.js";
 import { make, showTip } from "./dom.js";
+import { rowHeight, sheetsOf } from "./sheets.js";
 import { SvgSurface } from "./svg.js";
 import { labelWidth } from "./text.js";
 
@@ -37,9 +38,7 @@ export class Chart {
   }
 
   get rowHeight() {
-    const rows = Math.max(this.rows, this.beside ?? 0); // as high as in the chart beside it
-    if (rows <= 12) return 30;
-    return rows <= 24 ? 25 : rows <= 48 ? 20 : 17;
+    return rowHeight(Math.max(this.rows, this.beside ?? 0), this.printing); // as beside it
   }
 
   // Computed once per drawing, because every edge uses it.
@@ -79,8 +78,9 @@ export class Chart {
     const start = performance.now();
     this.fitTo(this.scroller.clientWidth);
     this.scroller.classList.toggle("crowded", this.crowded);
-    this.sizer.style.height = `${this.height}px`;
+    this.sizer.style.height = this.printing ? "auto" : `${this.height}px`;
     if (this.crowded) this.renderCanvas();
+    else if (this.printing) this.sizer.replaceChildren(...sheetsOf(this));
     else this.sizer.replaceChildren(this.svg(this.width).node);
     this.host.dataset.drawMs = (performance.now() - start).toFixed(2);
   }

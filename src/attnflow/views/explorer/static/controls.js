@@ -2,6 +2,7 @@ import { inkOn } from "./colours.js";
 import { mapNote, mapTitle } from "./description.js";
 import { byId, make, makeSwitch } from "./dom.js";
 import { MethodPicker } from "./methods.js";
+import { inSentence } from "./names.js";
 
 const MODES = [
   { value: "trace", label: "trace it", title: "Show how its score came about" },
@@ -72,7 +73,7 @@ export class Controls {
     byId("compare").value = state.compare;
     const { model, head, rule } = pane.view.data;
     const named = pane.view.request?.model ?? model; // two models of a server may have one name
-    const about = [named, head, `edges: ${rule.title.toLowerCase()}`];
+    const about = [named, head, `edges: ${inSentence(rule.title)}`];
     byId("model-name").textContent = about.filter(Boolean).join(" · ");
     byId("table-title").textContent = panes.length > 1 ? "Difference of shares" : "Scores";
     const layered = panes.some(({ method }) => method.layered);

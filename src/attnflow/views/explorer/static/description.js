@@ -1,4 +1,4 @@
-import { quote } from "./names.js";
+import { inSentence, quote } from "./names.js";
 import { digits } from "./numbers.js";
 
 // What a graph shows, in a sentence: its heading, and its name for screen readers. Like its arrows,
@@ -27,14 +27,14 @@ export function graphNote(pane, trace, served) {
     parts.push(`The ${trace.edges.length} strongest of ${trace.all_edges} edges are drawn.`);
   }
   if (pane.ratio) {
-    const routes = method.reaches_input ? `; routes carry the plain ${lower(method.title)}` : "";
+    const routes = method.reaches_input
+      ? `; routes carry the plain ${inSentence(method.title)}`
+      : "";
     parts.push(`Scores are relative to even attention (1 is chance)${routes}.`);
   }
   if (!trace && method.reaches_input) parts.push(noTrace(view, served));
   return parts.join(" ");
 }
-
-const lower = (text) => text[0].toLowerCase() + text.slice(1);
 
 function noTrace(view, served) {
   if (!view.attention) return "Lines are scores: a saved attribution has no routes.";
@@ -57,7 +57,7 @@ export function mapTitle({ view, layer, query }, columns) {
 export function mapNote([{ columns: shown, view, method, map, query }], columns, served) {
   if (!map) return `${method.title} has no scores of single heads here.`;
   const other = map === method ? "" : `${method.title} of single heads takes too long here: `;
-  const note = other && `${other}these are of ${lower(map.title)}.`;
+  const note = other && `${other}these are of ${inSentence(map.title)}.`;
   const heads = columns === "all" && view.heads(map.name, view.depth, query);
   if (shown.length || heads) return note;
   return served ? "Computing …" : "Not in this document.";

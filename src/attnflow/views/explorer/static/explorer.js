@@ -4,9 +4,8 @@ import { Controls } from "./controls.js";
 import { byId } from "./dom.js";
 import { Layout } from "./layout.js";
 import { Loading } from "./loading.js";
-import { powerFor } from "./numbers.js";
 import { firstState, panesOf } from "./panes.js";
-import { colourTop, headColumns, headMethod, layerColumns } from "./scale.js";
+import { headColumns, headMethod, layerColumns, scaleOf } from "./scale.js";
 import { ScoreTable } from "./table.js";
 
 // The view of one or two inputs: what is shown depends on the state alone.
@@ -44,9 +43,10 @@ export class Explorer {
 
   // On paper nothing scrolls: charts and tables are drawn whole.
   print(on) {
-    this.layout.charts.forEach((chart) => Object.assign(chart, { printing: on }).render());
+    resetColours();
     this.table.all = on;
     this.update();
+    this.layout.charts.forEach((chart) => Object.assign(chart, { printing: on }).render());
   }
 
   redraw() {
@@ -69,6 +69,5 @@ function withColours(pane, kind) {
 }
 
 function withScale(pane, columns) {
-  const top = colourTop(pane, columns);
-  return { ...pane, top, power: pane.ratio ? 0 : powerFor(top) };
+  return { ...pane, ...scaleOf(pane, columns) };
 }

@@ -1,7 +1,7 @@
 import { AnswerStrip } from "./answer.js";
 import { colourOf, inkOn, rampOf, resetColours } from "./colours.js";
 import { byId, make } from "./dom.js";
-import { joinNames, quote } from "./names.js";
+import { inSentence, joinNames, quote } from "./names.js";
 import { digits, percent } from "./numbers.js";
 import { PromptParts } from "./prompt.js";
 import { Answered, spanFromText, spanToText } from "./written.js";
@@ -133,7 +133,7 @@ export class GenerationPage {
 
 function describeMethod({ method, rule, layer, depth, through }) {
   const where = method.layered ? `, layer ${layer} of ${depth}` : "";
-  const edges = method.layered ? ` on ${rule.title.toLowerCase()} edges` : "";
+  const edges = method.layered ? ` on ${inSentence(rule.title)} edges` : "";
   const ends = through === "prompt" ? "; all of it ends in the prompt" : "";
   return `${method.title}${edges}${where}${ends}`;
 }

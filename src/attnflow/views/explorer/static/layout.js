@@ -5,9 +5,8 @@ import { Glance } from "./glance.js";
 import { Graph } from "./graph.js";
 import { HeatMap } from "./heatmap.js";
 import { Legend } from "./legend.js";
-import { powerFor } from "./numbers.js";
 import { Prediction } from "./prediction.js";
-import { colourTop, headColumns } from "./scale.js";
+import { headColumns, scaleOf } from "./scale.js";
 import { Strip } from "./strip.js";
 import { wayLines, wayTitle } from "./ways.js";
 
@@ -131,8 +130,7 @@ function mapOf(pane) {
   const { method, map = method } = pane;
   if (map === method) return pane;
   const own = { ...pane, method: map, ratio: map.ratio };
-  const top = colourTop(own, headColumns(own, !pane.columns.length));
-  return { ...own, top, power: map.ratio ? 0 : powerFor(top) };
+  return { ...own, ...scaleOf(own, headColumns(own, !pane.columns.length)) };
 }
 
 function headingsOf(panes) {

@@ -17,8 +17,9 @@ export class Legend {
       mark("explained", "explained"),
       mark("blanked", "blanked out"),
     ];
+    this.picture = make("span", {}, "over the picture, from the lowest score");
     const scale = make("span", { class: "scale" }, this.name, this.low, this.bar, this.high);
-    this.element = make("div", { class: "legend note" }, scale, ...this.marks);
+    this.element = make("div", { class: "legend note" }, scale, this.picture, ...this.marks);
   }
 
   show({ view, ratio, method, top, power, blank }) {
@@ -31,8 +32,8 @@ export class Legend {
     this.name.textContent = method.title;
     const unit = unitOf(power) && ` ${unitOf(power)}`;
     this.low.textContent = method.signed ? listed(-top, power) : "0";
-    const picture = view.data.grid ? " (over the picture, from the lowest score)" : "";
-    this.high.textContent = `${listed(top, power, ratio)}${unit} or more${picture}`;
+    this.picture.hidden = !view.data.grid;
+    this.high.textContent = `${listed(top, power, ratio)}${unit} or more`;
     this.element.firstChild.hidden = !view.hasScores(method.name);
     const [traced, explained, blanked] = this.marks;
     traced.hidden = !method.layered;

@@ -9,6 +9,10 @@ export const quote = (name) => `“${isolate(name)}”`;
 export const joinNames = (names) =>
   [names.slice(0, -1).join(", "), names.at(-1)].filter(Boolean).join(" and ");
 
+// A title inside a sentence; an acronym stays one.
+export const inSentence = (title) =>
+  /^\p{Lu}{2}/u.test(title) ? title : title[0].toLowerCase() + title.slice(1);
+
 const RIGHT_TO_LEFT =
   /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}\p{sc=Adlam}]/u;
 

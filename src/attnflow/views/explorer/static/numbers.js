@@ -22,8 +22,9 @@ export function digits(value, ratio = false) {
   return `${plain(value / 10 ** power)}${times} ${unitOf(power)}`;
 }
 
-// A number among others that share a unit, a power of ten.
+// A number among others that share a unit, a power of ten; null where each has its own.
 export function listed(value, power = 0, ratio = false) {
+  if (power === null) return digits(value, ratio);
   const scaled = value / 10 ** power;
   const times = ratio ? "×" : "";
   const tiny = scaled !== 0 && Math.abs(scaled) < SMALLEST_LISTED;
@@ -34,6 +35,13 @@ export function listed(value, power = 0, ratio = false) {
 export function powerFor(largest) {
   if (!(largest > 0 && largest < ONES)) return 0;
   return 3 * Math.floor(exponent(largest) / 3);
+}
+
+// The unit of numbers most of which are at most `top`; none if another would be thousands of it.
+export function sharedPower(top, values) {
+  const power = powerFor(top);
+  const most = values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
+  return power && most / 10 ** power >= 1000 ? null : power;
 }
 
 export const unitOf = (power) =>

@@ -1,5 +1,5 @@
 import { attentionOn, edgeName } from "./edges.js";
-import { quote } from "./names.js";
+import { inSentence, quote } from "./names.js";
 import { digits } from "./numbers.js";
 
 const NEAR = 6; // pixels within which an edge or a node is hit
@@ -69,7 +69,7 @@ function describeEdge(graph, edge) {
     lines.push(`carries ${digits(edge.amount)}${trace ? ` of ${digits(trace.value)}` : ""}`);
   }
   const weight = attentionOn(view, edge) ?? (method.reaches_input ? undefined : edge.amount);
-  if (weight !== undefined) lines.push(`${rule.title.toLowerCase()} ${digits(weight)}`);
+  if (weight !== undefined) lines.push(`${inSentence(rule.title)} ${digits(weight)}`);
   const cut = graph.cut.find((other) => edgeName(other) === edgeName(edge));
   if (cut) lines.push(`bottleneck: full at ${digits(cut.amount)}`);
   return method.reaches_input ? { kind: "edge", lines } : tracing(edge.key, lines);

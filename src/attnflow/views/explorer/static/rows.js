@@ -1,5 +1,6 @@
 import { align } from "./align.js";
 import { make } from "./dom.js";
+import { isolate } from "./names.js";
 import { direction, listed, percent, points, unitOf } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
@@ -34,7 +35,7 @@ export function singleRows(pane, trace) {
         ),
         make("td", { class: "number" }, listed(values[index], pane.power, pane.ratio)),
         hasSigns ? null : make("td", { class: "number quiet" }, percent(part[index])),
-        blanks ? changeCell(change, "") : null,
+        blanks ? changeCell(change, atMost(view, unit.tokens, predicted)) : null,
       );
       line.dataset.row = index;
       line.dataset.value = values[index];
@@ -43,10 +44,11 @@ export function singleRows(pane, trace) {
     },
   }));
   const share = hasSigns ? [] : ["Share"]; // signed scores are no parts of a whole
-  const change = blanks ? [`Δ P(${predicted?.label}), points`] : [];
+  const change = blanks ? ["Δ P, points"] : [];
+  const note = blanks && `Δ P: how P(${isolate(predicted.label)}) changes without the token.`;
   const score = ["Score", unitOf(pane.power)].filter(Boolean).join(" ");
   const names = ["Token", "", score, ...share, ...change];
-  return { rows, names };
+  return { rows, names, note };
 }
 
 // The scores that order units which share one: those of another method, where they are loaded.
@@ -60,6 +62,14 @@ function changeWithout(view, tokens, predicted) {
   if (!predicted || !tokens.every((at) => view.canBlank(at))) return undefined;
   const now = view.without(tokens)?.find(({ label }) => label === predicted.label);
   return now && now.probability - predicted.probability;
+}
+
+// A label that is no longer among the first has fallen by this at least; empty if nothing is known.
+function atMost(view, tokens, { probability }) {
+  const last = tokens.every((at) => view.canBlank(at)) && view.without(tokens)?.at(-1);
+  return last && last.probability < probability
+    ? `≤ ${points(last.probability - probability)}`
+    : "";
 }
 
 // Two panes side by side, as shares: scores of different methods have different sums.

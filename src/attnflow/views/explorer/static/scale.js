@@ -1,3 +1,4 @@
+import { sharedPower } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
 // One colour scale for tokens and heat map: the same score has the same colour in both, and in the
@@ -43,6 +44,13 @@ export function colourTop(pane, columns) {
     }),
   );
   return top || Math.max(1e-12, ...columns.map(({ values }) => Math.max(...values.map(size))));
+}
+
+// The strongest colour of these columns, and the unit of their numbers.
+export function scaleOf(pane, columns) {
+  const top = colourTop(pane, columns);
+  const values = [...columns, ...pane.columns].flatMap((each) => each.values);
+  return { top, power: pane.ratio ? 0 : sharedPower(top, values) };
 }
 
 // All but special tokens and the explained one, whose residual connection to itself would leave the

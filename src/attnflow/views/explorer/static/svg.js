@@ -7,13 +7,14 @@ const curve = (l) =>
   `M${l.x1} ${l.y1}C${(l.x1 + l.x2) / 2} ${l.y1} ${(l.x1 + l.x2) / 2} ${l.y2} ${l.x2} ${l.y2}`;
 
 export class SvgSurface {
-  constructor(width, height, font) {
+  // From `top` on, for a piece of a drawing.
+  constructor(width, height, font, top = 0) {
     this.node = document.createElementNS(NS, "svg");
     this.set(this.node, {
       xmlns: NS,
       width,
       height,
-      viewBox: `0 0 ${width} ${height}`,
+      viewBox: `0 ${top} ${width} ${height}`,
       "font-family": font,
       role: "img",
     });

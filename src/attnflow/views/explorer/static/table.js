@@ -3,6 +3,7 @@ import { pairRows, singleRows } from "./rows.js";
 
 const EQUAL = 1e-6; // scores are float32: what differs by less is equal
 const FIRST = 12; // rows before "show all"
+const LONG = 16; // rows that stand in two columns on paper
 
 // Scores as a table, with the change of the prediction when a token is blanked; or, of two panes,
 // the difference of their shares.
@@ -20,7 +21,7 @@ export class ScoreTable {
       this.host.replaceChildren(make("p", { class: "note" }, "Not computed yet."));
       return;
     }
-    const { names, rows } = found;
+    const { names, rows, note } = found;
     if (ranked) rows.sort(byOrder);
     const visible = this.all ? rows : rows.slice(0, FIRST);
     const head = make("tr", {}, ...names.map(makeHead));
@@ -32,7 +33,9 @@ export class ScoreTable {
     const text = this.all ? "Show fewer" : `Show all ${rows.length}`;
     const more = make("button", { type: "button", class: "more", onclick }, text);
     const table = make("table", {}, make("thead", {}, head), body);
-    this.host.replaceChildren(table, rows.length > FIRST ? more : "");
+    this.host.classList.toggle("long", rows.length > LONG);
+    const about = note ? make("p", { class: "note" }, note) : "";
+    this.host.replaceChildren(table, rows.length > FIRST ? more : "", about);
   }
 }
 

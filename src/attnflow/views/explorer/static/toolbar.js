@@ -19,8 +19,17 @@ export function bindToolbar(page) {
   document.querySelectorAll(".menu").forEach(closeMenu);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => explorer.redraw());
-  window.addEventListener("beforeprint", () => explorer.print(true));
-  window.addEventListener("afterprint", () => explorer.print(false));
+  window.addEventListener("beforeprint", () => toPaper(explorer, true));
+  window.addEventListener("afterprint", () => toPaper(explorer, false));
+}
+
+// Paper is light, whatever the theme of the screen, and has a width of its own.
+function toPaper(explorer, on) {
+  const { documentElement: root, body } = document;
+  if (on) root.dataset.screen = root.dataset.theme ?? "system";
+  root.dataset.theme = on ? "light" : root.dataset.screen;
+  body.classList.toggle("printing", on);
+  explorer.print(on);
 }
 
 // A menu closes when something in it was chosen, and when anything else is clicked.

@@ -1,0 +1,106 @@
+"""A prompt and its answer in one forward pass, for models that write.
+
+The token at position p of an answer was predicted at position p − 1, which has seen all that stands
+before: one pass over prompt and answer shows how every token of the answer came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
+
+from attnflow.models.adapter import Tokens
+from attnflow.models.outputs import predict
+from attnflow.models.text.writing import Writing
+from attnflow.records import Activations, Prediction
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.capture.spec import CaptureSpec
+
+PROMPT, ANSWER = "prompt", "answer"  # segments of causal models; pairs have source and target
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerPass:
+    """What a model computed on a prompt and its answer.
+
+    Attributes:
+        tokens: Prompt and answer.
+        activations: What the model computed.
+        positions: Where the tokens of the answer stand; each was predicted one position before.
+        predictions: What the model predicted there.
+        log_probabilities: ``[answer]``: of the tokens that were written.
+        towards: The activations with what is special to one token of the answer, by its number:
+            gradients and readout, where they were asked for.
+        warnings: What a reader must know of the model.
+    """
+
+    tokens: Tokens
+    activations: Activations
+    positions: tuple[int, ...]
+    predictions: tuple[Prediction, ...]
+    log_probabilities: Tensor
+    towards: Callable[[int], Activations]
+    warnings: tuple[str, ...] = ()
+
+
+class Answers(Protocol):
+    """How a model reads a prompt, writes an answer and accounts for it."""
+
+    @property
+    def model(self) -> ModelAdapter:
+        """The model itself."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
+
+    def read(self, text: str, *, truncate: bool = False, special: bool = True) -> Tokens:
+        """A prompt as tokens; without ``special``, the text has its special tokens already."""
+
+    def write(self, prompt: Tokens, writing: Writing) -> Tokens:
+        """Prompt and answer."""
+
+    def run(self, tokens: Tokens, spec: CaptureSpec) -> AnswerPass:
+        """One forward pass over prompt and answer."""
+
+    def log_probabilities(self, batch: Sequence[Tokens]) -> list[Tensor]:
+        """``[answer]`` for every prompt with its answer, in float64."""
+
+
+def answer_positions(tokens: Tokens) -> tuple[int, ...]:
+    """Where the answer's tokens stand: without the token that starts a decoder's."""
+    segments = tokens.segments or ()
+    start = segments.index("target") if "target" in segments else -1
+    return tuple(
+        at for at, each in enumerate(segments) if each in (ANSWER, "target") and at != start
+    )
+
+
+def make_pass(  # noqa: PLR0913 - what every kind of model has found
+    model: ModelAdapter,
+    tokens: Tokens,
+    seen: Activations,
+    rows: Tensor,
+    ids: Sequence[int],
+    positions: tuple[int, ...],
+    towards: Callable[[int], Activations],
+    warnings: tuple[str, ...],
+) -> AnswerPass:
+    """What was computed, with what was predicted and what was written."""
+    predictions = tuple(
+        predict(row, model.output_name, at - 1) for row, at in zip(rows, positions, strict=True)
+    )
+    known = written_log_probabilities(rows.detach(), ids)
+    return AnswerPass(tokens, seen, positions, predictions, known, towards, warnings)
+
+
+def written_log_probabilities(rows: Tensor, ids: Sequence[int]) -> Tensor:
+    """The log-probabilities of tokens, ``[answer]``, by the logits of their positions."""
+    values = [row.double().log_softmax(-1)[number] for row, number in zip(rows, ids, strict=True)]
+    return torch.stack(values).cpu()

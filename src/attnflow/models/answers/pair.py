@@ -1,0 +1,88 @@
+"""Answers of encoder–decoders: the target side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import ModelError
+from attnflow.models.adapter import Tokens
+from attnflow.models.answers.interface import (
+    AnswerPass,
+    answer_positions,
+    make_pass,
+    written_log_probabilities,
+)
+from attnflow.models.capture import run as network
+from attnflow.models.outputs import objective_value
+from attnflow.models.pair import sides
+from attnflow.models.pair.seq2seq import Seq2SeqModel
+from attnflow.models.text.answers import source_size
+from attnflow.models.text.writing import Writing
+from attnflow.records import Activations
+
+if TYPE_CHECKING:
+    from attnflow.models.capture.spec import CaptureSpec
+
+
+@dataclass(frozen=True, eq=False)
+class PairAnswers:
+    """Answers of an encoder–decoder: the target side."""
+
+    model: Seq2SeqModel
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer."""
+        return self.model.tokenizer
+
+    def read(self, text: str, *, truncate: bool = False, special: bool = True) -> Tokens:
+        """The source."""
+        return self.model.read_source(text, truncate=truncate, special=special)
+
+    def write(self, prompt: Tokens, writing: Writing) -> Tokens:
+        """The source with the answer that the model writes, or with a text."""
+        written = self.model.write_target(prompt, writing)
+        if len(written) < 2:
+            msg = (
+                f"{self.model.name} ends its answer at once: there is nothing to explain. Give "
+                "another text, or an answer of your own with answer="
+            )
+            raise ModelError(msg)
+        return self.model.join(prompt, written)
+
+    def run(self, tokens: Tokens, spec: CaptureSpec) -> AnswerPass:
+        """One forward pass; gradients of each token's log-probability are taken when asked for."""
+        model, positions, source = self.model, answer_positions(tokens), source_size(tokens)
+        output, capture = model.run_captured([tokens], spec)
+        seen = model.activations(capture, 0, tokens)
+        if spec.zeroing:
+            seen = model.zeroed(tokens, seen, spec)
+        rows = output.logits[0, [at - 1 - source for at in positions]]
+        ids = [tokens.inputs["decoder_input_ids"][at - source] for at in positions]
+
+        def towards(number: int) -> Activations:
+            if not spec.gradients:
+                return seen
+            value = objective_value(rows[number], ids[number], None, multi_label=False)
+            (found,) = sides.add_gradients([seen], capture, value, keep=True)
+            return found
+
+        warnings = model.warnings(tokens)
+        return make_pass(model, tokens, seen, rows, ids, positions, towards, warnings)
+
+    def log_probabilities(self, batch: Sequence[Tokens]) -> list[Tensor]:
+        """Of the answers' tokens, given the source and what stands before."""
+        model = self.model
+        with torch.no_grad():
+            evaluated = network.in_eval_mode(model.network)
+            logits = network.called(evaluated, model.inputs(batch)).logits
+        found = []
+        for item, tokens in enumerate(batch):
+            ids = list(tokens.inputs["decoder_input_ids"])
+            found.append(written_log_probabilities(logits[item, : len(ids) - 1], ids[1:]))
+        return found

@@ -1,0 +1,172 @@
+"""Prompts with named parts: the messages of a chat, documents, a question, spans of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from attnflow.errors import InputError, ModelError, shown
+from attnflow.io.inputs import check_unicode
+from attnflow.models.answers.chats import write_chat
+from attnflow.records.parts import Part
+from attnflow.records.selection import is_integer
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import Tokens
+    from attnflow.models.answers.interface import Answers
+
+Span = tuple[int, int]
+Parts = Mapping[str, Any]  # a name, and the text of the part or where it starts and ends
+BETWEEN = "\n\n"  # what stands between parts that are given one by one
+REST, WHOLE, ANSWER = "rest", "prompt", "answer"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as one text.
+
+    Attributes:
+        text: The text.
+        spans: Where the named parts stand in it; a later one takes its text from an earlier one.
+        special: Whether the tokenizer puts special tokens around it: a template has them already.
+    """
+
+    text: str
+    spans: tuple[tuple[str, Span], ...] = ()
+    special: bool = True
+
+
+def is_chat(given: Any) -> bool:
+    """Whether these are the messages of one chat."""
+    return (
+        isinstance(given, Sequence)
+        and not isinstance(given, str | bytes)
+        and len(given) > 0
+        and all(isinstance(each, Mapping) and "role" in each for each in given)
+    )
+
+
+def make_prompt(given: Any, tokenizer: Any, model: str, parts: Parts | None = None) -> Prompt:
+    """One prompt in any of its forms: a text, a dict of named parts, or the messages of a chat."""
+    if is_chat(given):
+        text, spans = write_chat(given, tokenizer, model, taken=(REST, ANSWER))
+        prompt = Prompt(text, spans, special=False)
+    elif isinstance(given, Mapping):
+        prompt = _joined(given)
+    elif isinstance(given, str):
+        prompt = Prompt(check_unicode("text", given))
+    else:
+        msg = (
+            f"prompt={shown(given)} must be a text, a dict of named parts, or the messages of a "
+            "chat, each with its role and content"
+        )
+        raise InputError(msg)
+    if parts is None:
+        return prompt
+    if not isinstance(parts, Mapping):
+        msg = f"parts={shown(parts)} must be a dict: a name, and the part's text or (start, end)"
+        raise InputError(msg)
+    found = tuple((_name(name), _find(name, each, prompt.text)) for name, each in parts.items())
+    _check_apart(found)
+    taken = {name for name, _ in found} & {name for name, _ in prompt.spans}
+    if taken:
+        msg = f"parts hold {sorted(taken)}, which the prompt has already; choose other names"
+        raise InputError(msg)
+    return Prompt(prompt.text, prompt.spans + found, prompt.special)
+
+
+def read_prompt(
+    answers: Answers, prompt: Prompt, *, truncate: bool
+) -> tuple[Tokens, tuple[Part, ...]]:
+    """The tokens of a prompt and its parts: those named, then all other tokens.
+
+    A token that stands in two parts belongs to the one that has more of it. What a tokenizer puts
+    around a text (BOS, say) is in none of them, and stays where they are deleted.
+    """
+    tokens = answers.read(prompt.text, truncate=truncate, special=prompt.special)
+    if tokens.spans is None and not prompt.spans:
+        return tokens, (Part(WHOLE, tuple(range(len(tokens)))),)
+    if tokens.spans is None:
+        msg = f"{answers.model.name} has no parts: its tokenizer gave no offsets in the text"
+        raise ModelError(msg)
+    spans = prompt.spans or ((WHOLE, (0, len(prompt.text))),)
+    owners = [_owner(span, spans, prompt.text) for span in tokens.spans]
+    parts = []
+    for number, (name, (start, end)) in enumerate(spans):
+        positions = tuple(at for at, owner in enumerate(owners) if owner == number)
+        if positions:
+            parts.append(Part(name, positions))
+        elif not any(s < end and start < e for _, (s, e) in spans[number + 1 :]):
+            msg = (
+                f"part {name!r} has no tokens: {shown(prompt.text[start:end])}; it was cut off, or "
+                "is blank"
+            )
+            raise InputError(msg)
+    left = tuple(at for at, owner in enumerate(owners) if owner is None)
+    return tokens, (*parts, *((Part(REST, left, "rest"),) if left else ()))
+
+
+def _owner(span: Span, parts: Sequence[tuple[str, Span]], text: str) -> int | None:
+    """The part that has most of a token's characters that are no blanks; the last of several."""
+    start, end = span
+    best, most = None, 0
+    inside = {at for at in range(start, end) if not text[at].isspace()} or set(range(start, end))
+    for number in reversed(range(len(parts))):
+        first, last = parts[number][1]
+        count = sum(first <= at < last for at in inside)
+        if count > most:
+            best, most = number, count
+    return best
+
+
+def _joined(parts: Mapping[str, Any]) -> Prompt:
+    texts, spans, at = [], [], 0
+    for name, text in parts.items():
+        if not isinstance(text, str) or not text.strip():
+            msg = f"part {shown(name)} is {shown(text)}; it must be a text that is not empty"
+            raise InputError(msg)
+        check_unicode(f"part {name}", text)
+        texts.append(text)
+        spans.append((_name(name), (at, at + len(text))))
+        at += len(text) + len(BETWEEN)
+    if not texts:
+        msg = "the prompt has no parts; give at least one, by its name and text"
+        raise InputError(msg)
+    return Prompt(BETWEEN.join(texts), tuple(spans))
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name.strip() or name in (REST, ANSWER):
+        msg = f"a part's name is {shown(name)}; give a text other than {REST!r} and {ANSWER!r}"
+        raise InputError(msg)
+    return name
+
+
+def _find(name: Any, given: Any, text: str) -> Span:
+    """Where a part stands: a text that occurs once, or its start and end."""
+    if isinstance(given, str) and given.strip():
+        given = given.strip()
+        at = text.find(given)
+        if at < 0 or text.find(given, at + 1) >= 0:
+            what = "is not in the prompt" if at < 0 else "is in the prompt several times"
+            msg = f"part {shown(name)} {what}: {shown(given)}; give its (start, end) in the text"
+            raise InputError(msg)
+        return at, at + len(given)
+    pair = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
+    if len(pair) == 2 and all(map(is_integer, pair)) and 0 <= pair[0] < pair[1] <= len(text):
+        return int(pair[0]), int(pair[1])
+    msg = (
+        f"part {shown(name)} is {shown(given)}; give its text, or (start, end) with 0 ≤ start < "
+        f"end ≤ {len(text)}, the prompt's length in characters"
+    )
+    raise InputError(msg)
+
+
+def _check_apart(parts: Sequence[tuple[str, Span]]) -> None:
+    order = sorted(parts, key=lambda part: part[1])
+    for (name, (_, end)), (other, (start, _)) in pairwise(order):
+        if start < end:
+            msg = f"parts {name!r} and {other!r} overlap; give parts that share no text"
+            raise InputError(msg)

@@ -1,0 +1,149 @@
+"""Answers of causal language models: they go on where the prompt ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import InputError
+from attnflow.models.adapter import Tokens
+from attnflow.models.answers.interface import (
+    ANSWER,
+    PROMPT,
+    AnswerPass,
+    answer_positions,
+    make_pass,
+    written_log_probabilities,
+)
+from attnflow.models.capture import run as network
+from attnflow.models.checks.deciding import refuse_seeing_ahead
+from attnflow.models.checks.mixing import mixing_warnings
+from attnflow.models.outputs import objective_value
+from attnflow.models.readouts import make_readout
+from attnflow.models.sizes import limit
+from attnflow.models.text.answers import join_answer, read_tokens
+from attnflow.models.text.model import TextModel
+from attnflow.models.text.tokens import check_text, tokenize
+from attnflow.models.text.writing import Writing, end_tokens, without_ends
+from attnflow.records import Activations
+
+if TYPE_CHECKING:
+    from attnflow.models.capture.spec import CaptureSpec
+
+
+@dataclass(frozen=True, eq=False)
+class TextAnswers:
+    """Answers of a causal language model: they go on where the prompt ends."""
+
+    model: TextModel
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer."""
+        return self.model.tokenizer
+
+    def read(self, text: str, *, truncate: bool = False, special: bool = True) -> Tokens:
+        """A prompt as tokens."""
+        model = self.model
+        check_text(model.name, text)
+        most = limit(model.network, model.tokenizer)
+        read = tokenize(model.tokenizer, text, most, truncate=truncate, special=special)
+        return replace(read, segments=(PROMPT,) * len(read))
+
+    def write(self, prompt: Tokens, writing: Writing) -> Tokens:
+        """The prompt with the tokens that the model writes, or with those of a text."""
+        model, tokenizer = self.model, self.model.tokenizer
+        most = limit(model.network, tokenizer)
+        room = writing.length if most is None else min(writing.length, most - len(prompt))
+        if writing.text is not None:
+            ids = tokenizer(writing.text, add_special_tokens=False)["input_ids"]
+            room = room if most is None else most - len(prompt)
+            if most is not None and len(ids) > room:
+                msg = (
+                    f"prompt and answer have {len(prompt)} and {len(ids)} tokens; this model takes "
+                    f"at most {most} together. Shorten one of them"
+                )
+                raise InputError(msg)
+        elif room < 1:
+            msg = (
+                f"the prompt has {len(prompt)} tokens and this model takes at most {most}: there "
+                "is no room for an answer. Shorten the prompt"
+            )
+            raise InputError(msg)
+        else:
+            options = writing.options(tokenizer, skip_prompt=True)
+            inputs = model.inputs([prompt])
+            inputs.pop("use_cache", None)
+            made = network.generate(model.network, {**inputs, **options}, room)[len(prompt) :]
+            generation = model.network.generation_config
+            ends = end_tokens(tokenizer, generation) | writing.ends
+            ids = without_ends(made, ends, model.name)
+        answer = read_tokens(tokenizer, ids)
+        if not ids:
+            msg = f"answer={writing.text!r} has no tokens; give a text that is not empty"
+            raise InputError(msg)
+        answer = replace(answer, segments=(ANSWER,) * len(answer))
+        more = {"input_ids": list(ids), "attention_mask": [1] * len(ids)}
+        inputs = {
+            name: [*values, *more.get(name, [values[-1]] * len(ids))]
+            for name, values in prompt.inputs.items()
+        }
+        return join_answer(prompt, answer, **inputs)
+
+    def run(self, tokens: Tokens, spec: CaptureSpec) -> AnswerPass:
+        """One forward pass; gradients of each token's log-probability are taken when asked for."""
+        model, positions = self.model, answer_positions(tokens)
+        before = [at - 1 for at in positions]
+        inputs = model.inputs([tokens])
+        some = model.keeps_some_logits and not spec.readout
+        if some:
+            inputs["logits_to_keep"] = torch.tensor(before, device=inputs["input_ids"].device)
+        output, capture = network.run(model.network, inputs, spec)
+        size = len(tokens)
+        network.expect(capture.sites, model.depth, (size, size), model.network)
+        seen = replace(network.square_activations(capture, 0, size), model=model.name)
+        refuse_seeing_ahead(model.network, list(seen.attention))
+        if spec.zeroing:
+            seen = model.zeroed(seen, tokens, spec)
+        rows = output.logits[0] if some else output.logits[0, before]
+        ids = [tokens.inputs["input_ids"][at] for at in positions]
+
+        def towards(number: int) -> Activations:
+            found = seen
+            if spec.gradients:
+                value = objective_value(rows[number], ids[number], None, multi_label=False)
+                (found,) = network.add_gradients([found], capture, value, keep=True)
+            if spec.readout:
+                at = before[number]
+                read = make_readout(capture, 0, at, output.logits[0, at], ids[number], None)
+                found = replace(found, readout=read)
+            return found
+
+        return make_pass(
+            model, tokens, seen, rows, ids, positions, towards, mixing_warnings(model, tokens)
+        )
+
+    def log_probabilities(self, batch: Sequence[Tokens]) -> list[Tensor]:
+        """Of the answers' tokens, given what stands before."""
+        model = self.model
+        places = [answer_positions(tokens) for tokens in batch]
+        inputs = model.inputs(batch)
+        wanted = sorted({at - 1 for each in places for at in each})
+        if model.keeps_some_logits:
+            device = inputs["input_ids"].device
+            inputs["logits_to_keep"] = torch.tensor(wanted, device=device)
+            row_of = {at: row for row, at in enumerate(wanted)}
+        else:
+            row_of = {at: at for at in wanted}
+        with torch.no_grad():
+            logits = network.called(network.in_eval_mode(model.network), inputs).logits
+        found = []
+        for item, (tokens, answer) in enumerate(zip(batch, places, strict=True)):
+            rows = logits[item, [row_of[at - 1] for at in answer]]
+            ids = [tokens.inputs["input_ids"][at] for at in answer]
+            found.append(written_log_probabilities(rows, ids))
+        return found

@@ -1,0 +1,218 @@
+"""Models that hear: a sound in, a token for each frame, such as Wav2Vec2, HuBERT and AST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from torch import Tensor
+
+from attnflow.errors import InputError, ModelError, shown
+from attnflow.models.adapter import Filler, Kind, Query, Tokens, refuse_answer
+from attnflow.models.audio.frames import Frames, find_frames, longest
+from attnflow.models.audio.sounds import Sound, given_sound
+from attnflow.models.checks.layout import Layout, find_frame_layout
+from attnflow.models.grids import GridModel
+from attnflow.models.heads import AUDIO, BARE, CTC, XVECTOR
+from attnflow.models.objectives import token_index
+from attnflow.models.outputs import predict
+from attnflow.models.text.tokens import name_token
+from attnflow.records import PatchGrid, Prediction
+
+MOST_SECONDS = 200.0  # 10,000 frames of most models: 5 GB of attention in every layer of 12 heads
+
+SUMS = (
+    "the head of {} reads a weighted sum of all layers: scores are those of one layer, the last by "
+    "default; layers='all' has each of them"
+)
+
+
+class AudioModel(GridModel):
+    """A model of sounds with its feature extractor; for CTC with its tokenizer, too."""
+
+    labels = AUDIO
+    pieces = ("frame", "its time")
+
+    def check(self) -> None:
+        """Refuse what does not come with its feature extractor."""
+        check_extractor(self.extractor, self.network)
+
+    @property
+    def kind(self) -> Kind:
+        """It takes a sound."""
+        return "audio"
+
+    @property
+    def reads(self) -> str:
+        """Samples or a spectrogram."""
+        return str(self.network.main_input_name)
+
+    @property
+    def extractor(self) -> Any:
+        """What makes the model's input of samples."""
+        return getattr(self.processor, "feature_extractor", self.processor)
+
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
+        """One sound as frames, named by their time."""
+        refuse_answer(self.name, answer)
+        sound, notices = hear(item, self.extractor, truncate=truncate)
+        inputs = features_of(self.network, self.extractor, sound)
+        frames = find_frames(self.network, self.extractor, inputs[self.reads])
+        names = frames.names()
+        text = show_sound(item, sound)
+        segments = ("patch",) * len(names)
+        grid = frames.grid(sound)
+        return Tokens(names, text, inputs, segments=segments, grid=grid, notices=notices)
+
+    def positions(
+        self, query: Query, tokens: Tokens, pieces: Tokens, output: Any, item: int
+    ) -> tuple[int, ...]:
+        """The frame to explain: for CTC by default the first at which a character is said."""
+        if self.head is XVECTOR and (query is None or query == "all"):
+            return self.deciding(pieces)
+        if self.head is not CTC:
+            return super().positions(query, tokens, pieces, output, item)
+        if output.logits.shape[1] != len(tokens):
+            msg = (
+                f"{type(self.network).__name__} writes {output.logits.shape[1]} characters for "
+                f"{len(tokens)} frames (an adapter pools them), which is not supported"
+            )
+            raise ModelError(msg)
+        if query is not None and query != "all":
+            return (tokens.position(query),)
+        said = output.logits[item].argmax(-1) != self.network.config.pad_token_id
+        if query is None and not bool(said.any()):
+            msg = (
+                f"{self.name} says nothing in this sound; give the frame to explain with "
+                f'query="{tokens.names[0]}"'
+            )
+            raise InputError(msg)
+        return (int(said.int().argmax()),)
+
+    def prediction(self, output: Any, item: int, piece: int) -> Prediction | None:
+        """The label of a sound; for CTC the character at a frame."""
+        if self.head is CTC:
+            return predict(output.logits[item, piece], self.output_name, piece)
+        return super().prediction(output, item, piece)
+
+    def output_name(self, index: int) -> str:
+        """The name of a label, or a character."""
+        if self.head is not CTC:
+            return super().output_name(index)
+        tokenizer = getattr(self.processor, "tokenizer", None)
+        return f"[{index}]" if tokenizer is None else name_token(tokenizer, index)
+
+    def logits_at(self, output: Any, item: int, piece: int) -> Tensor | None:
+        """Of labels; for CTC of the characters at a frame."""
+        if self.head is not CTC:
+            return super().logits_at(output, item, piece)
+        return output.logits[item, piece]  # type: ignore[no-any-return]
+
+    def output_index(self, target: str | int) -> int:
+        """The number of a label, or of a character."""
+        if self.head is not CTC:
+            return super().output_index(target)
+        tokenizer = getattr(self.processor, "tokenizer", None)
+        if tokenizer is None and isinstance(target, str):
+            msg = f"target={shown(target)}: there is no tokenizer with {self.name}; give a number"
+            raise InputError(msg)
+        return token_index(tokenizer, target, int(self.network.config.vocab_size), self.name)
+
+    def filler(self, name: str | None = None) -> Filler:
+        """Nothing to be heard."""
+        return Filler("mean", "silence")
+
+    def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
+        """The sound with silence in each of these frames."""
+        pieces = self.blankable(tokens, 0)
+        features = tokens.inputs[self.reads]
+        frames = find_frames(self.network, self.extractor, features)
+        silent = silence(frames, features, [pieces.index(at) for at in positions])
+        return replace(tokens, inputs={**tokens.inputs, self.reads: silent})
+
+    def find_layout(self, tokens: Tokens, grid: PatchGrid, size: int) -> Layout:
+        """Where the frames stand, measured."""
+        inputs = self.inputs([tokens])
+        frames = find_frames(self.network, self.extractor, tokens.inputs[self.reads])
+        found = find_frame_layout(self.network, inputs, self.reads, frames, size)
+        if self.head is not BARE and getattr(self.config, "use_weighted_layer_sum", False):
+            found = replace(found, warnings=(*found.warnings, SUMS.format(self.name)))
+        return found
+
+
+def check_extractor(extractor: Any, net: Any) -> None:
+    """Refuse what can't make a model's input of samples."""
+    if not callable(extractor) or not hasattr(extractor, "sampling_rate"):
+        msg = (
+            f"{type(net).__name__} hears, and {type(extractor).__name__} does not read sounds; "
+            "give (model, processor) with the feature extractor of the model"
+        )
+        raise ModelError(msg)
+
+
+def hear(item: Any, extractor: Any, *, truncate: bool) -> tuple[Sound, tuple[str, ...]]:
+    """The sound at the model's rate, and what a reader must know of it.
+
+    Beyond the model's limit it is an error, or its start.
+    """
+    rate, limit = int(extractor.sampling_rate), longest(extractor)
+    sound, most = given_sound(item, rate), MOST_SECONDS if limit is None else limit
+    if sound.seconds <= most:
+        return sound.at_rate(rate), ()
+    if not truncate:
+        why = (
+            f"this model hears at most {most:g} s"
+            if limit
+            else f"at most {most:g} s can be explained: attention grows with the square of it"
+        )
+        msg = (
+            f"the sound is {sound.seconds:.2f} s long; {why}. "
+            f"Cut it, or explain its first {most:g} s with truncate=True (--truncate)"
+        )
+        raise InputError(msg)
+    notice = f"the sound was cut: only the first {most:g} of its {sound.seconds:.2f} s were heard"
+    start = replace(sound, samples=sound.samples[: max(1, int(most * sound.rate))])
+    return start.at_rate(rate), (notice,)
+
+
+def features_of(net: Any, extractor: Any, sound: Sound) -> dict[str, Tensor]:
+    """The model's inputs, without a batch axis."""
+    given = sound.samples.astype("float32")
+    try:
+        made = extractor(given, sampling_rate=sound.rate, return_tensors="pt")
+    except (ValueError, RuntimeError, IndexError) as error:
+        msg = (
+            f"{type(extractor).__name__} can't read a sound of {sound.seconds:.3g} s: {error}; "
+            "give a longer one"
+        )
+        raise InputError(msg) from error
+    inputs = {name: values[0] for name, values in made.items() if isinstance(values, Tensor)}
+    if str(net.main_input_name) not in inputs:
+        msg = (
+            f"{type(net).__name__} reads {net.main_input_name}, and {type(extractor).__name__} "
+            f"makes {', '.join(inputs)}; give the feature extractor of the model"
+        )
+        raise ModelError(msg)
+    return inputs
+
+
+def silence(frames: Frames, features: Tensor, pieces: Sequence[int]) -> Tensor:
+    """The input with nothing to be heard in some frames: zeros, or a spectrogram's lowest value."""
+    silent = features.clone()
+    lowest = 0.0 if features.dim() == 1 else float(features.min())
+    for piece in pieces:
+        row, column = divmod(piece, frames.columns)
+        start = column * frames.step
+        wide = min(frames.step, features.shape[frames.axis] - start)
+        part = silent.narrow(frames.axis, start, wide)
+        if frames.bands != (0, 0):
+            part = part.narrow(1 - frames.axis, row * frames.bands[0], frames.bands[0])
+        part.fill_(lowest)
+    return silent
+
+
+def show_sound(item: Any, sound: Sound) -> str:
+    """How a sound is displayed: its file, or how long it is."""
+    return str(item) if isinstance(item, str | PathLike) else f"sound {sound.seconds:.2f} s"

@@ -1,0 +1,147 @@
+"""Sounds in the forms that callers give: arrays, files, and arrays with their sampling rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnflow.errors import InputError, shown
+from attnflow.io.files import is_file
+from attnflow.models.audio.waves import read_wav
+from attnflow.records.selection import is_integer
+from attnflow.records.types import FloatArray
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+
+ENCODED = (".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".wma", ".webm", ".mp4", ".aiff")
+SOUNDS = (".wav", *ENCODED)
+LOUDEST = 32.0  # no recording goes far beyond 1
+HOW = "a sound is a .wav file, or an array of samples [time] with its sampling_rate"
+
+
+@dataclass(frozen=True, eq=False)
+class Sound:
+    """Samples from −1 to 1, so many per second."""
+
+    samples: FloatArray
+    rate: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return len(self.samples) / self.rate
+
+    def at_rate(self, rate: int) -> Sound:
+        """The same sound with another number of samples per second, resampled by its spectrum."""
+        if rate == self.rate:
+            return self
+        size = max(1, round(len(self.samples) * rate / self.rate))
+        spectrum = np.fft.rfft(self.samples)
+        kept = np.zeros(size // 2 + 1, dtype=spectrum.dtype)
+        shared = min(len(kept), len(spectrum))
+        kept[:shared] = spectrum[:shared]
+        if min(size, len(self.samples)) % 2 == 0 and size != len(self.samples):
+            # The highest frequency stands for two of the longer spectrum.
+            kept[shared - 1] *= 2 if size < len(self.samples) else 0.5
+        return Sound(np.fft.irfft(kept, size) * (size / len(self.samples)), rate)
+
+
+def with_rates(items: Sequence[Any], adapter: ModelAdapter, rate: int | None) -> list[Any]:
+    """The inputs of a model, arrays with the sampling rate that their caller named."""
+    if rate is not None and adapter.kind not in ("audio", "speech"):
+        msg = f"sampling_rate={shown(rate)} is for sounds, and {adapter.name} hears none"
+        raise InputError(msg)
+    return [with_rate(item, rate) for item in items]
+
+
+def with_rate(item: Any, rate: int | None) -> Any:
+    """An array with the sampling rate that its caller named; files state their own."""
+    if rate is None:
+        return item
+    rate = _check_rate(rate)
+    if isinstance(item, str | PathLike | Mapping) or not hasattr(item, "__array__"):
+        msg = (
+            f"sampling_rate={rate} is for an array of samples; this is {type(item).__name__} "
+            "(a file states its own rate): leave sampling_rate out"
+        )
+        raise InputError(msg)
+    return {"array": item, "sampling_rate": rate}
+
+
+def _check_rate(rate: Any) -> int:
+    if not is_integer(rate) or not 0 < rate < 1 << 31:
+        msg = f"sampling_rate={shown(rate)} must be a whole number of samples per second"
+        raise InputError(msg)
+    return int(rate)
+
+
+def read_sound(item: Any, rate: int) -> Sound:
+    """A sound with so many samples per second; an array alone is taken to have that rate."""
+    return given_sound(item, rate).at_rate(rate)
+
+
+def given_sound(item: Any, rate: int) -> Sound:
+    """A sound as it was given, not resampled; an array alone is taken to have that rate."""
+    if isinstance(item, str | PathLike):
+        return _read_file(Path(item))
+    if isinstance(item, tuple) and any(isinstance(part, str) for part in item):
+        msg = f"pairs are for models of texts, and this one hears; {HOW}, and many are a list"
+        raise InputError(msg)
+    if not isinstance(item, Mapping):
+        return Sound(_samples(item), rate)
+    if not {"array", "sampling_rate"} <= set(item):
+        msg = f"{HOW}; this is a dict with {', '.join(map(shown, item)) or 'nothing'}"
+        raise InputError(msg)
+    return Sound(_samples(item["array"]), _check_rate(item["sampling_rate"]))
+
+
+def _samples(given: Any) -> FloatArray:
+    try:
+        array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        msg = f"{HOW}; this is {type(given).__name__}: {error}"
+        raise InputError(msg) from None
+    if array.ndim == 2:
+        msg = f"the sound has the shape {array.shape}; mix its channels first: array.mean(axis=…)"
+        raise InputError(msg)
+    if array.ndim != 1 or array.dtype.kind not in "fiu":
+        msg = f"{HOW}; this is {type(given).__name__} of the shape {array.shape}"
+        raise InputError(msg)
+    if array.dtype.kind != "f":
+        most = np.iinfo(array.dtype).max
+        msg = f"the samples are of {array.dtype}; make them −1 … 1: array / {most}"
+        raise InputError(msg)
+    return _checked(array.astype(np.float64))
+
+
+def _checked(samples: FloatArray) -> FloatArray:
+    """Samples from −1 to 1, or a little beyond."""
+    if not len(samples) or not np.isfinite(samples).all():
+        what = "holds NaN or infinity" if len(samples) else "has no samples"
+        msg = f"the sound {what}; {HOW}"
+        raise InputError(msg)
+    loudest = float(np.abs(samples).max())
+    if loudest > LOUDEST:  # whole numbers as floats: models that read them as such hear noise
+        msg = f"the samples reach {loudest:g}; make them −1 … 1, of 16 bits by array / 32768"
+        raise InputError(msg)
+    return samples
+
+
+def _read_file(path: Path) -> Sound:
+    if path.suffix.lower() in ENCODED:
+        msg = (
+            f"{str(path)!r} is a {path.suffix} file, which is not read here; convert it first "
+            "(ffmpeg -i IN out.wav), or give its samples as an array with sampling_rate="
+        )
+        raise InputError(msg)
+    if not is_file(path):
+        msg = f"{shown(str(path))} is not a file; this model takes sound: {HOW}"
+        raise InputError(msg)
+    samples, rate = read_wav(path)
+    return Sound(_checked(samples), rate)

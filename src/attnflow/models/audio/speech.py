@@ -1,0 +1,132 @@
+"""Encoder–decoders that hear: a sound in, a text out, such as Whisper and Speech2Text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import InputError, ModelError
+from attnflow.models.adapter import Filler, Kind, Tokens
+from attnflow.models.audio.frames import find_frames
+from attnflow.models.audio.model import check_extractor, features_of, hear, show_sound, silence
+from attnflow.models.capture import run as network
+from attnflow.models.checks.layout import find_frame_layout
+from attnflow.models.checks.memory import once
+from attnflow.models.checks.mixing import answer_mixing_warnings
+from attnflow.models.grids import size_of
+from attnflow.models.heads import HeadKind
+from attnflow.models.pair.seq2seq import Seq2SeqModel
+from attnflow.models.text.answers import source_size
+
+
+class SpeechModel(Seq2SeqModel):
+    """A model that writes what it hears, with its feature extractor and tokenizer."""
+
+    starts_itself = True
+
+    def __init__(self, net: Any, processor: Any, name: str, head: HeadKind) -> None:
+        parts = [getattr(processor, part, None) for part in ("feature_extractor", "tokenizer")]
+        if parts[1] is None:
+            msg = (
+                f"{type(net).__name__} hears and writes; give (model, processor) with a feature "
+                "extractor and a tokenizer"
+            )
+            raise ModelError(msg)
+        check_extractor(parts[0], net)
+        object.__setattr__(self, "extractor", parts[0])
+        super().__init__(net, parts[1], name, head)
+
+    extractor: Any
+
+    @property
+    def kind(self) -> Kind:
+        """It takes a sound and writes a text."""
+        return "speech"
+
+    @property
+    def reads(self) -> str:
+        """Samples or a spectrogram."""
+        return str(self.network.main_input_name)
+
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
+        """Frames and the text as one list of tokens."""
+        sound, notices = hear(item, self.extractor, truncate=truncate)
+        inputs = features_of(self.network, self.extractor, sound)
+        frames = find_frames(self.network, self.extractor, inputs[self.reads])
+        names = frames.names()
+        source = Tokens(
+            names,
+            show_sound(item, sound),
+            inputs,
+            word_ids=tuple(range(len(names))),
+            word_texts=names,
+            segments=("patch",) * len(names),
+            grid=frames.grid(sound),
+            notices=notices,
+        )
+        config = self.network.config
+        most = getattr(config, "max_target_positions", None)
+        return self.join(source, self._answer(source, answer, most, truncate=truncate))
+
+    def generate(self, tokens: Tokens, length: int) -> list[int]:
+        """What the model hears, with the tokens that it starts with (language, task)."""
+        inputs: dict[str, Any] = self._sources([tokens])
+        if not hasattr(self.network, "generate_with_fallback"):
+            return network.generate(self.network, inputs, length)
+        # Whisper cuts off what it was started with, and has all of it in the segment's result.
+        options = {"return_segments": True, "max_new_tokens": length, "do_sample": False}
+        with torch.no_grad():
+            evaluated = network.in_eval_mode(self.network)
+            made = network.called(evaluated, {**inputs, **options}, "generate")
+        parts = made["segments"][0]
+        if not parts:
+            msg = f"{self.name} hears no speech in this sound; give a text with answer="
+            raise InputError(msg)
+        return [int(token) for token in parts[0]["result"]]
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether these sounds have one size; answers of any length are padded."""
+        return len({tokens.inputs[self.reads].shape for tokens in inputs}) == 1
+
+    def filler(self, name: str | None = None) -> Filler:
+        """Nothing to be heard."""
+        return Filler("mean", "silence")
+
+    def blankable(self, tokens: Tokens, query: int) -> list[int]:
+        """The frames."""
+        return list(range(source_size(tokens)))
+
+    def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
+        """The sound with silence in each of these frames."""
+        features = tokens.inputs[self.reads]
+        frames = find_frames(self.network, self.extractor, features)
+        silent = silence(frames, features, list(positions))
+        return replace(tokens, inputs={**tokens.inputs, self.reads: silent})
+
+    def _sources(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
+        parameter = next(self.network.parameters())
+        found = {}
+        for name in batch[0].inputs:
+            if name == "decoder_input_ids":
+                continue
+            stacked = torch.stack([tokens.inputs[name] for tokens in batch])
+            kind = parameter.dtype if stacked.is_floating_point() else stacked.dtype
+            found[name] = stacked.to(parameter.device, kind)
+        return found
+
+    def warnings(self, tokens: Tokens) -> tuple[str, ...]:
+        """Whether frames reach each other past attention, and stand in the order of their time."""
+        frames = find_frames(self.network, self.extractor, tokens.inputs[self.reads])
+
+        def find_out() -> tuple[str, ...]:
+            encoder = network.in_eval_mode(self.network).get_encoder()
+            inputs, size = self._sources([tokens]), source_size(tokens)
+            return find_frame_layout(encoder, inputs, self.reads, frames, size).warnings
+
+        key = ("layout", *size_of(tokens, self.reads))
+        found = (*once(self.network, key, find_out), *answer_mixing_warnings(self, tokens))
+        return tuple(dict.fromkeys(found))

@@ -1,0 +1,1 @@
+"""Images: vision transformers, towers of texts and images, and models that read both at once."""

@@ -1,0 +1,299 @@
+"""Encoder–decoder models: one graph through encoder, decoder and cross-attention (`sides`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import InputError, ModelError
+from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
+from attnflow.models.capture import run as network
+from attnflow.models.capture.mode import Capture
+from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
+from attnflow.models.checks.padding import batchable
+from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
+from attnflow.models.objectives import resolve_objective, token_index
+from attnflow.models.outputs import is_multi_label, predict
+from attnflow.models.pair.sides import add_gradients, add_zeroed, check_sites, pair_activations
+from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
+from attnflow.models.text.answers import (
+    cut_answer,
+    join_answer,
+    put_before,
+    read_answer,
+    source_size,
+    start_token,
+    without_end,
+)
+from attnflow.models.text.blanking import blank_tokens, find_filler
+from attnflow.models.text.tokens import check_text, name_token, tokenize
+from attnflow.models.text.writing import Writing
+from attnflow.models.unmeasured import UnmeasuredModel
+from attnflow.models.zeroing import measure_zeroing
+from attnflow.records import Activations, Prediction
+
+ANSWER = 32  # the most tokens of the model's own answer
+SOURCE = {name: name for name in ("input_ids", "attention_mask")}  # what every encoder takes
+
+
+@dataclass(frozen=True, eq=False)
+class Seq2SeqModel(UnmeasuredModel):
+    """An encoder–decoder language model with its tokenizer."""
+
+    network: Any
+    tokenizer: Any
+    name: str
+    head: HeadKind
+
+    def __post_init__(self) -> None:
+        if self.head not in (SEQ2SEQ, CLASSIFIER):
+            msg = (
+                f"{type(self.network).__name__}: of encoder–decoder models, those that generate "
+                "text (…ForConditionalGeneration) and classifiers of texts "
+                "(…ForSequenceClassification) can be explained"
+            )
+            raise ModelError(msg)
+
+    @property
+    def kind(self) -> Kind:
+        """It takes a text and writes another."""
+        return "pair"
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What was loaded."""
+        return describe(self.network, self.head)
+
+    @property
+    def depth(self) -> int:
+        """Encoder layers, then decoder layers."""
+        return sum(self._depths)
+
+    @property
+    def _depths(self) -> tuple[int, int]:
+        return depths_of_sides(self.network)
+
+    @property
+    def heads(self) -> int:
+        """The most heads that a layer has."""
+        return heads_in(self.network)
+
+    @property
+    def mask_token(self) -> None:
+        """It predicts no masked words."""
+
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
+        """Source and target as one list of tokens."""
+        source = self.read_source(item, truncate=truncate)
+        most = limit(self.network, self.tokenizer)
+        return self.join(source, self._answer(source, answer, most, truncate=truncate))
+
+    def read_source(self, item: Any, *, truncate: bool = False, special: bool = True) -> Tokens:
+        """The source alone; without ``special``, the text has its special tokens already."""
+        check_text(self.name, item)
+        most = limit(self.network, self.tokenizer)
+        source = tokenize(self.tokenizer, item, most, truncate=truncate, special=special)
+        return replace(source, segments=("source",) * len(source))
+
+    def write_target(self, source: Tokens, writing: Writing) -> Tokens:
+        """The answer that the model writes, or a text, behind the token that starts it."""
+        if writing.text is not None:
+            most = limit(self.network, self.tokenizer)
+            return self._answer(source, writing.text, most, truncate=False)
+        options = writing.options(self.tokenizer, skip_prompt=False)
+        ids = network.generate(self.network, {**self._sources([source]), **options}, writing.length)
+        return read_answer(self.tokenizer, ids, self.network.generation_config, writing.ends)
+
+    def _answer(
+        self, source: Tokens, answer: str | None, most: int | None, *, truncate: bool
+    ) -> Tokens:
+        """The answer's tokens with the one that starts it: those given, or the model's own."""
+        if answer is None:
+            ids = self.generate(source, ANSWER)
+            written = read_answer(self.tokenizer, ids, self.network.generation_config)
+        elif isinstance(answer, str):
+            written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
+            start = start_token(self.network, self.name, written.inputs["input_ids"])
+            written = without_end(written, self.tokenizer)
+            if written.inputs["input_ids"][:1] != [start] or not self.starts_itself:
+                written = put_before(start, self.tokenizer, written)
+        else:
+            msg = f"answer={answer!r} is {type(answer).__name__}; give the answer as text"
+            raise InputError(msg)
+        if most and len(written) > most:  # the token that starts the answer takes a position, too
+            written = cut_answer(written, most, truncate=truncate)
+        return written
+
+    starts_itself = False  # whether the tokenizer puts the token before answers that starts them
+
+    def join(self, source: Tokens, written: Tokens) -> Tokens:
+        """Source and answer as one list of tokens."""
+        written = replace(written, segments=("target",) * len(written))
+        return join_answer(source, written, decoder_input_ids=written.inputs["input_ids"])
+
+    def generate(self, tokens: Tokens, length: int) -> list[int]:
+        """The model's own answer, most likely token by most likely token."""
+        return network.generate(self.network, self._sources([tokens]), length)
+
+    def run(
+        self,
+        batch: Sequence[Tokens],
+        query: Query,
+        spec: CaptureSpec,
+        objectives: Sequence[Objective] = (),
+    ) -> list[ForwardPass]:
+        """Run encoder and decoder once on a batch."""
+        output, capture = self.run_captured(batch, spec)
+        warnings = self.warnings(batch[0])
+        asked = [self._position(query, tokens) for tokens in batch]
+        seen = [self.activations(capture, item, tokens) for item, tokens in enumerate(batch)]
+        wanted: list[Objective | None] = [None] * len(batch)
+        if spec.gradients:
+            objectives = objectives or [Objective()] * len(batch)
+            values = [
+                self._objective(output, item, *of, objectives[item])
+                for item, of in enumerate(zip(batch, asked, strict=True))
+            ]
+            seen = add_gradients(seen, capture, torch.stack([value for value, _ in values]).sum())
+            wanted = [named for _, named in values]
+        if spec.zeroing:
+            seen = [self.zeroed(*pair, spec) for pair in zip(batch, seen, strict=True)]
+        said = [
+            self._prediction(output, item, *of)
+            for item, of in enumerate(zip(batch, asked, strict=True))
+        ]
+        parts = zip(batch, seen, asked, said, wanted, strict=True)
+        return [ForwardPass(*each, warnings=warnings) for each in parts]
+
+    def run_captured(self, batch: Sequence[Tokens], spec: CaptureSpec) -> tuple[Any, Capture]:
+        """What the model returns, and its attention, checked."""
+        inputs = self.inputs(batch)
+        output, capture = network.run(self.network, inputs, spec)
+        lengths = (max(map(source_size, batch)), inputs["decoder_input_ids"].shape[1])
+        check_sites(capture.sites, lengths, self._depths, self.network)
+        return output, capture
+
+    def activations(self, capture: Capture, item: int, tokens: Tokens) -> Activations:
+        """What the model computed on one item."""
+        source = source_size(tokens)
+        sizes = (source, len(tokens) - source)
+        return pair_activations(capture, item, sizes, self._depths, self.network, self.name)
+
+    def zeroed(self, tokens: Tokens, seen: Activations, spec: CaptureSpec) -> Activations:
+        """With what becomes of every layer without single values."""
+
+        def measure(layers: list[list[Tensor]]) -> list[list[Tensor]]:
+            return measure_zeroing(self.network, self.inputs([tokens]), layers, spec.progress)
+
+        return add_zeroed(seen, measure)
+
+    def _position(self, query: Query, tokens: Tokens) -> int:
+        return len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
+
+    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
+        """The tokens that follow positions of the answer."""
+        with torch.no_grad():
+            output = network.called(network.in_eval_mode(self.network), self.inputs(batch))
+        pairs = enumerate(zip(batch, positions, strict=True))
+        return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
+
+    def output_index(self, target: str | int) -> int:
+        """The number of a token of answers."""
+        size = int(self.network.get_output_embeddings().weight.shape[0])
+        return token_index(self.tokenizer, target, size, self.name, as_target=True)
+
+    def output_name(self, index: int) -> str:
+        """A token as it is displayed."""
+        return name_token(self.tokenizer, index)
+
+    def filler(self, name: str | None = None) -> Filler:
+        """What replaces a blanked token of the source."""
+        return find_filler(self.tokenizer, name, self.name)
+
+    def blankable(self, tokens: Tokens, query: int) -> list[int]:
+        """The tokens of the source, without special ones."""
+        words = tokens.word_ids or [0] * len(tokens)
+        return [
+            at
+            for at, segment in enumerate(tokens.segments or ())
+            if segment == "source" and words[at] is not None
+        ]
+
+    def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
+        """The pair with a filler at each of these positions of the source."""
+        return blank_tokens(tokens, positions, filler)
+
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+        """What the network is called with: padded tensors of both sides, where it is."""
+        target = self._batch(batch, {"decoder_input_ids": "input_ids"})
+        return {
+            **self._sources(batch),
+            "decoder_input_ids": target["input_ids"],
+            "decoder_attention_mask": target["attention_mask"],
+            "use_cache": False,
+        }
+
+    def _sources(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
+        """What the encoder is called with."""
+        return self._batch(batch, SOURCE)
+
+    def warnings(self, tokens: Tokens) -> tuple[str, ...]:
+        """What a reader must know: whether tokens reach each other past attention."""
+        found = (*mixing_warnings(self, tokens), *answer_mixing_warnings(self, tokens))
+        return tuple(dict.fromkeys(found))
+
+    def _batch(self, batch: Sequence[Tokens], names: dict[str, str]) -> dict[str, Tensor]:
+        items = [{to: t.inputs[of] for of, to in names.items()} for t in batch]
+        for item in items:
+            item.setdefault("attention_mask", [1] * len(item["input_ids"]))
+        inputs = network.pad(items, {"input_ids": self.tokenizer.pad_token_id or 0})
+        device = network.device_of(self.network)
+        return {name: tensor.to(device) for name, tensor in inputs.items()}
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether these inputs give together what each gives alone."""
+        return batchable(self.network, inputs, self._outcomes, self.tokenizer.pad_token_id)
+
+    def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
+        """For each input what must not depend on the others: outputs and attention."""
+        output, capture = self.run_captured(batch, CaptureSpec())
+        found = []
+        for item, tokens in enumerate(batch):
+            length = len(tokens.inputs["decoder_input_ids"])
+            maps = self.activations(capture, item, tokens).attention
+            found.append([output.logits[item, :length], *maps])
+        return found
+
+    def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
+        """The last states of a side in which every position attends to itself alone."""
+        if ids == "decoder_input_ids":
+            found = last_states(self.network, self.inputs([tokens]))
+        else:
+            encoder = network.in_eval_mode(self.network).get_encoder()
+            found = last_states(encoder, self._sources([tokens]))
+        return None if found is None or found.shape[1] != len(tokens.inputs[ids]) else found[0]
+
+    def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
+        """Of what follows a position of the answer; positions of the source predict nothing."""
+        source = source_size(tokens)
+        logits: Tensor | None = None if at < source else output.logits[item, at - source]
+        return logits
+
+    def _objective(
+        self, output: Any, item: int, tokens: Tokens, at: int, objective: Objective
+    ) -> tuple[Tensor, Objective]:
+        """The value of an objective, and its target and contrast by their names."""
+        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
+        logits = self._logits(output, item, tokens, at)
+        return resolve_objective(self, logits, objective, multi_label=several)
+
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
+        logits = self._logits(output, item, tokens, at)
+        if logits is None:
+            return None
+        return predict(logits, lambda token: name_token(self.tokenizer, token), at)

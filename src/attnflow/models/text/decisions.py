@@ -1,0 +1,106 @@
+"""Where a model of one sequence decides: the positions that are explained if none is named."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+from attnflow.errors import InputError, ModelError
+from attnflow.models.adapter import Objective, Tokens
+from attnflow.models.capture import run as network
+from attnflow.models.checks.deciding import Rule, check_sight, deciding_positions, find_rule
+from attnflow.models.checks.memory import once
+from attnflow.models.checks.samples import shorten
+from attnflow.models.heads import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER
+from attnflow.models.outputs import no_probability
+from attnflow.models.text.sequence import MEASURED, SequenceModel
+from attnflow.models.text.tagging import find_tagged
+
+SAMPLE = 16  # tokens of an input that a check runs
+DISTINCT = 3  # tokens that tell the first, the last and all of them apart
+
+
+def decision(model: SequenceModel, tokens: Tokens) -> int:
+    """Where the head predicts: the mask, the last token, a token with a label, or the start."""
+    if model.head not in MEASURED:
+        raise no_probability(model.name)
+    if model.head is TAGGER:
+        with torch.no_grad():
+            evaluated = network.in_eval_mode(model.network)
+            output = network.called(evaluated, model.inputs([tokens]))
+        return tagged_position(model, output, 0, tokens, Objective())[0]
+    if model.head is MASKED:
+        masks = masks_in(model, tokens)
+        if len(masks) != 1:
+            msg = (
+                f"{tokens.text!r} has {len(masks)} masks; a masked language model needs "
+                f"exactly one {model.tokenizer.mask_token} to predict"
+            )
+            raise InputError(msg)
+        return masks[0]
+    if model.head is CAUSAL:
+        if len(tokens) > 1:
+            once(model.network, "sight", lambda: check_sight(model.network, model.inputs([tokens])))
+        return len(tokens) - 1
+    return classifier_positions(model, tokens)[0]
+
+
+def explained_positions(
+    model: SequenceModel,
+    tokens: Tokens,
+    output: Any,
+    item: int,
+    objective: Objective,
+    *,
+    causal: bool,
+) -> tuple[int, ...]:
+    """The position to explain; several where the head, or a model's pooling, reads several."""
+    if model.head is CLASSIFIER:
+        return classifier_positions(model, tokens)
+    if model.head is TAGGER:
+        return (tagged_position(model, output, item, tokens, objective)[0],)
+    if model.head is BARE and getattr(output, "pooler_output", None) is not None:
+        # A pooler whose tanh is saturated depends on nothing: the start, as without a pooler.
+        with suppress(ModelError):
+            return classifier_positions(model, tokens)
+    masks = masks_in(model, tokens) if model.head is MASKED else []
+    if len(masks) > 1:
+        return (tokens.position(model.tokenizer.mask_token),)  # an error that lists them
+    if masks:
+        return (masks[0],)
+    return (len(tokens) - 1 if causal or model.head is CAUSAL else 0,)
+
+
+def tagged_position(
+    model: SequenceModel, output: Any, item: int, tokens: Tokens, objective: Objective
+) -> tuple[int, tuple[str, ...]]:
+    """The token whose label is explained where none is named."""
+    target = None if objective.target is None else model.output_index(objective.target)
+    logits = output.logits[item, : len(tokens)]
+    return find_tagged(logits, tokens, model.network.config.id2label, target)
+
+
+def masks_in(model: SequenceModel, tokens: Tokens) -> list[int]:
+    """Where the tokens that are to be predicted stand."""
+    ids = tokens.inputs["input_ids"]
+    return [i for i, token in enumerate(ids) if token == model.tokenizer.mask_token_id]
+
+
+def classifier_positions(model: SequenceModel, tokens: Tokens) -> tuple[int, ...]:
+    """Where a classifier decides, measured once; an input with padding in it has its own."""
+    size = len(tokens)
+    padded = 0 in tokens.inputs["attention_mask"] or any(
+        number in tokens.inputs["input_ids"] for number in model.padding if number is not None
+    )
+    if padded or size < DISTINCT:
+        return deciding_positions(model.network, model.inputs([tokens]))
+
+    def find_out() -> Rule | None:
+        sample = shorten(tokens, SAMPLE)
+        positions = deciding_positions(model.network, model.inputs([sample]))
+        return find_rule(positions, len(sample))
+
+    rule = once(model.network, ("deciding", model.padding), find_out)
+    return rule(size) if rule else deciding_positions(model.network, model.inputs([tokens]))

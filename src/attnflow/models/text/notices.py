@@ -1,0 +1,47 @@
+"""What a reader must know of one text: that it was cut, or what the model does not know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attnflow.models.text.words import Span
+
+MOST_NAMED = 5
+MOSTLY = 0.5
+
+
+def cut_notice(kept: int, length: int, what: str = "text") -> tuple[str, ...]:
+    """That a text was longer than what the model read."""
+    if kept >= length:
+        return ()
+    return (f"the {what} was cut: only the first {kept} of its {length} tokens were read",)
+
+
+def unknown_notice(
+    tokenizer: Any, ids: Sequence[int], text: str, spans: Sequence[Span] | None
+) -> tuple[str, ...]:
+    """Which words the tokenizer has no token for, so that they all look the same to the model."""
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    name = str(getattr(tokenizer, "unk_token", None))
+    # Where one token is for everything (GPT-2's end of text), it is no sign of an unknown word.
+    shared = unknown in (
+        getattr(tokenizer, "eos_token_id", None),
+        getattr(tokenizer, "bos_token_id", None),
+    )
+    if unknown is None or shared:
+        return ()
+    places = [at for at, token in enumerate(ids) if token == unknown]
+    words = [text[slice(*spans[at])] for at in places] if spans is not None else []
+    words = [word for word in words if word != name]
+    count = len(words) if spans is not None else len(places)
+    if not count:
+        return ()
+    special = set(tokenizer.all_special_ids) - {unknown}
+    size = sum(token not in special for token in ids)
+    distinct = list(dict.fromkeys(words))
+    named = ", ".join(f"“{word}”" for word in distinct[:MOST_NAMED])
+    more = f" and {len(distinct) - MOST_NAMED} more" if len(distinct) > MOST_NAMED else ""
+    which = f": {named}{more}" if named else ""
+    most = "; that is most of the text, so the answer says little" if count > MOSTLY * size else ""
+    return (f"the model does not know {count} of {size} tokens and reads {name}{which}{most}",)

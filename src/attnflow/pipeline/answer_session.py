@@ -1,0 +1,169 @@
+"""The session of a whole answer: one forward pass over prompt and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attnflow.aggregation import Measure, Scores
+from attnflow.aggregation.aggregator import merge_statistics
+from attnflow.errors import AttnflowError, ModelError
+from attnflow.measures.question import Question, Target
+from attnflow.models.adapter import ForwardPass, Objective
+from attnflow.models.answers.interface import AnswerPass, Answers, answer_positions
+from attnflow.models.text.blanking import first_positions
+from attnflow.pipeline.attributions import logit_scores
+from attnflow.pipeline.choice import choose, fallback_note
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.measured import Advance, find_measure
+from attnflow.pipeline.session import Session
+from attnflow.pipeline.source import LOGIT
+from attnflow.records.arrays import to_numpy
+from attnflow.records.selection import Groups
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import Tokens
+
+
+def open_answer(
+    tokens: Tokens, answers: Answers, config: ExplainConfig, *, through: bool = False
+) -> AnswerSession:
+    """One forward pass, with the edges that are chosen, or with others where they are refused.
+
+    ``through`` says that scores are handed on along paths, which the choice must know.
+    """
+    chosen = choose(config, answers.model, tokens, Objective(), paths=through)
+    try:
+        opened = AnswerSession(answers, tokens, chosen.config, chosen.notes)
+        opened.first.graph(chosen.config.method) if opened.measure is None else None
+    except AttnflowError as error:
+        if chosen.fallback is None:
+            raise
+        return AnswerSession(answers, tokens, chosen.fallback, (fallback_note(error),))
+    return opened
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerSession:
+    """A model's forward pass on a prompt and its answer, under a configuration.
+
+    ``given`` is that pass, where another configuration has asked for the same.
+    """
+
+    answers: Answers
+    tokens: Tokens
+    config: ExplainConfig
+    notes: tuple[str, ...] = ()
+    given: AnswerPass | None = None
+
+    @cached_property
+    def measure(self) -> Measure | None:
+        """The method, where it reads no edges."""
+        return find_measure(self.config.method)
+
+    @cached_property
+    def forward(self) -> AnswerPass:
+        """The forward pass."""
+        found = self.given or self.answers.run(self.tokens, self.config.capture())
+        if self.config.strict and found.warnings:
+            msg = f"{found.warnings[0]} (refused: strict=True)"
+            raise ModelError(msg)
+        return found
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Where the answer's tokens stand."""
+        return answer_positions(self.tokens)
+
+    @property
+    def layer(self) -> int:
+        """The layer that is explained."""
+        return self.config.resolve_layers(self.answers.model.depth)[1]
+
+    @property
+    def correction(self) -> str | None:
+        """How scores are corrected for the receptive field."""
+        return self.first.correction(self.config.method)
+
+    @property
+    def each_alone(self) -> bool:
+        """Whether every token of the answer has edges of its own."""
+        return self.config.rule.needs.gradients or self.config.source == LOGIT
+
+    @cached_property
+    def first(self) -> Session:
+        """The session of the answer's first token, whose graph serves all where it can."""
+        return self.session(0)
+
+    def session(self, number: int) -> Session:
+        """The session of one token of the answer, with what is special to it."""
+        forward, at = self.forward, self.positions[number]
+        objective = Objective(self.tokens.names[at])
+        seen = ForwardPass(
+            self.tokens,
+            forward.towards(number),
+            at - 1,
+            forward.predictions[number],
+            objective if self.config.uses_target else None,
+            warnings=forward.warnings,
+        )
+        return Session(self.answers.model, seen, self.config, objective, self.notes)
+
+    def rows(self, keys: Sequence[Groups | None], advance: Advance) -> list[Scores]:
+        """``[answer, key]`` for tokens (``None``) and for groups of tokens, in their order."""
+        count, method, layer = len(self.positions), self.config.method, self.layer
+        if self.measure is None and not self.each_alone:
+            queries = [at - 1 for at in self.positions]
+            found = [self.first.scores(method, (layer,), queries, groups=each) for each in keys]
+            return [Scores(scores.values[0], scores.statistics) for scores in found]
+        rows: list[list[Scores]] = []
+        for number in range(count):
+            rows.append(list(self._row(number, keys)))
+            advance((number + 1) / count)
+        return [
+            Scores(
+                np.concatenate([row.values for row in of_keys]),
+                merge_statistics([row.statistics for row in of_keys]),
+            )
+            for of_keys in zip(*rows, strict=True)
+        ]
+
+    def _row(self, number: int, keys: Sequence[Groups | None]) -> Iterator[Scores]:
+        """The scores for one token, ``[1, key]``, of edges or a measure of its own."""
+        if self.measure is not None:
+            yield from (self._measured(self.measure, number, each) for each in keys)
+            return
+        session = self.first if number == 0 else self.session(number)
+        for each in keys:
+            if self.config.source == LOGIT:
+                scores = logit_scores(session, self.config.method, each)
+            else:
+                layers, queries = (self.layer,), (session.query,)
+                scores = session.scores(self.config.method, layers, queries, groups=each)
+            yield Scores(scores.values[0], scores.statistics)
+
+    def _measured(self, measure: Measure, number: int, groups: Groups | None) -> Scores:
+        """A measure's scores: of the text up to the token, which is all that it was made of."""
+        at, model = self.positions[number], self.answers.model
+        before = first_positions(self.tokens, at)
+        token = self.tokens.inputs["input_ids"][at]
+        target = Target(token, self.tokens.names[at], at - 1, None)
+        alone = tuple((key,) for key in range(at))
+        seen = alone if groups is None else tuple(tuple(k for k in g if k < at) for g in groups)
+        places = [place for place, group in enumerate(seen) if group]
+        asked = Question(
+            model,
+            before,
+            target,
+            tuple(seen[place] for place in places),
+            self.config.steps if measure.uses_steps else None,
+            self.config.batch_size,
+        )
+        scores = measure.apply(asked)
+        values = np.zeros((1, len(self.tokens) if groups is None else len(groups)))
+        values[0, places] = to_numpy(scores.values)
+        return Scores(values, scores.statistics)
