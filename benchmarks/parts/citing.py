@@ -8,16 +8,11 @@ weights.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnflow.pipeline.deletions import without
-
 if TYPE_CHECKING:
-    from attnflow.models.adapter import Tokens
-    from attnflow.models.answers.interface import Answers
     from attnflow.records import FloatArray
 
 PENALTY = 0.01  # of the lasso, as in the paper
@@ -29,17 +24,6 @@ def random_masks(count: int, sources: int, seed: int) -> FloatArray:
     """``[run, source]``: 1 for sources that are kept, each with probability one half."""
     generator = np.random.default_rng(seed)
     return generator.integers(0, 2, (count, sources)).astype(np.float64)
-
-
-def logits_of(
-    answers: Answers, tokens: Tokens, sources: Sequence[Sequence[int]], masks: FloatArray
-) -> FloatArray:
-    """The logit of the answer's probability, for every mask."""
-    found = []
-    for mask in masks:
-        deleted = [at for kept, part in zip(mask, sources, strict=True) if not kept for at in part]
-        found.append(logit(float(without(answers, tokens, deleted).sum())))
-    return np.array(found)
 
 
 def logit(log_probability: float) -> float:

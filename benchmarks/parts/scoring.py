@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from benchmarks.parts.cases import Case
-from benchmarks.parts.citing import lasso, logits_of, random_masks
+from benchmarks.parts.citing import lasso, logit, random_masks
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.edges import EDGE_RULES
@@ -24,7 +25,7 @@ from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 
 Groups = tuple[tuple[int, ...], ...]
-FITTED, HELD_OUT = 64, 32  # random deletions that a linear model is fitted to, and judged by
+FITTED, HELD_OUT = 32, 16  # random deletions that a linear model is fitted to, and judged by
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,16 @@ class Trial:
     tokens: Any
     documents: Groups
     sentences: Groups
+
+    @property
+    def inside(self) -> FloatArray:
+        """``[document, sentence]``: 1 where a sentence is a document's."""
+        pairs = [[set(s) <= set(d) for s in self.sentences] for d in self.documents]
+        return np.array(pairs, np.float64)
+
+    def split(self, values: FloatArray) -> list[FloatArray]:
+        """Scores of documents, then sentences, apart."""
+        return [values[: len(self.documents)], values[len(self.documents) :]]
 
 
 def open_trial(case: Case, answers: Answers, length: int) -> Trial:
@@ -59,6 +70,36 @@ def open_trial(case: Case, answers: Answers, length: int) -> Trial:
 
 
 @dataclass(frozen=True)
+class Deletions:
+    """The answer's log-probability where only some sentences are kept; each is run once.
+
+    ``known`` has what was found, by a 1 for every sentence that is kept and a 0 for others.
+    """
+
+    trial: Trial
+    known: dict[str, float]
+
+    def keeping(self, mask: Sequence[float]) -> float:
+        """The log-probability of the answer."""
+        key = "".join(str(int(kept)) for kept in mask)
+        if key not in self.known:
+            pairs = zip(mask, self.trial.sentences, strict=True)
+            deleted = [at for kept, part in pairs if not kept for at in part]
+            found = without(self.trial.answers, self.trial.tokens, deleted)
+            self.known[key] = float(found.sum())
+        return self.known[key]
+
+    def drop(self, sentences: Sequence[int]) -> float:
+        """By how much it falls without these sentences."""
+        every = range(len(self.trial.sentences))
+        return self.keeping([1] * len(every)) - self.keeping([at not in sentences for at in every])
+
+    def logits(self, masks: FloatArray) -> FloatArray:
+        """The logit of the answer's probability, for every mask."""
+        return np.array([logit(self.keeping(mask)) for mask in masks])
+
+
+@dataclass(frozen=True)
 class Ways:
     """How parts are scored: edge rules with methods, and methods that read no edges."""
 
@@ -67,88 +108,104 @@ class Ways:
     measures: Sequence[str]
 
 
-def score_case(case: Case, answers: Answers, length: int, ways: Ways) -> dict[str, Any]:
-    """All that is known of one case, as plain data."""
+def score_case(
+    case: Case, answers: Answers, length: int, ways: Ways, known: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """All that is known of one case, as plain data; what is ``known`` of it is not done again."""
+    known = known or {"kept": {}, "methods": {}}
     trial = open_trial(case, answers, length)
-    sources = trial.sentences
-    whole = float(without(answers, trial.tokens, []).sum())
-
-    def drop(positions: Sequence[int]) -> float:
-        return whole - float(without(answers, trial.tokens, positions).sum())
-
-    drops = [drop(part) for part in trial.documents]
-    held = random_masks(HELD_OUT, len(sources), seed=1)
-    actual = logits_of(answers, trial.tokens, sources, held)
-    found: dict[str, Any] = {
+    if known.setdefault("answer", trial.tokens.answer) != trial.tokens.answer:
+        msg = f"the answer is {trial.tokens.answer!r} and was {known['answer']!r}: begin anew"
+        raise SystemExit(msg)
+    deletions = Deletions(trial, known["kept"])
+    held = random_masks(HELD_OUT, len(trial.sentences), seed=1)
+    actual = deletions.logits(held)
+    methods = dict(known["methods"])
+    for name, documents, each, seconds in every_score(trial, deletions, ways, set(methods)):
+        order = np.argsort(-each, kind="stable").tolist()
+        methods[name] = {
+            "documents": documents.tolist(),
+            "sentences": each.tolist(),
+            "top_1_drop": deletions.drop(order[:1]),
+            "top_3_drop": deletions.drop(order[:3]),
+            "lds": rank_correlation(held @ each, actual),
+            "seconds": seconds,
+        }
+    return {
         "answer": trial.tokens.answer,
         "right": case.answer.lower() in (trial.tokens.answer or "").lower(),
         "fact": case.fact,
         "tokens": len(trial.tokens),
-        "drops": drops,
-        "methods": {},
+        "drops": [deletions.drop(np.flatnonzero(row).tolist()) for row in trial.inside],
+        "methods": methods,
+        "kept": deletions.known,
     }
-    for name, documents, each, seconds in every_score(trial, ways):
-        order = np.argsort(-each, kind="stable")
-        top = {k: drop([at for s in order[:k] for at in sources[s]]) for k in (1, 3)}
-        found["methods"][name] = {
-            "documents": documents.tolist(),
-            "top_1_drop": top[1],
-            "top_3_drop": top[3],
-            "lds": rank_correlation(held @ each, actual),
-            "seconds": seconds,
-        }
-    return found
 
 
-def every_score(trial: Trial, ways: Ways) -> Iterator[tuple[str, FloatArray, FloatArray, float]]:
-    """Name, scores of documents, scores of sentences, seconds."""
-    groups = trial.documents, trial.sentences
+Found = tuple[str, FloatArray, FloatArray, float]
+
+
+def every_score(
+    trial: Trial, deletions: Deletions, ways: Ways, known: Collection[str]
+) -> Iterator[Found]:
+    """Name, scores of documents, scores of sentences, seconds; of all that is not known."""
     count = len(trial.sentences)
-    yield "position (first)", -np.arange(float(len(groups[0]))), -np.arange(float(count)), 0.0
-    yield "position (last)", np.arange(float(len(groups[0]))), np.arange(float(count)), 0.0
+    places = np.arange(float(len(trial.documents))), np.arange(float(count))
+    yield "position (first)", -places[0], -places[1], 0.0
+    yield "position (last)", *places, 0.0
     start = time.perf_counter()
     masks = random_masks(FITTED, count, seed=0)
-    weights = lasso(masks, logits_of(trial.answers, trial.tokens, trial.sentences, masks))
-    inside = [[set(s) <= set(d) for s in groups[1]] for d in groups[0]]
-    seconds = time.perf_counter() - start
-    yield f"ablation, {FITTED} deletions", np.array(inside) @ weights, weights, seconds
+    fitted = f"ablation, {FITTED} deletions"
+    if fitted not in known:
+        weights = lasso(masks, deletions.logits(masks))
+        yield fitted, trial.inside @ weights, weights, time.perf_counter() - start
     for method in ways.measures:
-        config = ExplainConfig(method=method)
+        if method in known:
+            continue
         start = time.perf_counter()
-        rows = open_answer(trial.tokens, trial.answers, config).rows(groups, lambda _: None)
-        seconds = time.perf_counter() - start
-        yield method, *(each.values.mean(0) for each in rows), seconds
+        opened = open_answer(trial.tokens, trial.answers, ExplainConfig(method=method))
+        (rows,) = opened.rows([trial.documents + trial.sentences], lambda _: None)
+        yield method, *trial.split(rows.values.mean(0)), time.perf_counter() - start
+    wanted: dict[Any, list[str]] = {}
     for rule in ways.rules:
-        yield from by_rule(trial, rule, ways.methods)
+        if any(_name(rule, method) not in known for method in ways.methods):
+            member = EDGE_RULES[rule]
+            wanted.setdefault((member.needs, member.fuses_heads), []).append(rule)
+    for rules in wanted.values():
+        yield from by_rules(trial, rules, ways.methods)
 
 
-def by_rule(
-    trial: Trial, rule: str, methods: Sequence[str]
-) -> Iterator[tuple[str, FloatArray, FloatArray, float]]:
-    """Every method on the edges of one rule, of one forward pass."""
-    session = AnswerSession(
-        trial.answers, trial.tokens, ExplainConfig(edges=rule, method=methods[0])
-    )
+def by_rules(trial: Trial, rules: Sequence[str], methods: Sequence[str]) -> Iterator[Found]:
+    """Every method on the edges of rules that need the same of one forward pass."""
+    config = ExplainConfig(edges=rules[0], method=methods[0])
+    opened = AnswerSession(trial.answers, trial.tokens, config)
+    queries = [at - 1 for at in opened.positions]
+    alone = EDGE_RULES[rules[0]].needs.gradients
+    # Rules take turns at one token of the answer, whose gradients are then at hand.
+    shared = replace(opened.forward, towards=lru_cache(1)(opened.forward.towards))
     sums: dict[str, list[FloatArray]] = {}
-    times = dict.fromkeys(methods, 0.0)
-    queries = [at - 1 for at in session.positions]
-    alone = EDGE_RULES[rule].needs.gradients
+    times: dict[str, float] = {}
     for number in range(len(queries)) if alone else [0]:
-        opened = session.session(number)
         asked = [queries[number]] if alone else queries
-        for method in methods:
-            start = time.perf_counter()
-            try:
-                scores = _both(trial, opened, method, asked)
-            except AttnflowError as error:
-                print(f"{rule} {method}: {error}", flush=True)
-                continue
-            before = sums.get(method, [0.0, 0.0])
-            sums[method] = [one + other for one, other in zip(before, scores, strict=True)]
-            times[method] += time.perf_counter() - start
-    for method, (documents, sentences) in sums.items():
-        size = len(queries)
-        yield f"{rule} · {method}", documents / size, sentences / size, times[method]
+        for rule in rules:
+            config = ExplainConfig(edges=rule, method=methods[0])
+            session = replace(opened, config=config, given=shared).session(number)
+            for method in methods:
+                start, name = time.perf_counter(), _name(rule, method)
+                try:
+                    scores = _both(trial, session, method, asked)
+                except AttnflowError as error:
+                    print(f"{name}: {error}", flush=True)
+                    continue
+                before = sums.get(name, [0.0, 0.0])
+                sums[name] = [one + other for one, other in zip(before, scores, strict=True)]
+                times[name] = times.get(name, 0.0) + time.perf_counter() - start
+    for name, (documents, sentences) in sums.items():
+        yield name, documents / len(queries), sentences / len(queries), times[name]
+
+
+def _name(rule: str, method: str) -> str:
+    return f"{rule} · {method}"
 
 
 def _both(trial: Trial, opened: Session, method: str, asked: Sequence[int]) -> list[FloatArray]:
@@ -158,8 +215,7 @@ def _both(trial: Trial, opened: Session, method: str, asked: Sequence[int]) -> l
         parts = [opened.scores(method, (opened.depth,), asked, groups=each) for each in groups]
         return [each.values[0].sum(0) for each in parts]
     found = opened.scores(method, (opened.depth,), asked, groups=groups[0] + groups[1])
-    summed = found.values[0].sum(0)
-    return [summed[: len(groups[0])], summed[len(groups[0]) :]]
+    return trial.split(found.values[0].sum(0))
 
 
 def edge_methods() -> list[str]:

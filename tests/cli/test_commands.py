@@ -182,7 +182,7 @@ def test_each_head_has_a_column(run, folder):
 @pytest.mark.parametrize("background", ["dark", "light", "unknown"])
 @pytest.mark.parametrize("method", METHODS)
 def test_letters_can_be_read_on_every_level(background, method, monkeypatch):
-    from attnflow.views.figures.axes import contrast
+    from attnflow.views.figures.maps import contrast
     from attnflow.views.terminal import paint
 
     monkeypatch.setattr(paint, "background", lambda: background)

@@ -23,3 +23,11 @@ def test_nothing_is_forgotten(tmp_path):
     ).stdout.splitlines()
     assert {name.removeprefix("src/") for name in tracked} - packed == set()
     assert {"attnflow/py.typed", "attnflow/shipped/verbs/model.safetensors"} <= packed
+
+
+def test_the_version_is_the_same_everywhere():
+    from attnflow.version import VERSION
+
+    cited = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {VERSION}\n" in cited
+    assert f"\n## {VERSION}\n" in (ROOT / "CHANGELOG.md").read_text()

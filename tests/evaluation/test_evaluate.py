@@ -13,7 +13,7 @@ import tiny
 from attnflow.errors import InputError
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Evaluation
-from attnflow.evaluation.statistics import holm, paired_p, smallest_p
+from attnflow.evaluation.statistics import all_paired_p, holm, smallest_p
 from attnflow.evaluation.tables import cell, describe, save_table
 from attnflow.views.figures import evaluation as figures
 
@@ -137,7 +137,7 @@ def test_figures_are_drawn_from_the_result(found, tmp_path):
 def test_few_texts_are_said_to_tell_nothing_apart(found):
     """The least p is reached where all differences have one sign."""
     for texts in (3, 6, 10):
-        same = paired_p(np.full(texts, 2.0), np.ones(texts))
+        (same,) = all_paired_p(np.ones((1, texts)))
         pairs = [same] * 4
         assert smallest_p(texts, 4) == pytest.approx(min(holm(pairs)))
     many = replace(found, values=np.tile(found.values, (1, 1, 20)))

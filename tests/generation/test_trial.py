@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import attnflow
 import talkers
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.parts import __main__ as command
 from benchmarks.parts.cases import DOCUMENTS, make_cases
 from benchmarks.parts.citing import lasso, logit, random_masks
-from benchmarks.parts.scoring import Ways, rank_correlation, score_case
+from benchmarks.parts.scoring import Deletions, Ways, open_trial, rank_correlation, score_case
 
 
 def test_every_case_has_its_fact_in_one_document():
@@ -55,15 +56,38 @@ def test_logits_and_ranks():
     assert rank_correlation(ties, other) == pytest.approx(spearmanr(ties, other).statistic)
 
 
+def test_a_deletion_is_what_is_left_of_the_prompt():
+    model = attnflow.load_model(talkers.llama(max_position_embeddings=512, num_hidden_layers=2))
+    answers, (case,) = answers_of(model), make_cases(1)
+    trial = open_trial(case, answers, 3)
+    deletions = Deletions(trial, {})
+    assert deletions.drop([]) == 0
+    gone = [*trial.sentences[1], *trial.sentences[4]]
+    ids = trial.tokens.inputs["input_ids"]
+    kept = torch.tensor([[each for at, each in enumerate(ids) if at not in gone]])
+    with torch.no_grad():
+        rows = model.network(kept).logits[0].double().log_softmax(-1)
+    after = sum(float(rows[at - 1, kept[0, at]]) for at in range(kept.shape[1] - 3, kept.shape[1]))
+    assert deletions.keeping([1, 0, 1, 1, 0, 1, 1, 1, 1]) == pytest.approx(after, abs=1e-4)
+    assert set(deletions.known) == {"111111111", "101101111"}
+    assert trial.inside.tolist() == np.kron(np.eye(3), np.ones(3)).tolist()
+
+
 def test_a_case_is_scored_every_way():
     model = attnflow.load_model(talkers.llama(max_position_embeddings=512, num_hidden_layers=2))
     (case,) = make_cases(1)
     ways = Ways(["attention", "gradient"], ["flow", "rollout", "direct"], ["gradient-norm"])
     found = score_case(case, answers_of(model), 2, ways)
+    known = {**found, "methods": {"gradient-norm": found["methods"]["gradient-norm"]}}
+    again = score_case(case, answers_of(model), 2, ways, known)
+    for name, each in found["methods"].items():
+        assert {**each, "seconds": 0} == {**again["methods"][name], "seconds": 0}
     assert {"attention · flow", "gradient · direct", "gradient-norm"} <= set(found["methods"])
     assert all(len(each["documents"]) == DOCUMENTS for each in found["methods"].values())
     text = command.report([found, found])
     assert "| position (first) |" in text
     assert text.startswith("2 cases")
+    low, high = command.wilson(15, 20)  # (0.531, 0.888), as in tables of it
+    assert (round(low, 3), round(high, 3)) == (0.531, 0.888)
     assert command.leading([1, 1, 0]) is None
     assert command.leading([1, 2, 0]) == 1

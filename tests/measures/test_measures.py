@@ -14,7 +14,8 @@ from attnflow.errors import InputError, ModelError
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
-from attnflow.views.explorer.document import STANDALONE, make_view
+from attnflow.views.explorer.document import make_view
+from attnflow.views.explorer.extent import STANDALONE
 
 TEXT = "the keys to the cabinet are playing"  # playing is two tokens
 FUNCTIONS = {

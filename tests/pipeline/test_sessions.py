@@ -135,6 +135,31 @@ def test_a_session_makes_each_graph_once(monkeypatch):
     assert len(built) == 2  # rollout and flow share one; raw attention has no residual
 
 
+def test_a_session_applies_its_edge_rule_once(monkeypatch):
+    from attnflow.pipeline import session as module
+
+    adapter = load_model((tiny.build("gpt2"), tiny.plain()))
+    config = ExplainConfig("rollout", "norms", correction="uniform")
+    applied = []
+    apply = type(config.rule).apply
+    monkeypatch.setattr(
+        type(config.rule), "apply", lambda *of: applied.append(of[0].name) or apply(*of)
+    )
+
+    def every_score():
+        session = open_session("the keys to the cabinet are here", adapter, config)
+        applied.clear()
+        return [session.scores(method, [3], [5]).values for method in ("raw", "rollout", "flow")]
+
+    once = every_score()
+    assert applied == ["norms"]
+    monkeypatch.setattr(module, "MOST_KEPT", 0)
+    again = every_score()
+    assert len(applied) > 1
+    for one, other in zip(once, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_pieces_give_what_one_call_gives():
     checks = []
     session = open_session(TEXT, load_model("verbs"), ExplainConfig())

@@ -5,7 +5,7 @@ import pytest
 
 import attnflow
 import tiny
-from attnflow.evaluation.cheap import check_by_blanking
+from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 

@@ -10,7 +10,7 @@ from attnflow.records import Attribution, Edge, FlowTrace, PatchGrid, Prediction
 from attnflow.views.conclusions import agreement_sentence, trace_sentence
 from attnflow.views.findings import find, rank
 from attnflow.views.numbers import correlation, listed, number, power_for
-from attnflow.views.runs import carried, place_of_cut, runs, write_route
+from attnflow.views.routes import carried, place_of_cut, runs
 
 TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
 
@@ -48,6 +48,14 @@ def test_close_ones_are_named_and_repeated_ones_numbered():
     assert found.sentence == "plural, because of “the:1” and “keys”."
     found = find(made([0, 0.5, 0.45, 0.45, 0.45, 0.2]))
     assert found.sentence == "plural, because of “the:1”, though 4 of 5 tokens come close."
+
+
+def test_where_nearly_all_come_close_none_is_the_reason():
+    found = find(made([0, 0.5, 0.45, 0.45, 0.45, 0.41], "flow"))
+    many = "5 of 5 have at least 80% of the score of “the:1”"
+    assert found.sentence == f"plural; by flow no token stands out: {many}."
+    assert found.alternative == "barrier"
+    assert find(made([0, 0.5, 0.45, 0.45, 0.45, 0.2], "flow")).alternative == ""
 
 
 def test_many_at_the_highest_score_are_no_ranking():
@@ -187,7 +195,11 @@ def test_shares_of_routes_sum_to_one():
 
 
 def test_routes_are_written_as_runs():
-    assert write_route(ROUTES[1], TOKENS) == "keys input → cabinet L1–2 → [CLS] L3"
+    assert [(TOKENS[run.position], run.span) for run in runs(ROUTES[1])] == [
+        ("keys", "input"),
+        ("cabinet", "L1–2"),
+        ("[CLS]", "L3"),
+    ]
     assert [run[1:] for run in runs(Route((1,) * 31, 1.0))] == [(0, 30)]
 
 

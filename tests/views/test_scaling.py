@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnflow.records import Attribution
-from attnflow.views.figures.axes import positions_off_scale
+from attnflow.views.figures.maps import positions_off_scale
 from attnflow.views.scaling import input_positions, ordinary_positions
 
 

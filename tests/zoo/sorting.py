@@ -18,8 +18,8 @@ import tiny
 from attnflow.errors import AttnflowError
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.heads import SEQ2SEQ
-from attnflow.models.kinds import hears, two_towers
 from attnflow.models.loading import load_model
+from attnflow.models.modality import hears, two_towers
 from attnflow.models.pair.seq2seq import Seq2SeqModel, source_size
 from attnflow.models.pair.sides import make_steps
 from zoo.build import small_model

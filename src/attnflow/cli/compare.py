@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import model_options, options, running
+from attnflow.cli import model_options, options, parsing, running
 from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
@@ -64,17 +64,17 @@ def compare(  # noqa: PLR0913 - one argument per option
     from attnflow.pipeline.source import LOGIT, methods_from_logit
 
     source = read_item(text, file, pair)
-    methods = options.parse_methods(method)
+    methods = parsing.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layers=None if start == LOGIT else "all",
-        query=options.parse_query(query),
+        query=parsing.parse_query(query),
         residual=residual,
-        correction=options.parse_correction(correction),
+        correction=parsing.parse_correction(correction),
         words=words,
-        target=options.parse_target(target),
-        contrast=options.parse_target(contrast),
+        target=parsing.parse_target(target),
+        contrast=parsing.parse_target(contrast),
         source=start,
         steps=steps,
         methods=tuple(methods),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnflow.cli import model_options, options
-from attnflow.cli.run import Format, Input, ManyEdges, PairColumn, TargetColumn, TextColumn
+from attnflow.cli import model_options, options, parsing
+from attnflow.cli.data_options import Format, Input, ManyEdges, PairColumn, TargetColumn, TextColumn
 from attnflow.io.files import check_target
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     found = measure(
         source,
         model_options.choose(model, device, dtype, revision, trust_remote_code),
-        methods=options.parse_methods(method) or None,
+        methods=parsing.parse_methods(method) or None,
         edges=edges or None,
-        layers=options.parse_layers(layers),
+        layers=parsing.parse_layers(layers),
         source=start,
         metrics=metric,
         fillers=filler or "unk",

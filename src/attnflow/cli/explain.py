@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import answer_options, model_options, options, running
+from attnflow.cli import answer_options, model_options, options, parsing, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import Item, pair_up, read_texts
 from attnflow.errors import InputError
@@ -107,19 +107,19 @@ def explain(  # noqa: PLR0913 - one argument per option
     _check_targets(save, html, force=force)
     if html is not None:
         _check_page(inputs, heads, source)
-    methods = options.parse_methods(method)
+    methods = parsing.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
         edges=edges,
         layer=layer,
-        layers=options.parse_layers(layers),
-        query=options.parse_query(query),
-        heads=options.parse_heads(heads),
+        layers=parsing.parse_layers(layers),
+        query=parsing.parse_query(query),
+        heads=parsing.parse_heads(heads),
         residual=residual,
-        correction=options.parse_correction(correction),
+        correction=parsing.parse_correction(correction),
         words=words,
-        target=options.parse_target(target),
-        contrast=options.parse_target(contrast),
+        target=parsing.parse_target(target),
+        contrast=parsing.parse_target(contrast),
         source=source,
         steps=steps,
         methods=tuple(methods),
@@ -164,14 +164,24 @@ def _show_all(results: Sequence[Sequence[Attribution]], found: Sequence[Summary]
     for at, (one, summary) in enumerate(zip(results, found, strict=True)):
         if at:
             console.print()
-        show(one, summary, console, top)
+        show(one, summary, console, top, about=not at)
 
 
-def show(attributions: Sequence[Attribution], found: Summary, console: Console, top: int) -> None:
-    """Print the scores of each method, token by token, and the highest ones."""
+def show(
+    attributions: Sequence[Attribution],
+    found: Summary,
+    console: Console,
+    top: int,
+    *,
+    about: bool = True,
+) -> None:
+    """Print the scores of each method, token by token, and the highest ones.
+
+    With ``about``, a line says what each method does.
+    """
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import ROWS, head_maps
-    from attnflow.views.terminal.notes import show_notes
+    from attnflow.views.terminal.notes import method_lines, show_notes
     from attnflow.views.terminal.pieces import pieces
     from attnflow.views.terminal.tables import top_tables
 
@@ -182,6 +192,8 @@ def show(attributions: Sequence[Attribution], found: Summary, console: Console, 
         console.print(head_maps(attributions, found.main, console, max(top, ROWS)))
     else:
         console.print(pieces(attributions, console))
+    if about:
+        console.print(method_lines(attributions))
     if top:
         console.print()
         if each_head:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attnflow.cli import answer_options, model_options, options, running
+from attnflow.cli import answer_options, figure_options, model_options, options, parsing, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_item
 from attnflow.errors import InputError
@@ -20,108 +20,14 @@ if TYPE_CHECKING:
     from attnflow.records import FlowTrace
     from attnflow.views.kinds import Kind
 
-_LOOK = "Look"
 USUAL_PRONOUNS = ("his", "her")
 
 
-def _kind_names() -> list[str]:
-    from attnflow.views.kinds import KINDS
-
-    return list(KINDS)
-
-
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="The file: .svg, .pdf or .png.",
-        rich_help_panel="Output",
-    ),
-]
-To = Annotated[
-    str | None,
-    typer.Option(
-        "--to",
-        "-t",
-        metavar="TOKEN",
-        help="For graph: add the routes and the bottleneck of the flow from this token.",
-        rich_help_panel="Selection",
-    ),
-]
-Candidates = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--candidate",
-        metavar="TOKEN",
-        help="For pronouns: a token of the text to show; repeat for each.",
-        rich_help_panel="Selection",
-    ),
-]
-Pronouns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--pronoun",
-        metavar="WORD",
-        help="For pronouns: a word whose probability is shown; repeat for each.",
-        rich_help_panel="Selection",
-        show_default="his, her",
-    ),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        "--threshold",
-        metavar="WEIGHT",
-        help="For graph: leave out edges below this.",
-        rich_help_panel=_LOOK,
-        show_default="the strongest edges of each position",
-    ),
-]
-Values = Annotated[
-    bool, typer.Option("--values", help="Write the numbers into cells.", rich_help_panel=_LOOK)
-]
-Relative = Annotated[
-    bool,
-    typer.Option(
-        "--relative",
-        help="For heatmap: stretch colours over each layer; for generation, over each row.",
-        rich_help_panel=_LOOK,
-    ),
-]
-Theme = Annotated[
-    options.Theme,
-    typer.Option("--theme", metavar="light|dark", help="The colours.", rich_help_panel=_LOOK),
-]
-Width = Annotated[
-    str | None,
-    typer.Option(
-        "--width",
-        metavar="WIDTH",
-        help="Of the page: single or double (columns), or 3.5in, 252pt. Type keeps its size.",
-        rich_help_panel=_LOOK,
-        show_default="as wide as it needs",
-    ),
-]
-Dpi = Annotated[
-    int,
-    typer.Option(
-        "--dpi", min=20, max=1200, metavar="N", help="Of PNG files.", rich_help_panel=_LOOK
-    ),
-]
-
-
 def figure(  # noqa: PLR0913 - one argument per option
-    kind: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND", help="{kinds}.", autocompletion=_kind_names, show_default=False
-        ),
-    ],
+    kind: figure_options.FigureKind,
     text: options.OneText = None,
     *,
-    output: Output,
+    output: figure_options.Output,
     file: options.File = None,
     pair: options.Pair = None,
     model: options.Model = None,
@@ -146,16 +52,16 @@ def figure(  # noqa: PLR0913 - one argument per option
     query: options.Query = None,
     residual: options.Residual = None,
     correction: options.Correction = "auto",
-    to: To = None,
-    candidate: Candidates = None,
-    pronoun: Pronouns = None,
+    to: figure_options.To = None,
+    candidate: figure_options.Candidates = None,
+    pronoun: figure_options.Pronouns = None,
     words: options.Words = False,
-    threshold: Threshold = None,
-    values: Values = False,
-    relative: Relative = False,
-    theme: Theme = options.Theme.LIGHT,
-    width: Width = None,
-    dpi: Dpi = 200,
+    threshold: figure_options.Threshold = None,
+    values: figure_options.Values = False,
+    relative: figure_options.Relative = False,
+    theme: figure_options.Theme = figure_options.ThemeName.LIGHT,
+    width: figure_options.Width = None,
+    dpi: figure_options.Dpi = 200,
     force: options.Force = False,
     plugin: options.Plugins = None,
 ) -> None:
@@ -199,8 +105,8 @@ def figure(  # noqa: PLR0913 - one argument per option
     )
     _check(chosen, given, words=words)
     look = {OPTIONS.get(name, name): value for name, value in given.items() if name not in PANELS}
-    position = options.parse_query(query)
-    methods = options.parse_methods(method)
+    position = parsing.parse_query(query)
+    methods = parsing.parse_methods(method)
     if chosen.edges:
         for name in methods:
             find_aggregator(name)  # the others have no edges to draw
@@ -209,10 +115,10 @@ def figure(  # noqa: PLR0913 - one argument per option
         edges=edges,
         layer=layer,
         residual=residual,
-        correction=options.parse_correction(correction),
+        correction=parsing.parse_correction(correction),
         words=words,
-        target=options.parse_target(target),
-        contrast=options.parse_target(contrast),
+        target=parsing.parse_target(target),
+        contrast=parsing.parse_target(contrast),
         source=start,
         steps=steps,
         methods=tuple(methods),
@@ -293,7 +199,7 @@ def _drop_unset(**choices: Any) -> dict[str, Any]:
 def _trace(session: Session, to: str, query: int | str | None) -> FlowTrace:
     """The routes from the position that is explained to a token."""
     tokens, config = session.tokens, session.config
-    key = tokens.position(options.parse_position(to), name="to")
+    key = tokens.position(parsing.parse_position(to), name="to")
     if query is None:
         session.check_one_position()
     source = session.query if query is None else tokens.position(query)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from attnflow.errors import AttnflowError, InputError
 from attnflow.shipped import DEFAULT
-
-
-class Theme(StrEnum):
-    """The themes of a figure."""
-
-    LIGHT = "light"
-    DARK = "dark"
-
 
 _INPUT = "Input"
 _SELECTION = "Selection"
@@ -83,13 +73,7 @@ def _load_plugins(modules: list[str] | None) -> list[str] | None:
     from attnflow.registry import load_plugin
 
     for module in modules or ():
-        try:
-            load_plugin(module)
-        except AttnflowError:
-            raise
-        except Exception as error:  # whatever a module of the user's does when it is imported
-            msg = f"--plugin {module!r} can't be imported: {type(error).__name__}: {error}"
-            raise InputError(msg) from error
+        load_plugin(module)
     return modules
 
 
@@ -303,63 +287,3 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="Overwrite files that exist.", rich_help_panel=_OUTPUT),
 ]
-
-
-def parse_methods(given: list[str] | None) -> list[str]:
-    """The methods that were named; none leaves the choice to the model."""
-    from attnflow.aggregation import AGGREGATORS
-
-    if given and "auto" in given and len(given) > 1:
-        msg = "--method auto stands alone: it is chosen by the model; leave out the others"
-        raise InputError(msg)
-    return [AGGREGATORS[name].name for name in given or () if name != "auto"]
-
-
-def parse_layers(given: str | None) -> Any:
-    """``all`` as it is; ``1,3`` as layer numbers."""
-    if given is None or given == "all":
-        return given
-    try:
-        return [int(part) for part in given.split(",")]
-    except ValueError:
-        msg = f"--layers {given!r} is unknown; give all, or numbers such as 1,3,6"
-        raise InputError(msg) from None
-
-
-def parse_heads(given: str) -> Any:
-    """``mean`` and the like as they are; ``0,3`` as head numbers."""
-    if given in ("mean", "max", "min", "each") or given.endswith(".json"):
-        return given
-    try:
-        return [int(part) for part in given.split(",")]
-    except ValueError:
-        known = "mean, max, min, each, numbers such as 0,3, or a .json file of attnflow fit"
-        msg = f"--heads {given!r} is unknown; give {known}"
-        raise InputError(msg) from None
-
-
-def parse_correction(given: str) -> str | None:
-    """``none`` is the plain method."""
-    known = ("auto", "uniform", "visible", "sink")
-    if given not in (*known, "none"):
-        msg = f"--correction {given!r} is unknown; give {', '.join(known[1:])}, or none"
-        raise InputError(msg)
-    return None if given == "none" else given
-
-
-def parse_query(given: str | None) -> int | str | None:
-    """A number where it is one, else a token."""
-    return None if given is None else parse_position(given)
-
-
-def parse_target(given: str | None) -> int | str | None:
-    """A label or token: its number where it is one, else its name."""
-    return None if given is None else parse_position(given)
-
-
-def parse_position(given: str) -> int | str:
-    """A position where it is a number, else a token."""
-    try:
-        return int(given)
-    except ValueError:
-        return given

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import model_options, options, running
+from attnflow.cli import model_options, options, parsing, running
 from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ def routes(  # noqa: PLR0913 - one argument per option
         method=method,
         edges=edges,
         layer=layer,
-        query=options.parse_query(query),
-        heads=options.parse_heads(heads),
+        query=parsing.parse_query(query),
+        heads=parsing.parse_heads(heads),
         residual=residual,
-        correction=options.parse_correction(correction),
-        target=options.parse_target(target),
-        contrast=options.parse_target(contrast),
+        correction=parsing.parse_correction(correction),
+        target=parsing.parse_target(target),
+        contrast=parsing.parse_target(contrast),
         source=start,
         truncate=truncate,
         bos=bos,
@@ -86,7 +86,7 @@ def routes(  # noqa: PLR0913 - one argument per option
     check_routes(method)  # before any work
     chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
     session = running.one_session(source, chosen, config, answer=answer)
-    trace = trace_to(session, options.parse_position(to))
+    trace = trace_to(session, parsing.parse_position(to))
     if as_json:
         typer.echo(json.dumps(as_data(trace), ensure_ascii=False))
         return

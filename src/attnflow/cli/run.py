@@ -3,154 +3,22 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from attnflow.cli import model_options, options
+from attnflow.cli import data_options, model_options, options, parsing
 from attnflow.cli.errors import printable
-
-_INPUT, _WORK = "Input", "Work"
-
-Input = Annotated[
-    Path,
-    typer.Argument(
-        metavar="INPUT",
-        help="A JSONL, CSV, TSV, Parquet or text file, or the folder of a Hugging Face data set.",
-    ),
-]
-Out = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="DIR", help="The folder to write, or to go on with."),
-]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        help="jsonl, csv, tsv, parquet, text or dataset.",
-        show_default="what the file's name tells",
-        rich_help_panel=_INPUT,
-    ),
-]
-TextColumn = Annotated[
-    str,
-    typer.Option(
-        "--text-column", metavar="NAME", help="The column of the text.", rich_help_panel=_INPUT
-    ),
-]
-TargetColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--target-column",
-        metavar="NAME",
-        help="The column of the target, where something depends on one.",
-        rich_help_panel=_INPUT,
-        show_default=False,
-    ),
-]
-IdColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--id-column",
-        metavar="NAME",
-        help="A column that names each row.",
-        rich_help_panel=_INPUT,
-        show_default=False,
-    ),
-]
-PairColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--pair-column",
-        metavar="NAME",
-        help="The column of the second text, where the model reads two as one input.",
-        rich_help_panel=_INPUT,
-        show_default=False,
-    ),
-]
-ManyEdges = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--edges",
-        metavar="RULE",
-        help="What the edges are made of: {edges}.",
-        rich_help_panel="Selection",
-        show_default="auto; in evaluate attention, too; repeat for several",
-    ),
-]
-BatchSize = Annotated[
-    int,
-    typer.Option(
-        "--batch-size",
-        metavar="N",
-        min=1,
-        help="How many texts run through the model together.",
-        rich_help_panel=_WORK,
-    ),
-]
-ShardSize = Annotated[
-    int,
-    typer.Option(
-        "--shard-size",
-        metavar="N",
-        min=1,
-        help="How many rows a file has.",
-        rich_help_panel=_WORK,
-    ),
-]
-Workers = Annotated[
-    int,
-    typer.Option(
-        "--workers",
-        metavar="N",
-        min=1,
-        help="How many processes work; each loads the model.",
-        rich_help_panel=_WORK,
-    ),
-]
-Threads = Annotated[
-    int,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        min=1,
-        help="How many threads each of them uses.",
-        rich_help_panel=_WORK,
-    ),
-]
-Ray = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="ADDRESS",
-        help="Let workers run on a Ray cluster: auto, host:6379, or local to start one here.",
-        rich_help_panel=_WORK,
-        show_default=False,
-    ),
-]
-GpusPerWorker = Annotated[
-    float,
-    typer.Option(
-        "--gpus-per-worker",
-        metavar="N",
-        min=0,
-        help="On a Ray cluster: how many GPUs each worker has, such as 1 or 0.5.",
-        rich_help_panel=_WORK,
-    ),
-]
 
 
 def run(  # noqa: PLR0913 - one argument per option
-    source: Input,
+    source: data_options.Input,
     *,
-    out: Out,
-    file_format: Format = None,
-    text_column: TextColumn = "text",
-    target_column: TargetColumn = None,
-    id_column: IdColumn = None,
-    pair_column: PairColumn = None,
+    out: data_options.Out,
+    file_format: data_options.Format = None,
+    text_column: data_options.TextColumn = "text",
+    target_column: data_options.TargetColumn = None,
+    id_column: data_options.IdColumn = None,
+    pair_column: data_options.PairColumn = None,
     model: options.Model = None,
     contrast: options.Contrast = None,
     start: options.Source = "position",
@@ -162,7 +30,7 @@ def run(  # noqa: PLR0913 - one argument per option
     revision: model_options.Revision = None,
     trust_remote_code: model_options.Trust = False,
     method: options.Methods = None,
-    edges: ManyEdges = None,
+    edges: data_options.ManyEdges = None,
     steps: options.Steps = None,
     layer: options.Layer = None,
     layers: options.Layers = None,
@@ -171,12 +39,12 @@ def run(  # noqa: PLR0913 - one argument per option
     residual: options.Residual = None,
     correction: options.Correction = "auto",
     words: options.Words = False,
-    batch_size: BatchSize = 16,
-    shard_size: ShardSize = 1000,
-    workers: Workers = 1,
-    threads: Threads = 1,
-    ray: Ray = None,
-    gpus_per_worker: GpusPerWorker = 0,
+    batch_size: data_options.BatchSize = 16,
+    shard_size: data_options.ShardSize = 1000,
+    workers: data_options.Workers = 1,
+    threads: data_options.Threads = 1,
+    ray: data_options.Ray = None,
+    gpus_per_worker: data_options.GpusPerWorker = 0,
     plugin: options.Plugins = None,
 ) -> None:
     """Explain every row of a data set, into a folder of Parquet files.
@@ -197,16 +65,16 @@ def run(  # noqa: PLR0913 - one argument per option
             id_column=id_column,
             pair_column=pair_column,
             format=file_format,
-            methods=options.parse_methods(method) or None,
+            methods=parsing.parse_methods(method) or None,
             edges=edges or "auto",
             layer=layer,
-            layers=options.parse_layers(layers),
-            query=options.parse_query(query),
-            heads=options.parse_heads(heads),
+            layers=parsing.parse_layers(layers),
+            query=parsing.parse_query(query),
+            heads=parsing.parse_heads(heads),
             residual=residual,
-            correction=options.parse_correction(correction),
+            correction=parsing.parse_correction(correction),
             words=words,
-            contrast=options.parse_target(contrast),
+            contrast=parsing.parse_target(contrast),
             source=start,
             steps=steps,
             truncate=truncate,

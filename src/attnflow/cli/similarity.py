@@ -10,7 +10,7 @@ import typer
 
 from attnflow.cli import model_options, options
 from attnflow.cli.errors import printable
-from attnflow.cli.figure import Theme
+from attnflow.cli.figure_options import Theme, ThemeName
 from attnflow.cli.inputs import check_texts
 from attnflow.cli.status import show_status
 from attnflow.errors import InputError
@@ -64,7 +64,7 @@ def similarity(  # noqa: PLR0913 - one argument per option
     top: Top = 8,
     as_json: options.Json = False,
     output: Output = None,
-    theme: Theme = options.Theme.LIGHT,
+    theme: Theme = ThemeName.LIGHT,
     force: options.Force = False,
     plugin: options.Plugins = None,
 ) -> None:

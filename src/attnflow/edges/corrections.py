@@ -20,7 +20,7 @@ import numpy as np
 
 from attnflow.records.activations import Activations
 from attnflow.records.arrays import to_numpy
-from attnflow.records.kinds import Array, FloatArray
+from attnflow.records.types import Array, FloatArray
 
 
 def uniform_activations(like: Activations) -> Activations:

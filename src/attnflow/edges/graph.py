@@ -26,18 +26,28 @@ from attnflow.records.learned import LearnedHeads
 
 
 def build_graph(
-    activations: Activations, options: EdgeOptions, *, keep_maps: bool = False
+    activations: Activations,
+    options: EdgeOptions,
+    *,
+    keep_maps: bool = False,
+    made: Maps | None = None,
 ) -> LayeredGraph:
     """The graph of a rule's maps; in float64, axes before ``head`` (a batch) carried along.
 
     ``keep_maps`` keeps the maps, mixed and corrected, beside the edges that are made of them.
+    ``made`` are the rule's maps of these activations, where they are at hand.
     """
     rule = EDGE_RULES[options.rule]
-    return _built(rule, rule.apply(activations), activations, options, keep_maps=keep_maps)
+    made = made or rule.apply(activations)
+    return _built(rule, made, activations, options, keep_maps=keep_maps)
 
 
 def chance_graph(
-    activations: Activations, options: EdgeOptions, *, keep_maps: bool = False
+    activations: Activations,
+    options: EdgeOptions,
+    *,
+    keep_maps: bool = False,
+    made: Maps | None = None,
 ) -> LayeredGraph:
     """The graph of a causal model that reads as much, evenly from all that it sees.
 
@@ -45,11 +55,11 @@ def chance_graph(
     """
     rule = EDGE_RULES[options.rule]
     if rule.fuses_heads:
-        made = Maps(rule.apply(uniform_activations(activations)).layers)
+        even = Maps(rule.apply(uniform_activations(activations)).layers)
     else:
-        own = rule.residual == "measured"
-        made = Maps([spread_evenly(each, keep_own=own) for each in rule.apply(activations).layers])
-    return _built(rule, made, activations, options, keep_maps=keep_maps)
+        own, maps = rule.residual == "measured", (made or rule.apply(activations)).layers
+        even = Maps([spread_evenly(each, keep_own=own) for each in maps])
+    return _built(rule, even, activations, options, keep_maps=keep_maps)
 
 
 def _built(

@@ -9,8 +9,8 @@ from numbers import Integral
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.records.arrays import double, namespace
-from attnflow.records.kinds import Array
 from attnflow.records.learned import LearnedHeads
+from attnflow.records.types import Array
 
 
 def fuse_heads(layer: Array, heads: Heads) -> Array:

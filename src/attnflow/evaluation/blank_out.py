@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.evaluation.targets import make_attribution
+from attnflow.evaluation.importance import make_attribution
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.measures.blank_out import MEMBER, changes

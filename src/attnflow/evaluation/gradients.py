@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 from torch import Tensor
 
 from attnflow.errors import InputError, shown
-from attnflow.evaluation.targets import make_attribution
+from attnflow.evaluation.importance import make_attribution
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.measures.gradients import INPUT, NORM, EmbeddingGradient, norms, products

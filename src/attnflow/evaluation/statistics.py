@@ -25,19 +25,15 @@ def interval(values: FloatArray, *, seed: int = 0, level: float = 0.95) -> tuple
     return float(low), float(high)
 
 
-def paired_p(first: FloatArray, second: FloatArray, *, seed: int = 0) -> float:
-    """How likely a mean difference of this size is if signs of differences were drawn by lot.
-
-    Texts on which one of the two is undefined are left out. All ways to flip the signs are tried
-    where there are few texts; otherwise some are drawn, and where none of these reaches the
-    difference, Hoeffding's bound says how seldom any would: many pairs need p-values smaller than
-    one in those drawn.
-    """
-    return all_paired_p((first - second)[None], seed=seed)[0]
-
-
 def all_paired_p(differences: FloatArray, *, seed: int = 0) -> list[float]:
-    """`paired_p` of many pairs, ``[pair, text]``; NaN where they are undefined on all texts."""
+    """How likely mean differences of this size are if signs of differences were drawn by lot.
+
+    ``differences`` are ``[pair, text]``. Texts on which one of a pair is undefined are left out;
+    where that is all of them, the result is NaN. All ways to flip the signs are tried where there
+    are few texts; otherwise some are drawn, and where none of these reaches the difference,
+    Hoeffding's bound says how seldom any would: many pairs need p-values smaller than one in those
+    drawn.
+    """
     found = np.full(len(differences), np.nan)
     undefined = np.isnan(differences)
     alike: dict[bytes, list[int]] = {}

@@ -1,1 +1,9 @@
-"""Inputs in the forms that callers give, files to write, progress."""
+"""Inputs in the forms that callers give, files to write, progress.
+
+    inputs, pictures    texts and images, one or many
+    rows, tables        data sets, row by row, and the formats of their files
+    files, checkpoint   files that are about to be written; pieces of long work, to be resumed
+    progress            how far long work has come
+
+Nothing here knows models or scores.
+"""

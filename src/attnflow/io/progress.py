@@ -1,10 +1,12 @@
-"""One way to show how far long work has come, on standard error."""
+"""One way to show how far long work has come: on standard error, or below a notebook's cell."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
+
+from attnflow.io.notebooks import NotebookBar, in_notebook
 
 DELAY = 0.7  # seconds
 
@@ -23,11 +25,18 @@ def progress_bar(
     With a ``unit`` the rate is shown, too; without a ``total`` the time left is not. A ``share`` of
     one piece of work is shown in percent.
 
-    In a terminal it disappears when the work is done: what stays on the screen are results; work
-    that is done at once shows none.
+    In a terminal and in a notebook it disappears when the work is done: what stays on the screen
+    are results; work that is done at once shows none.
     """
     if not shown:
         yield lambda done: None
+        return
+    if in_notebook():
+        bar = NotebookBar(label, total, unit, share=share)
+        try:
+            yield lambda done: bar.show(done, DELAY)
+        finally:
+            bar.close()
         return
     from rich.console import Console
     from rich.progress import (

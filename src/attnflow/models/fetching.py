@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
+from attnflow.io.notebooks import import_tqdm
 from attnflow.models import hub
 from attnflow.models.heads import BARE, CAUSAL, CTC, SEQ2SEQ, HeadKind, head_of
-from attnflow.models.kinds import hears, reads_both, two_towers
+from attnflow.models.modality import hears, reads_both, two_towers
 from attnflow.shipped import NAMES
 
 log = logging.getLogger("attnflow")
@@ -121,6 +122,7 @@ class Checkpoint:
     """A checkpoint on this machine or on the hub, and how to load it."""
 
     def __init__(self, source: str, options: LoadOptions) -> None:
+        import_tqdm()
         name, _, revision = source.partition("@")
         if revision and not exists(Path(source)):
             if options.revision not in (None, revision):

@@ -49,12 +49,16 @@ def open_answer(
 
 @dataclass(frozen=True, eq=False)
 class AnswerSession:
-    """A model's forward pass on a prompt and its answer, under a configuration."""
+    """A model's forward pass on a prompt and its answer, under a configuration.
+
+    ``given`` is that pass, where another configuration has asked for the same.
+    """
 
     answers: Answers
     tokens: Tokens
     config: ExplainConfig
     notes: tuple[str, ...] = ()
+    given: AnswerPass | None = None
 
     @cached_property
     def measure(self) -> Measure | None:
@@ -64,7 +68,7 @@ class AnswerSession:
     @cached_property
     def forward(self) -> AnswerPass:
         """The forward pass."""
-        found = self.answers.run(self.tokens, self.config.capture())
+        found = self.given or self.answers.run(self.tokens, self.config.capture())
         if self.config.strict and found.warnings:
             msg = f"{found.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)

@@ -11,6 +11,7 @@ from attnflow.aggregation import Measure, Scores, find_aggregator
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import fuse_layers
 from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
+from attnflow.edges.rule import Maps
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
@@ -44,6 +45,8 @@ from attnflow.records.words import word_groups
 if TYPE_CHECKING:
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 
+MOST_KEPT = 1 << 28  # bytes of a rule's maps that are kept for the next graph
+
 
 @dataclass(frozen=True, eq=False)
 class Session:
@@ -58,6 +61,7 @@ class Session:
     objective: Objective = Objective()  # noqa: RUF009 - frozen
     notes: tuple[str, ...] = ()
     _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
+    _made: list[Maps] = field(default_factory=list, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
 
     @property
@@ -121,9 +125,22 @@ class Session:
         """The maps of the edge rule, heads fused: ``[query, key]`` per step."""
         if self.config.rule.fuses_heads:
             return self.fused.attention
-        maps = self.config.rule.apply(self.activations).layers
+        maps = self.made.layers
         heads = "mean" if self.config.heads == "each" else self.config.heads
         return fuse_layers(maps, heads)
+
+    @property
+    def made(self) -> Maps:
+        """What the edge rule makes of the activations; kept where that is small.
+
+        Methods differ in how they go on (residual, correction, chance), and rules may be slow.
+        """
+        if self._made:
+            return self._made[0]
+        found = self.config.rule.apply(self.activations)
+        if sum(int(each.nbytes) for each in found.layers) <= MOST_KEPT:
+            self._made.append(found)
+        return found
 
     @property
     def towards_query(self) -> bool:
@@ -142,7 +159,8 @@ class Session:
         """About how much memory this holds, or will hold once its graphs are built."""
         graphs = sum(self._graphs[key].nbytes for key in tuple(self._graphs))
         usual = 3 * 8 * len(self.activations.attention) * self.size**2
-        return self.activations.nbytes + max(graphs, usual) + self.blanking.nbytes
+        kept = sum(int(each.nbytes) for made in self._made for each in made.layers)
+        return self.activations.nbytes + kept + max(graphs, usual) + self.blanking.nbytes
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
@@ -161,7 +179,8 @@ class Session:
         key = (options.residual, options.correction, each_head, chance, keep_maps)
         if key not in self._graphs:
             build = chance_graph if chance else build_graph
-            self._graphs[key] = build(activations, options, keep_maps=keep_maps)
+            made = None if self.config.rule.fuses_heads else self.made
+            self._graphs[key] = build(activations, options, keep_maps=keep_maps, made=made)
         return self._graphs[key]
 
     def scores(  # noqa: PLR0913 - what is asked for

@@ -7,6 +7,9 @@
     FlowTrace      how one score came about                aggregation → views
     Generation     scores for every token of an answer     aggregation → views
 
+`files` saves and loads them, `checks` is what their fields may be; `selection`, `positions` and
+`words` resolve what callers name.
+
 Axes are always called ``layer head query key``. Layers are numbered as in the paper: layer 0 is the
 input, layer l the output of the l-th attention layer; negative numbers count from the top.
 """
@@ -15,10 +18,10 @@ from attnflow.records.activations import Activations, Block, Readout
 from attnflow.records.attribution import Attribution
 from attnflow.records.graph import LayeredGraph
 from attnflow.records.grid import PatchGrid
-from attnflow.records.kinds import Array, FloatArray
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair, Selection
 from attnflow.records.trace import Edge, FlowTrace, Route
+from attnflow.records.types import Array, FloatArray
 
 __all__ = [
     "Activations",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnflow.errors import InputError
-from attnflow.records.kinds import Array
+from attnflow.records.types import Array
 
 
 @dataclass(frozen=True, eq=False)

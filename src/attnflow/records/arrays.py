@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.records.kinds import Array, FloatArray
+from attnflow.records.types import Array, FloatArray
 
 HALF_PRECISIONS = ("float16", "bfloat16")
 PRECISIONS = (*HALF_PRECISIONS, "float32", "float64")

@@ -15,11 +15,11 @@ from attnflow.io.files import as_path
 from attnflow.records import checks
 from attnflow.records.attribution_fields import check_computed, check_fields
 from attnflow.records.grid import PatchGrid
-from attnflow.records.kinds import FloatArray
 from attnflow.records.positions import find_position, input_positions, words_of_tokens
 from attnflow.records.prediction import Prediction
 from attnflow.records.rounding import round_scores
 from attnflow.records.selection import is_integer
+from attnflow.records.types import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

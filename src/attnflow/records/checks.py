@@ -14,8 +14,8 @@ import numpy as np
 
 from attnflow.errors import InputError, shown
 from attnflow.records.arrays import is_tensor, to_numpy
-from attnflow.records.kinds import FloatArray
 from attnflow.records.selection import is_integer
+from attnflow.records.types import FloatArray
 
 ROUNDING = 1e-6
 DEEPEST = 32  # levels of lists and dicts within each other

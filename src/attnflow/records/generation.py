@@ -14,9 +14,9 @@ from attnflow.io.files import as_path
 from attnflow.records import checks
 from attnflow.records.answer_spans import Span, find_place, find_rows
 from attnflow.records.attribution import Attribution
-from attnflow.records.kinds import FloatArray
 from attnflow.records.parts import PART, Part, PartScore
 from attnflow.records.prediction import Prediction
+from attnflow.records.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

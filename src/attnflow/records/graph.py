@@ -8,8 +8,8 @@ from typing import Any
 
 from attnflow.errors import InputError
 from attnflow.records.arrays import to_numpy
-from attnflow.records.kinds import Array, FloatArray
 from attnflow.records.selection import Pair
+from attnflow.records.types import Array, FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import numpy as np
 from attnflow.errors import InputError
 from attnflow.records.attribution import Attribution
 from attnflow.records.grid import PatchGrid
-from attnflow.records.kinds import FloatArray
+from attnflow.records.types import FloatArray
 
 MOST_PIXELS = 1 << 30
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnflow.records.kinds import FloatArray
+from attnflow.records.types import FloatArray
 
 
 def round_scores(values: FloatArray) -> FloatArray:

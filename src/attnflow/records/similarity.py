@@ -14,8 +14,8 @@ import numpy as np
 from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path, check_target, writing
 from attnflow.records import checks
-from attnflow.records.kinds import FloatArray
 from attnflow.records.selection import is_integer
+from attnflow.records.types import FloatArray
 from attnflow.records.words import name_words, word_groups
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnflow.records.kinds import FloatArray
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair
+from attnflow.records.types import FloatArray
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from attnflow.records.attribution import Attribution
-from attnflow.records.kinds import FloatArray
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Groups
+from attnflow.records.types import FloatArray
 
 
 def word_groups(word_ids: Sequence[int | None]) -> Groups:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from attnflow.errors import InputError
 from attnflow.records.arrays import on_cpu
-from attnflow.records.kinds import Array, FloatArray
+from attnflow.records.types import Array, FloatArray
 from attnflow.solvers.execution import DEVICES, Execution
 
 LongArray = npt.NDArray[np.int64]

@@ -1,1 +1,10 @@
-"""The terminal, figures and the explorer, with one palette and one set of labels."""
+"""What was found, shown: in the terminal, as figures for print, and in the explorer.
+
+    findings, conclusions, answers, summary    in sentences
+    labels, methods, numbers, palette          how tokens, methods and numbers look everywhere
+    scaling, routes                            what sets a colour scale; routes token by token
+    kinds                                      the kinds of figures
+    terminal, figures, explorer                the three views
+
+A view computes no score: it asks a session or an attribution.
+"""

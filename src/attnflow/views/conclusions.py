@@ -11,7 +11,7 @@ from attnflow.evaluation.agreement import agreement
 from attnflow.records import Attribution, FloatArray, FlowTrace
 from attnflow.views.labels import distinct_labels
 from attnflow.views.numbers import as_sentence, correlation, join_names
-from attnflow.views.runs import carried, place_of_cut
+from attnflow.views.routes import carried, place_of_cut
 
 AGREES, PARTLY = 0.5, 0.2
 LONGEST = 40  # cells of a label

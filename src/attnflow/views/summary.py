@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnflow.evaluation.cheap import check_by_blanking
+from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.measures.blank_out import MEMBER
 from attnflow.records import Attribution
 from attnflow.views.conclusions import agreement_sentence

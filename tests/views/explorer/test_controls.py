@@ -8,7 +8,7 @@ import pytest
 import attnflow
 from attnflow.views.labels import distinct_labels
 from attnflow.views.numbers import number
-from attnflow.views.runs import runs
+from attnflow.views.routes import runs
 from seen import drawn, found_token, settle, slide, strip
 
 pytestmark = pytest.mark.browser

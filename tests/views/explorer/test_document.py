@@ -13,13 +13,8 @@ from attnflow.aggregation import AGGREGATORS
 from attnflow.aggregation.rollout import carried
 from attnflow.errors import InputError
 from attnflow.views.explorer.attribution import attribution_view
-from attnflow.views.explorer.document import (
-    SERVED,
-    STANDALONE,
-    make_document,
-    make_view,
-    to_json,
-)
+from attnflow.views.explorer.document import make_document, make_view, to_json
+from attnflow.views.explorer.extent import SERVED, STANDALONE
 from attnflow.views.explorer.parts import model_name
 from attnflow.views.explorer.schema import Document
 from attnflow.views.explorer.traces import trace_path

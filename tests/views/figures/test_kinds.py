@@ -11,8 +11,8 @@ from PIL import Image
 from attnflow.errors import InputError
 from attnflow.records import Edge, FlowTrace, PatchGrid, Route
 from attnflow.views.figures import KINDS, draw, figure
-from attnflow.views.figures.axes import scale_columns
 from attnflow.views.figures.graph import BUDGET
+from attnflow.views.figures.maps import scale_columns
 from drawn import attribution, svg_texts
 
 SHORT = ["[CLS]", "the", "keys", "to", "cabinets"]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from attnflow.errors import InputError
 from attnflow.records import Edge, FlowTrace, PatchGrid, Route
 from attnflow.views.figures import KINDS, THEMES, draw, figure, save
-from attnflow.views.figures.axes import contrast
+from attnflow.views.figures.maps import contrast
 from drawn import attribution
 
 TOKENS = ["[CLS]", "the", "keys", "to", "cabinets"]

@@ -13,8 +13,8 @@ import numpy as np
 from attnflow.errors import InputError, shown
 from attnflow.io.files import is_file
 from attnflow.models.audio.waves import read_wav
-from attnflow.records.kinds import FloatArray
 from attnflow.records.selection import is_integer
+from attnflow.records.types import FloatArray
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter

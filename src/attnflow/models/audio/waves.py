@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.records.kinds import FloatArray
+from attnflow.records.types import FloatArray
 
 WHOLE, FLOATS, EXTENSIBLE = 1, 3, 0xFFFE  # what a format is called in the file
 WIDTHS = {WHOLE: (1, 2, 3, 4), FLOATS: (4, 8)}  # bytes of a sample

@@ -1,4 +1,4 @@
-"""ForwardPass attention out of a model that is running, without touching the model.
+"""Reading attention out of a model that is running, without touching the model.
 
 `Capture` is a torch-function mode: while it is entered, it sees every call of torch that the model
 makes in this thread, and recognises attention in two shapes: a fused kernel

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnflow.errors import AttnflowError, CaptureError, ModelError
 from attnflow.models.capture.copies import copied
+from attnflow.models.capture.differentiable import watch_gradients
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
@@ -43,7 +44,8 @@ def called(network: torch.nn.Module, inputs: dict[str, Any], method: str = "forw
     """What the network returns; an error of its own comes with the network's name."""
     call = network if method == "forward" else getattr(network, method)
     try:
-        return call(**inputs)
+        with watch_gradients(network):
+            return call(**inputs)
     except (torch.cuda.OutOfMemoryError, AttnflowError):  # the latter: of what watches the run
         raise
     except (

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import CaptureError, ModelError
+from attnflow.models.capture.differentiable import NoGradientError
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.run import called, drop_pooling, in_eval_mode
 from attnflow.models.capture.spec import CaptureSpec
@@ -33,7 +34,11 @@ def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
     """The positions of one input that the logits depend on; without a head, what it pools."""
     spec = CaptureSpec(gradients=True)
     with torch.enable_grad(), Capture(spec) as capture:
-        output = called(in_eval_mode(network), inputs)
+        try:
+            output = called(in_eval_mode(network), inputs)
+        except NoGradientError as error:
+            msg = f"where it decides is not known: {error}; give the position with query="
+            raise ModelError(msg) from error
         logits = getattr(output, "logits", None)
         logits = output.pooler_output if logits is None else logits
         # Labels with different weights: their plain sum may be constant.

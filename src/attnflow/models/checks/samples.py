@@ -33,4 +33,6 @@ def lengthen(tokens: Tokens) -> Tokens:
         return tokens
     names = per_token(tokens)
     inputs = {name: each * 2 if name in names else each for name, each in tokens.inputs.items()}
-    return replace(tokens, names=tokens.names * 2, inputs=inputs, word_ids=None, segments=None)
+    return replace(
+        tokens, names=tokens.names * 2, inputs=inputs, word_ids=None, segments=None, spans=None
+    )

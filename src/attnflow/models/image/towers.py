@@ -51,12 +51,14 @@ class FilledTextModel(TextModel):
             "input_ids": [*tokens.inputs["input_ids"], *[int(number)] * missing],
             "attention_mask": [*tokens.inputs["attention_mask"], *[1] * missing],
         }
-        words = tokens.word_ids
+        words, spans = tokens.word_ids, tokens.spans
+        end = (len(tokens.text), len(tokens.text))
         return replace(
             tokens,
             names=(*tokens.names, *[name_token(self.tokenizer, number)] * missing),
             inputs=inputs,
             word_ids=None if words is None else (*words, *[None] * missing),
+            spans=None if spans is None else (*spans, *[end] * missing),
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from attnflow.records.kinds import FloatArray
+from attnflow.records.types import FloatArray
 
 IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]

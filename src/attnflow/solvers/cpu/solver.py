@@ -11,7 +11,7 @@ import numpy as np
 
 from attnflow.io.progress import progress_bar
 from attnflow.records.arrays import to_numpy
-from attnflow.records.kinds import Array, FloatArray
+from attnflow.records.types import Array, FloatArray
 from attnflow.solvers.cpu.bounds import Bounds, make_bounds
 from attnflow.solvers.cpu.network import ByteArray, Network, make_network
 from attnflow.solvers.cpu.pair import solve_pair

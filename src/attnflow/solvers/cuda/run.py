@@ -8,7 +8,7 @@ import numpy as np
 
 from attnflow.errors import AttnflowError
 from attnflow.io.progress import progress_bar
-from attnflow.records.kinds import FloatArray
+from attnflow.records.types import FloatArray
 from attnflow.solvers.cuda.device import Device, OutOfMemory
 from attnflow.solvers.cuda.memory import (
     PAIRS,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.records.kinds import FloatArray
+from attnflow.records.types import FloatArray
 from attnflow.solvers.cuda.device import Device, cuda_device, number_of
 from attnflow.solvers.cuda.memory import GRAPH, pack, words_of
 from attnflow.solvers.cuda.run import Run

@@ -1,6 +1,7 @@
 """The explorer: one interactive page, fed by one JSON document, in three hosts.
 
-    document     a session as one JSON document; found, drawing        session → JSON
+    document     a session as one JSON document; extent, found,        session → JSON
+                 drawing
     attribution  the same for an attribution that has no session       attribution → JSON
     render       the document in one self-contained HTML file          JSON → file, notebook
     server       the same page over HTTP, with limits                  JSON → browser

@@ -10,7 +10,8 @@ from attnflow.pipeline.session import Session
 from attnflow.records import Attribution
 from attnflow.records.generation import Generation
 from attnflow.views.explorer.attribution import attribution_view
-from attnflow.views.explorer.document import STANDALONE, make_document, make_view
+from attnflow.views.explorer.document import make_document, make_view
+from attnflow.views.explorer.extent import STANDALONE
 from attnflow.views.explorer.generation import GenerationDocument, generation_document
 from attnflow.views.explorer.render import height_of, render, save, to_iframe
 from attnflow.views.explorer.schema import Document

@@ -10,7 +10,7 @@ import numpy as np
 
 from attnflow.errors import InputError
 from attnflow.records.generation import Generation
-from attnflow.views.figures import axes
+from attnflow.views.figures import axes, maps
 from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
@@ -49,12 +49,12 @@ def draw(
     ordinary = [column for column, at in enumerate(places) if words[at] is not None]
     tops = np.abs(scores[:, ordinary]).max(-1, initial=0.0)
     levels = scores / np.where(tops > 0, tops, 1.0)[:, None] if relative else scores
-    mesh = axes.cells(ax, levels, theme, method=found.method, signed=signed)
+    mesh = maps.cells(ax, levels, theme, method=found.method, signed=signed)
     largest = 1.0 if relative else float(tops.max(initial=0.0))
     if largest:
         mesh.set_clim(-largest if signed else 0.0, largest)
     if values:
-        axes.write_values(ax, scores, mesh, theme)
+        maps.write_values(ax, scores, mesh, theme)
     axes.token_rows(ax, found.answer_tokens, theme)
     named = len(places) <= MOST_NAMED
     if named:
@@ -66,7 +66,7 @@ def draw(
     _mark_parts(ax, found, theme)
     ratio = found.options.get("correction") == "uniform"
     meaning = "× chance" if ratio else "score"
-    axes.colour_scale(ax, mesh, theme, "0 to the highest of each row" if relative else meaning)
+    maps.colour_scale(ax, mesh, theme, "0 to the highest of each row" if relative else meaning)
     edges = str(found.options.get("edges", "attention"))
     shown = full_title(found.method, edges)
     axes.heading(ax, shown, theme, found.method, above=22)

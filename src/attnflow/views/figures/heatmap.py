@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
 from attnflow.records import Attribution
-from attnflow.views.figures import axes
+from attnflow.views.figures import axes, maps
 from attnflow.views.figures.style import Theme
 from attnflow.views.kinds import Kind
 from attnflow.views.methods import is_signed
@@ -32,8 +32,8 @@ def draw(
         msg = "a heat map shows layers, and this attribution has single heads; use kind 'heads'"
         raise InputError(msg)
     scores = attribution.of_layers().T
-    excluded = axes.positions_off_scale(attribution)
-    levels = axes.scale_columns(scores, excluded) if relative else scores
+    excluded = maps.positions_off_scale(attribution)
+    levels = maps.scale_columns(scores, excluded) if relative else scores
     signed = is_signed(attribution)
     if signed and relative:
         msg = (
@@ -41,14 +41,14 @@ def draw(
             "start at 0; leave it out"
         )
         raise InputError(msg)
-    mesh = axes.cells(
+    mesh = maps.cells(
         ax, levels, theme, method=attribution.method, excluded=excluded, signed=signed
     )
     if values:
-        axes.write_values(ax, scores, mesh, theme)
+        maps.write_values(ax, scores, mesh, theme)
     axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
     axes.columns(ax, axes.layer_names(attribution), theme.muted, attribution.layers)
-    axes.colour_scale(ax, mesh, theme, axes.meaning(attribution, relative=relative))
+    maps.colour_scale(ax, mesh, theme, axes.meaning(attribution, relative=relative))
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     scale = ", colours per layer" if relative else ""
     divided = axes.divide_segments(ax, attribution, theme)
@@ -58,7 +58,7 @@ def draw(
 
 def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without tokens and title."""
-    return axes.map_size(len(attribution.layers), len(attribution.tokens), values=values)
+    return maps.map_size(len(attribution.layers), len(attribution.tokens), values=values)
 
 
 MEMBER = Kind("heatmap", draw, size, selection={"layers": "all"})

@@ -12,7 +12,7 @@ from attnflow.errors import InputError
 from attnflow.io.files import is_file
 from attnflow.io.pictures import open_image
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.figures import axes
+from attnflow.views.figures import axes, maps
 from attnflow.views.figures.style import Theme
 from attnflow.views.kinds import Kind
 
@@ -59,7 +59,7 @@ def draw(
     )
     ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal", xticks=[], yticks=[])
     ax.set_anchor("NW")
-    axes.colour_scale(ax, mesh, theme, axes.meaning(attribution), image_width=size(attribution)[0])
+    maps.colour_scale(ax, mesh, theme, axes.meaning(attribution), image_width=size(attribution)[0])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}"), theme)
     axes.remove_frame(ax, theme)

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from attnflow.errors import InputError
 from attnflow.records import Attribution
-from attnflow.views.figures import axes
+from attnflow.views.figures import axes, maps
 from attnflow.views.figures.style import Theme
 from attnflow.views.kinds import Kind
 from attnflow.views.methods import is_signed
@@ -42,9 +42,9 @@ def draw(
         raise InputError(msg)
     places = [attribution.position(token, "candidate") for token in candidates]
     scores = attribution.of_layers()[::-1][:, places]
-    mesh = axes.cells(ax, scores, theme, method=attribution.method, signed=is_signed(attribution))
+    mesh = maps.cells(ax, scores, theme, method=attribution.method, signed=is_signed(attribution))
     if values:
-        axes.write_values(ax, scores, mesh, theme)
+        maps.write_values(ax, scores, mesh, theme)
     names = axes.layer_names(attribution)[::-1]
     axes.name_ticks(ax.yaxis, names, theme.muted, 8)
     labels = [axes.label(attribution.tokens[place]) for place in places]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attnflow.records.similarity import Similarity
-from attnflow.views.figures import axes
+from attnflow.views.figures import axes, maps
 from attnflow.views.figures.style import Scale, find_theme
 from attnflow.views.methods import rule_name
 
@@ -27,19 +27,19 @@ def draw(
             figsize=(wide + 1.8, high + 1.6), layout="constrained", facecolor=colours.paper
         )
     rows, columns = of.first.ordinary, of.second.ordinary
-    mesh = axes.cells(ax, of.scores, colours, method=of.method, signed=True)
+    mesh = maps.cells(ax, of.scores, colours, method=of.method, signed=True)
     largest = float(abs(of.scores[rows][:, columns]).max(initial=0.0))
     if largest:
         mesh.set_clim(-largest, largest)
     if values:
-        axes.write_values(ax, of.scores, mesh, colours)
+        maps.write_values(ax, of.scores, mesh, colours)
     axes.token_rows(ax, of.first.tokens, colours)
     names = [axes.label(token) for token in of.second.tokens]
     axes.name_ticks(ax.xaxis, names, colours.ink, Scale(len(names)).font)
     ax.xaxis.tick_top()
     for tick in ax.get_xticklabels():
         tick.set(rotation=90, va="bottom")
-    axes.colour_scale(ax, mesh, colours, "part of the cosine")
+    maps.colour_scale(ax, mesh, colours, "part of the cosine")
     edges = rule_name(str(of.options.get("edges", "attention")))
     axes.heading(ax, f"Cosine {of.cosine:.3f}", colours)
     axes.note(ax, f"{of.pooling} of states, traced by {of.method} on {edges} edges", colours)

@@ -10,7 +10,7 @@ import numpy as np
 from attnflow.errors import InputError
 from attnflow.io.files import is_file
 from attnflow.records import Attribution, FloatArray, PatchGrid
-from attnflow.views.figures import axes
+from attnflow.views.figures import axes, maps
 from attnflow.views.figures.style import Theme
 from attnflow.views.kinds import Kind
 from attnflow.views.scaling import ordinary_patches
@@ -56,7 +56,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, sound: Any = None)
         times, lowest, highest = envelope(sound, grid)
         ax.fill_between(times, lowest, highest, color=theme.muted, linewidth=0.4)
     ax.set(xlim=(0, grid.seconds), ylim=(bottom, 1.05 if sound is not None else -1.1), yticks=[])
-    axes.colour_scale(ax, mesh, theme, axes.meaning(attribution), image_width=size(attribution)[0])
+    maps.colour_scale(ax, mesh, theme, axes.meaning(attribution), image_width=size(attribution)[0])
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     note = axes.source(attribution, f" at layer {attribution.layer}")
     axes.note(ax, f"seconds; {note}", theme)

@@ -15,7 +15,7 @@ from attnflow.views.conclusions import steps_between, trace_sentence
 from attnflow.views.labels import distinct_labels
 from attnflow.views.methods import describe_edges
 from attnflow.views.numbers import listed, number, power_for, unit
-from attnflow.views.runs import runs
+from attnflow.views.routes import runs
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.header import model_name, prediction_lines, title, warning_lines
 from attnflow.views.terminal.wrapping import wrap_parts

@@ -22,7 +22,8 @@ from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.solvers.threads import cores
 from attnflow.version import VERSION
-from attnflow.views.explorer.document import SERVED, make_view
+from attnflow.views.explorer.document import make_view
+from attnflow.views.explorer.extent import SERVED
 from attnflow.views.explorer.parts import describe_rule, model_name
 from attnflow.views.explorer.render import read_static
 from attnflow.views.explorer.schema import Rule

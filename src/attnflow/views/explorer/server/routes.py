@@ -12,7 +12,6 @@ from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.pipeline.config import check_single_heads
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
-    SERVED,
     can_show_heads,
     heads_of,
     make_document,
@@ -21,6 +20,7 @@ from attnflow.views.explorer.document import (
     scores_of,
     to_json,
 )
+from attnflow.views.explorer.extent import SERVED
 from attnflow.views.explorer.generation import GenerationDocument
 from attnflow.views.explorer.schema import Document, HeadScores, Scores, Trace
 from attnflow.views.explorer.server import requests

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -39,11 +38,6 @@ def runs(route: Route, base: int = 0) -> list[Run]:
         layers = [layer for layer, _ in stay]
         found.append(Run(position, layers[0], layers[-1]))
     return found
-
-
-def write_route(route: Route, labels: Sequence[str], base: int = 0) -> str:
-    """A route as text: ``The input–28 → cabinet L29–30``."""
-    return " → ".join(f"{labels[run.position]} {run.span}" for run in runs(route, base))
 
 
 def place_of_cut(trace: FlowTrace) -> str:

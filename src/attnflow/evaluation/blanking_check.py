@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnflow.evaluation.targets import make_attribution
+from attnflow.evaluation.importance import make_attribution
 from attnflow.measures.blank_out import MEMBER
 from attnflow.measures.question import Target
 from attnflow.pipeline.measured import target_position

@@ -1,0 +1,110 @@
+"""Quantised models: their own attention is read; gradients that a layer cuts off are refused."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import nn
+
+import attnflow
+import talkers
+import tiny
+from attnflow.errors import ModelError
+from attnflow.models.capture.differentiable import NoGradientError, watch_gradients
+
+TEXT = "the keys to the old cabinet"
+pytestmark = [  # torch's own quantised layers are to be replaced by those of another package
+    pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated"),
+    pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor"),
+]
+
+
+def quantized(*names):
+    """A model that writes, with the layers of these names in 8 bits; all without a name."""
+    network, tokenizer = talkers.llama(attn_implementation="eager")
+    layers = {
+        name
+        for name, module in network.named_modules()
+        if isinstance(module, nn.Linear) and (not names or name.endswith(names))
+    }
+    made = torch.ao.quantization.quantize_dynamic(network, layers, dtype=torch.qint8)
+    return made, tokenizer
+
+
+def test_attention_is_that_of_the_quantised_model():
+    network, tokenizer = quantized()
+    found = attnflow.explain(
+        TEXT, (network, tokenizer), generate=3, method="raw", edges="attention", correction=None
+    )
+    ids = torch.tensor([tokenizer.convert_tokens_to_ids(list(found.tokens))])
+    with torch.no_grad():
+        maps = network(ids, output_attentions=True).attentions[-1][0].mean(0).double().numpy()
+    rows = np.stack([maps[at - 1] for at in found.answer])
+    np.testing.assert_allclose(found.matrix(), rows, atol=1e-6)
+
+
+@pytest.mark.parametrize("names", [(), ("mlp.down_proj",), ("layers.1.self_attn.v_proj",)])
+@pytest.mark.parametrize("options", [{"edges": "gradient"}, {"method": "gradient-norm"}])
+def test_gradients_that_a_layer_cuts_off_are_refused(names, options):
+    with pytest.raises(ModelError, match=rf"its layer '.*{names[0] if names else 'q_proj'}'"):
+        attnflow.explain(TEXT, quantized(*names), generate=2, **options)
+    with pytest.raises(ModelError, match="hands on no gradient"):
+        attnflow.explain(TEXT, quantized(*names), **options)
+
+
+def test_the_default_says_why_gradients_are_not_used():
+    found = attnflow.explain(TEXT, quantized("mlp.up_proj"), generate=2)
+    assert (found.options["edges"], found.method) == ("attention", "flow")
+    assert any("hands on no gradient" in each for each in found.warnings)
+
+
+def test_edges_that_take_blocks_apart_need_their_weights():
+    with pytest.raises(ModelError, match="output projection of the attention block was not found"):
+        attnflow.explain(TEXT, quantized(), generate=2, edges="alti")
+
+
+def test_a_classifier_asks_for_its_position():
+    network = tiny.build("bert", head=transformers.BertForSequenceClassification)
+    model = torch.ao.quantization.quantize_dynamic(network, {nn.Linear}, dtype=torch.qint8)
+    with pytest.raises(ModelError, match=r"where it decides is not known: .* with query="):
+        attnflow.explain(TEXT, (model, tiny.word_piece()), edges="attention")
+    found = attnflow.explain(TEXT, (model, tiny.word_piece()), edges="attention", query=0)
+    assert found.query == 0
+
+
+class Shape(nn.Module):
+    """Positions, which ask their input for its shape alone."""
+
+    def forward(self, x):
+        return torch.ones(x.shape)
+
+
+class Constant(nn.Module):
+    """Reads its input, and hands on no gradient."""
+
+    def forward(self, x):
+        return x.detach() * 2
+
+
+class Sum(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.first, self.inner = nn.Linear(3, 3), inner
+
+    def forward(self, x):
+        x = self.first(x)
+        return x + self.inner(x)
+
+
+def test_what_reads_a_shape_alone_is_no_cut():
+    with watch_gradients(network := Sum(Shape())):
+        network(torch.ones(2, 3))
+    cut = Sum(Constant())
+    with (
+        pytest.raises(NoGradientError, match=r"its layer 'inner' \(Constant\)"),
+        watch_gradients(cut),
+    ):
+        cut(torch.ones(2, 3))
+    with torch.no_grad(), watch_gradients(cut):
+        cut(torch.ones(2, 3))
+    assert not any(module._forward_hooks for module in [*network.modules(), *cut.modules()])
