@@ -41,6 +41,14 @@ def test_the_reference_has_every_option_of_explain(site):
         assert name in text
 
 
+def test_the_reference_has_every_public_name(site):
+    import attnflow
+
+    text = re.sub(r"<[^>]+>", "", (site / "api.html").read_text())
+    names = [name for name in attnflow.__all__ if name != "__version__"]
+    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
 def test_nothing_is_fetched_from_elsewhere(site):
     for page in site.rglob("*.html"):
         fetched = re.findall(r'<(?:script|img)[^>]*\ssrc="(https?:[^"]+)"', page.read_text())
