@@ -9,6 +9,7 @@ import numpy as np
 
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures.style import Scale, Theme
+from attnflow.views.numbers import power_for, unit
 from attnflow.views.scaling import ordinary_positions
 
 if TYPE_CHECKING:
@@ -105,8 +106,12 @@ def colour_scale(
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=2, labelsize=7, colors=theme.muted, pad=2)
     bar.locator = _few_ticks()
-    if meaning:
-        bar.set_label(meaning, fontsize=7, color=theme.muted, labelpad=2)
+    power = power_for(max(abs(low), abs(high)))
+    if power:
+        bar.formatter = lambda value, _: f"{value / 10.0**power:g}".replace("-", "−")
+    named = f"{meaning} {unit(power)}".strip()
+    if named:
+        bar.set_label(named, fontsize=7, color=theme.muted, labelpad=2)
     bar.update_ticks()
 
 
