@@ -108,7 +108,7 @@ def colour_scale(
     bar.locator = _few_ticks()
     power = power_for(max(abs(low), abs(high)))
     if power:
-        bar.formatter = lambda value, _: f"{value / 10.0**power:g}".replace("-", "−")
+        bar.formatter = _in_units(power)
     named = f"{meaning} {unit(power)}".strip()
     if named:
         bar.set_label(named, fontsize=7, color=theme.muted, labelpad=2)
@@ -118,6 +118,12 @@ def colour_scale(
 def _shrink(mesh: AxesImage | QuadMesh) -> float:
     """The part of a tall map's height that its scale takes."""
     return min(1.0, 2.2 / Scale(len(values_of(mesh))).height)
+
+
+def _in_units(power: int) -> Any:
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: f"{value / 10.0**power:g}".replace("-", "−"))
 
 
 def _few_ticks() -> Any:
