@@ -24,7 +24,7 @@ def test_the_readmes_python_runs(capsys):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), {})
     printed = capsys.readouterr().out
-    assert printed.startswith("plural [('keys', ")
+    assert printed.startswith("positive [('wonderful', ")
     assert "Route(positions=(0, " in printed
 
 

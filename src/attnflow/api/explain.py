@@ -196,8 +196,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
 
     Examples:
         >>> import attnflow
-        >>> attnflow.explain("the keys to the cabinet").prediction.label
-        'plural'
+        >>> attnflow.explain("The food was not good.").prediction.label
+        'negative'
     """
     config = ExplainConfig(
         method=method,

@@ -59,8 +59,8 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
 
     Examples:
         >>> import attnflow
-        >>> view = attnflow.explore("the keys to the cabinet")  # doctest: +SKIP
-        >>> view.save("keys.html")  # doctest: +SKIP
+        >>> view = attnflow.explore("The food was not good.")  # doctest: +SKIP
+        >>> view.save("food.html")  # doctest: +SKIP
     """
     config = ExplainConfig(
         method=method,

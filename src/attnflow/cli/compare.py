@@ -57,7 +57,7 @@ def compare(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Compare methods: their rank agreement and their scores in each layer.
 
-    Example: attnflow compare "the keys to the cabinet"
+    Example: attnflow compare "The food was not good."
     """
     from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig

@@ -95,7 +95,7 @@ def explain(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Show which tokens the model's output came from.
 
-    Example: attnflow explain "the keys to the cabinet"
+    Example: attnflow explain "The food was not good."
     """
     from attnflow.cli.answers import Asked, explain_answers, refuse_for_answers
     from attnflow.pipeline.config import ExplainConfig

@@ -71,7 +71,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     layer × tokens. pronouns: layers × a few tokens. image: patches over the picture.
     sound: frames over time, below the waveform. generation: the tokens of an answer × its prompt.
 
-    Example: attnflow figure heatmap "the keys to the cabinet" -o keys.svg
+    Example: attnflow figure heatmap "The food was not good." -o food.svg
     """
     from attnflow.aggregation import find_aggregator
     from attnflow.cli.answers import Asked, make_answers

@@ -61,7 +61,7 @@ def routes(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Show the paths that a token's score came by, and their bottleneck.
 
-    Example: attnflow routes "the keys to the cabinet" --to keys
+    Example: attnflow routes "The food was not good." --to not
     """
     from attnflow.api.routes import check_routes, trace_to
     from attnflow.pipeline.config import ExplainConfig

@@ -9,7 +9,7 @@ from typing import Any
 
 from attnflow.errors import InputError, shown
 
-NO_TEXT = 'no text; give one in quotes, such as "the keys to the cabinet"'
+NO_TEXT = 'no text; give one in quotes, such as "The food was not good."'
 
 
 def as_list(given: Any) -> tuple[list[Any], bool]:

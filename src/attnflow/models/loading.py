@@ -44,8 +44,8 @@ def load_model(  # noqa: PLR0913 - one argument per option
     Args:
         source: A hub name (with a revision: ``"name@revision"``), a folder, a GGUF file or folder,
             ``(model, tokenizer)`` objects (an image processor for vision models), or the name of
-            a model shipped with attnflow: ``"verbs"``, which is also the one for ``None``. Such a
-            name wins over a folder of the same name, which is ``"./verbs"``.
+            a model shipped with attnflow: ``"sentiment"``, also the one for ``None``, or
+            ``"verbs"``. Such a name wins over a folder here that is called so, ``"./verbs"``.
         device: Where to put a model loaded here, e.g. ``"cuda"``; objects stay where they are.
         tower: Of a model like CLIP, the tower alone: ``"text"`` or ``"vision"``. By default each
             input goes to the one that reads it.

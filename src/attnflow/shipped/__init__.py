@@ -7,7 +7,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 NAMES = tuple(sorted(each.parent.name for each in FOLDER.glob("*/config.json")))
 """What ``load_model`` and ``--model`` take."""
-DEFAULT = "verbs"
+DEFAULT = "sentiment"
 """The one that answers when none is named."""
 OWNER = "attnflow/"
 """In front of a name, it means the shipped model and nothing else."""

@@ -38,6 +38,18 @@ class Texts:
 
 
 TEXTS = {
+    "sentiment": Texts(
+        model="sentiment",
+        about="reads a text and says whether it is positive or negative",
+        mixed="The story is slow, but the music is wonderful.",
+        strong="wonderful",
+        weak="slow",
+        answer="positive",
+        plain="The food was good.",
+        changed="The food was not good.",
+        word="not",
+        disputed="I expected a great film and got a dull one.",
+    ),
     "verbs": Texts(
         model="verbs",
         about="reads a sentence up to its verb and says whether the verb is singular or plural",

@@ -33,7 +33,7 @@ from attnflow.views.explorer.server.connections import make_server
 from attnflow.views.explorer.server.guard import Guard, error_response
 from attnflow.views.explorer.server.limits import ApiError, Cancelled, Limits
 from attnflow.views.explorer.server.routes import router
-from attnflow.views.explorer.server.sessions import EXAMPLE, SessionCache, distinct_names
+from attnflow.views.explorer.server.sessions import EXAMPLE, EXAMPLES, SessionCache, distinct_names
 from attnflow.views.explorer.server.texts import add_texts
 from attnflow.views.explorer.server.workers import Workers
 
@@ -98,9 +98,10 @@ def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers, *, listed
     async def models() -> requests.Models:
         """The models that requests can name."""
         descriptions = [requests.Model(**each) for each in sessions.describe_models()]
+        example = EXAMPLES.get(descriptions[0].name, EXAMPLE)
         best: Rule = {"name": AUTO, "title": "Best for the model"}
         rules = [best, *(describe_rule(name) for name in EDGE_RULES)]
-        return requests.Models(models=descriptions, rules=rules, example=EXAMPLE, run=listed)
+        return requests.Models(models=descriptions, rules=rules, example=example, run=listed)
 
     folder = str(files("attnflow.views.explorer") / "static")
     app.mount("/static", StaticFiles(directory=folder), name="static")

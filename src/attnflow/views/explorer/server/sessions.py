@@ -18,6 +18,7 @@ from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import check_known, run_sessions
+from attnflow.shipped import full_name
 from attnflow.solvers.execution import Execution
 from attnflow.views.explorer.images import decode_image, pixels_of, to_data_url
 from attnflow.views.explorer.server.limits import ApiError, Job, Limits
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter, Tokens
 
 EXAMPLE = "the keys to the cabinet"
+EXAMPLES = {full_name("sentiment"): "The story is slow, but the music is wonderful."}
+"""What is explained at first: by the model that is served first, or `EXAMPLE`."""
 Opened = tuple[Session, str | None]  # with the data URL of an image
 Cost = Callable[[Shape], int]  # bytes of the work on a session, beside its forward pass
 MOST_SPECIAL = 8  # tokens that a tokenizer adds to a text
