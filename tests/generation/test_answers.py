@@ -113,6 +113,17 @@ def test_many_prompts_are_what_each_is_alone(llama):
         assert np.array_equal(alone.matrix(), found.matrix())
 
 
+def test_many_pairs_are_what_each_is_alone(t5):
+    texts, answers = [TEXT, "a cat", {"a": "the old mat", "b": "the cat"}], ["cat", "the keys", "a"]
+    options = {"generate": True, "method": "flow"}
+    together = attnflow.explain(texts, t5, answer=answers, **options)
+    for text, answer, found in zip(texts, answers, together, strict=True):
+        alone = attnflow.explain(text, t5, answer=answer, **options)
+        assert (alone.tokens, alone.parts) == (found.tokens, found.parts)
+        assert np.array_equal(alone.matrix(), found.matrix())
+        assert np.array_equal(alone.matrix("parts"), found.matrix("parts"))
+
+
 def test_threads_do_not_disturb_each_other(llama):
     expected = attnflow.explain(TEXT, llama, generate=4, method="flow").matrix()
     found = {}
@@ -256,3 +267,20 @@ def test_a_model_spread_over_devices_answers_as_in_one_piece(llama, tmp_path):
         found = attnflow.explain(TEXT, (network, llama.tokenizer), generate=3, **way)
         whole = attnflow.explain(TEXT, llama, generate=3, **way)
         np.testing.assert_allclose(found.matrix(), whole.matrix(), atol=1e-9)
+
+
+def test_gradients_that_no_memory_is_for_are_refused_before_work(llama, monkeypatch):
+    from attnflow.models.checks import room
+
+    size = len(attnflow.explain(TEXT, llama, generate=3, edges="gradient").tokens)
+    needed = room.TAPE_BYTES * 3 * 4 * size**2
+    monkeypatch.setattr(room, "memory_of", lambda _: needed)
+    attnflow.explain(TEXT, llama, generate=3, edges="gradient")
+    monkeypatch.setattr(room, "memory_of", lambda _: needed - 1)
+    with pytest.raises(ModelError, match=rf"gradients by the attention of {size} tokens"):
+        attnflow.explain(TEXT, llama, generate=3, edges="gradient")
+    found = attnflow.explain(TEXT, llama, generate=3)
+    assert (found.options["edges"], found.method) == ("attention", "flow")
+    assert any("gradients by the attention" in each for each in found.warnings)
+    with pytest.raises(ModelError, match="Use batch_size=1, a shorter text"):
+        attnflow.explain([TEXT] * 4, llama, edges="gradient", batch_size=4)

@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 
 import attnflow
 import talkers
@@ -200,6 +201,37 @@ def test_bos_is_part_of_no_message(llama):
     assert names(found) == ["first", "second", "question", "rest", "answer"]
     assert tokens_of(found, "rest") == ["[MASK]"]
     assert tokens_of(found, "first") == ["the", "old", "keys"]
+
+
+def test_what_bos_does_to_an_answer_is_told():
+    network, tokenizer = talkers.llama()
+    tokenizer.bos_token = "[MASK]"
+    found = attnflow.explain(DOCUMENTS, (network, tokenizer), generate=3, bos=True)
+    ids = tokenizer.convert_tokens_to_ids(list(found.tokens))
+    with torch.no_grad():
+        rows = network(torch.tensor([ids[1:]])).logits[0].double().log_softmax(-1)
+    without = sum(float(rows[at - 2, ids[at]]) for at in found.answer)
+    total = found.log_probabilities.sum()
+    assert found.warnings == (
+        f"BOS was put in front: the answer's log-probability is {total:.3f}; without BOS it is "
+        f"{without:.3f}",
+    )
+
+
+def test_what_a_tokenizer_adds_is_left_where_the_prompt_is_deleted():
+    network, tokenizer = talkers.llama()
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A", special_tokens=[("[CLS]", tokenizer.cls_token_id)]
+    )
+    found = attnflow.explain("the keys", (network, tokenizer), generate=2, deletions=True)
+    assert names(found) == ["prompt", "rest", "answer"]
+    assert tokens_of(found, "rest") == ["[CLS]"]
+    ids = tokenizer.convert_tokens_to_ids(list(found.tokens))
+    left = [ids[0], *(ids[at] for at in found.answer)]
+    with torch.no_grad():
+        rows = network(torch.tensor([left])).logits[0].double().log_softmax(-1)
+    after = [float(rows[at, left[at + 1]]) for at in range(2)]
+    np.testing.assert_allclose(found.drops[:, 0], found.log_probabilities - after, atol=1e-5)
 
 
 def test_what_is_too_large_to_be_kept_is_made_anew(llama, monkeypatch):

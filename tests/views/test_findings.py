@@ -50,6 +50,14 @@ def test_close_ones_are_named_and_repeated_ones_numbered():
     assert found.sentence == "plural, because of “the:1”, though 4 of 5 tokens come close."
 
 
+def test_where_nearly_all_come_close_none_is_the_reason():
+    found = find(made([0, 0.5, 0.45, 0.45, 0.45, 0.41], "flow"))
+    many = "5 of 5 have at least 80% of the score of “the:1”"
+    assert found.sentence == f"plural; by flow no token stands out: {many}."
+    assert found.alternative == "barrier"
+    assert find(made([0, 0.5, 0.45, 0.45, 0.45, 0.2], "flow")).alternative == ""
+
+
 def test_many_at_the_highest_score_are_no_ranking():
     flow = made([1, 1, 1, 1, 0.2, 1], "flow")
     rollout = made([0.3, 0.1, 0.2, 0.1, 0.1, 0.4])

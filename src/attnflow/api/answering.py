@@ -71,11 +71,11 @@ class Answering:
         answer: Any,
         advance: Callable[[float], None],
     ) -> Iterator[Generation]:
-        """One result per prompt; each is what it would be alone."""
+        """One result per prompt and method; each is what it would be alone."""
         from attnflow.models.answers.finding import answers_of
         from attnflow.models.answers.prompts import make_prompt
         from attnflow.models.text.writing import Writing
-        from attnflow.pipeline.generation import AnswerConfig, explain_answer
+        from attnflow.pipeline.generation import AnswerConfig, explain_by_each
 
         texts = one_each("answer", answer, len(items))
         length = LENGTH if self.generate is None or self.generate is True else self.generate
@@ -95,7 +95,7 @@ class Answering:
             def within(share: float, done: int = place) -> None:
                 advance(done + share)
 
-            yield explain_answer(prompt, answers, config, each, within)
+            yield from explain_by_each(prompt, answers, config, each, within)
             advance(place + 1)
 
 

@@ -169,7 +169,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         truncate: Cut a text that is too long for the model instead of refusing it.
         bos: For causal language models whose tokenizer adds none, put BOS in front, so that what
             the first token collects has a place of its own. The result's ``warnings`` have the
-            predictions with and without it.
+            predictions with and without it, or how likely an answer is.
         sampling_rate: For a sound that is given as an array, its samples per second; ``None`` is
             what the model hears. Another rate is resampled.
         strict: Refuse a model that mixes tokens outside attention too (by a convolution, say), of

@@ -116,13 +116,11 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     """The answers; ``live`` shows one while it is written, ``alone`` refuses several."""
     from attnflow.api.answering import Answering
 
-    if len(config.methods) > 1:
-        msg = f"answers are explained by one --method; these are {len(config.methods)}"
-        raise InputError(msg)
     prompts, parts = _prompts(texts, file, asked)
-    if alone and len(prompts) > 1:
-        msg = f"--html shows one answer; these are {len(prompts)} prompts"
-        raise InputError(msg)
+    for count, what in ((len(prompts), "prompts"), (len(config.asked), "methods")):
+        if alone and count > 1:
+            msg = f"--html shows one answer by one method; these are {count} {what}"
+            raise InputError(msg)
     live = live and len(prompts) == 1
     several = asked.chat is not None or all(map(_has_several, prompts))
     answering = Answering(

@@ -164,14 +164,24 @@ def _show_all(results: Sequence[Sequence[Attribution]], found: Sequence[Summary]
     for at, (one, summary) in enumerate(zip(results, found, strict=True)):
         if at:
             console.print()
-        show(one, summary, console, top)
+        show(one, summary, console, top, about=not at)
 
 
-def show(attributions: Sequence[Attribution], found: Summary, console: Console, top: int) -> None:
-    """Print the scores of each method, token by token, and the highest ones."""
+def show(
+    attributions: Sequence[Attribution],
+    found: Summary,
+    console: Console,
+    top: int,
+    *,
+    about: bool = True,
+) -> None:
+    """Print the scores of each method, token by token, and the highest ones.
+
+    With ``about``, a line says what each method does.
+    """
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import ROWS, head_maps
-    from attnflow.views.terminal.notes import show_notes
+    from attnflow.views.terminal.notes import method_lines, show_notes
     from attnflow.views.terminal.pieces import pieces
     from attnflow.views.terminal.tables import top_tables
 
@@ -182,6 +192,8 @@ def show(attributions: Sequence[Attribution], found: Summary, console: Console, 
         console.print(head_maps(attributions, found.main, console, max(top, ROWS)))
     else:
         console.print(pieces(attributions, console))
+    if about:
+        console.print(method_lines(attributions))
     if top:
         console.print()
         if each_head:

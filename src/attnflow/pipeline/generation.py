@@ -12,7 +12,7 @@ from attnflow.errors import InputError, shown
 from attnflow.measures.question import no_progress
 from attnflow.models.answers.interface import Answers
 from attnflow.models.answers.prompts import Prompt, read_prompt
-from attnflow.models.text.bos import put_bos
+from attnflow.models.text.bos import both_answers, drop_bos, put_bos
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.answer_session import AnswerSession, open_answer
 from attnflow.pipeline.config import ExplainConfig, is_auto
@@ -28,7 +28,7 @@ from attnflow.records.parts import Part
 from attnflow.records.selection import Groups
 
 if TYPE_CHECKING:
-    pass
+    from attnflow.models.adapter import Tokens
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def check_for_answers(config: ExplainConfig) -> None:
     }
     for option, asked in given.items():
         if asked:
-            msg = (
-                f"{option}={shown(getattr(config, option))} is not for answers: every token of the "
-                "answer is explained where it was predicted; leave it out"
-            )
+            why = "every token of the answer is explained where it was predicted; leave it out"
+            if option == "words":
+                why = "they have scores of tokens and of parts, and a part may be a word (parts=)"
+            msg = f"{option}={shown(getattr(config, option))} is not for answers: {why}"
             raise InputError(msg)
 
 
@@ -74,23 +74,45 @@ def explain_answer(
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> Generation:
-    """Where every token of an answer came from."""
+    """Where every token of an answer came from, by the first method that is asked for."""
+    return explain_by_each(prompt, answers, replace(config, methods=()), asked, advance)[0]
+
+
+def explain_by_each(
+    prompt: Prompt,
+    answers: Answers,
+    config: ExplainConfig,
+    asked: AnswerConfig,
+    advance: Advance = no_progress,
+) -> list[Generation]:
+    """Where every token of one answer came from, by each method that is asked for."""
+    configs = [replace(config, method=method) for method in config.asked]
     check_for_answers(config)
-    check_through(config, asked.through)
+    for each in configs:
+        check_through(each, asked.through)
     check_model(answers.model, config)
     tokens, parts = read_prompt(answers, prompt, truncate=config.truncate)
     if config.bos:
         tokens, parts = put_bos(answers.model, tokens), _behind_bos(parts)
-    if not is_auto(config.method) and find_measure(config.method) is not None:
+    if any(not is_auto(name) and find_measure(name) is not None for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
     whole = answers.write(tokens, asked.writing)
+    if config.bos:
+        whole = replace(whole, notices=(*whole.notices, _said_of_bos(answers, whole)))
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, "answer"))
     named = [part for part in parts if part.kind == "part"]
     # First, since parts that can't be deleted are refused before long work.
     drops = measure_drops(answers, whole, named, advance) if asked.deletions else None
-    found = open_answer(whole, answers, config, through=asked.through == PROMPT)
-    return replace(make_generation(found, parts, asked, advance), drops=drops)
+    found = []
+    for number, each in enumerate(configs):
+
+        def within(share: float, done: int = number) -> None:
+            advance((done + share) / len(configs))
+
+        opened = open_answer(whole, answers, each, through=asked.through == PROMPT)
+        found.append(replace(make_generation(opened, parts, asked, within), drops=drops))
+    return found
 
 
 def make_generation(
@@ -178,6 +200,12 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
     drawn = {"sampling": dict(writing.sampling)} if writing.sampling else {}
     seed = {} if writing.seed is None else {"seed": writing.seed}
     return {**options, **own, **drawn, **seed, "through": asked.through}
+
+
+def _said_of_bos(answers: Answers, whole: Tokens) -> str:
+    """How likely an answer is after BOS, and without it."""
+    pair = [answers.log_probabilities([each])[0] for each in (whole, drop_bos(whole))]
+    return both_answers(*(float(each.sum()) for each in pair))
 
 
 def _behind_bos(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -83,5 +83,7 @@ def _top_tokens(found: Generation, span: Span) -> str:
     words = found.word_ids or (0,) * len(found.tokens)
     (part,) = found.named
     places = [at for at in part.positions if words[at] is not None] or list(part.positions)
-    best = sorted(places, key=lambda at: -values[at])[:MOST_NAMED]
-    return join_names([f"“{isolate(printable(found.tokens[at]))}”" for at in best])
+    best = sorted(places, key=lambda at: -values[at])
+    # A word that occurs twice is named once.
+    names = list(dict.fromkeys(isolate(printable(found.tokens[at])) for at in best))
+    return join_names([f"“{name}”" for name in names[:MOST_NAMED]])

@@ -21,6 +21,7 @@ from attnflow.views.methods import method_info
 from attnflow.views.numbers import number
 
 CLOSE = 0.8  # of the highest score: a token that has as much is named, too
+FLAT = 0.8  # of all tokens: where more come close, none stands out
 MOST_NAMED = 3
 COUNTER = 0.2  # of the highest score: a negative one of this size is named
 LONGEST = 40  # cells of a label
@@ -49,7 +50,7 @@ class Finding:
         tied: How many of them share the highest score; 1 where it is one token's own.
         ties: What orders tokens that share a score: a method, or ``"text"``.
         notes: What a reader must know of the scores themselves, in sentences.
-        alternative: A method that tells tied tokens apart; empty where there is no need.
+        alternative: A method that tells such tokens apart; empty where there is no need.
     """
 
     parts: tuple[Part, ...]
@@ -111,7 +112,7 @@ def find(attribution: Attribution, ties: Attribution | None = None) -> Finding:
         tied=int(tied),
         ties=by,
         notes=tuple(words.notes(full=full)),
-        alternative=info.alternative if tied > MOST_NAMED else "",
+        alternative=info.alternative if tied > MOST_NAMED or words.flat else "",
     )
 
 
@@ -171,13 +172,15 @@ class _Words:
         """All parts, with a capital and a full stop."""
         start, verb = self._start()
         highest = float(self.scores[self.order[0]])
+        one = "patch" if self.noun == "patches" else self.noun[:-1]
         if highest <= 0:
-            one = "patch" if self.noun == "patches" else self.noun[:-1]
             reason = [Part(f"; no {one} of it scores above 0")]
         elif self.tied > MOST_NAMED:
             reason = self._tie(highest)
+        elif self.flat:
+            reason = [Part(f"; by {self.attribution.method} no {one} stands out: "), *self._near()]
         else:
-            reason = [Part(verb), *self._names(highest)]
+            reason = [Part(verb), *self._names()]
         return [*start, *reason, *self._against(highest), Part(".")]
 
     def _start(self) -> tuple[list[Part], str]:
@@ -204,9 +207,26 @@ class _Words:
         verb = " comes mostly from " if info.reaches_input else " attends most to "
         return [Part(isolate(name), "token" if token is not None else "", token), Part(where)], verb
 
-    def _names(self, highest: float) -> list[Part]:
+    @property
+    def close(self) -> list[int]:
+        """The tokens whose scores come close to the highest, that one included."""
+        return [at for at in self.order if self.scores[at] >= CLOSE * self.scores[self.order[0]]]
+
+    @property
+    def flat(self) -> bool:
+        """Whether so many come close that the highest score says nothing."""
+        several = len(self.close) > max(MOST_NAMED, FLAT * len(self.order))
+        return several and self.scores[self.order[0]] > 0
+
+    def _near(self) -> list[Part]:
+        """How many come close to the highest score, and whose that is."""
+        first = self.order[0]
+        many = f"{len(self.close)} of {len(self.order)} have at least {CLOSE:.0%} of the score of "
+        return [Part(many), Part(self._label(first), "token", first)]
+
+    def _names(self) -> list[Part]:
         """The tokens that stand out, or the first and how many come close."""
-        close = [at for at in self.order if self.scores[at] >= CLOSE * highest]
+        close = self.close
         if len(close) <= MOST_NAMED:
             return self._named(close)
         named = self._named(close[: self.tied])

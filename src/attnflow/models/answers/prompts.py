@@ -82,21 +82,23 @@ def read_prompt(
 ) -> tuple[Tokens, tuple[Part, ...]]:
     """The tokens of a prompt and its parts: those named, then all other tokens.
 
-    A token that stands in two parts belongs to the one that has more of it.
+    A token that stands in two parts belongs to the one that has more of it. What a tokenizer puts
+    around a text (BOS, say) is in none of them, and stays where they are deleted.
     """
     tokens = answers.read(prompt.text, truncate=truncate, special=prompt.special)
-    if not prompt.spans:
+    if tokens.spans is None and not prompt.spans:
         return tokens, (Part(WHOLE, tuple(range(len(tokens)))),)
     if tokens.spans is None:
         msg = f"{answers.model.name} has no parts: its tokenizer gave no offsets in the text"
         raise ModelError(msg)
-    owners = [_owner(span, prompt.spans, prompt.text) for span in tokens.spans]
+    spans = prompt.spans or ((WHOLE, (0, len(prompt.text))),)
+    owners = [_owner(span, spans, prompt.text) for span in tokens.spans]
     parts = []
-    for number, (name, (start, end)) in enumerate(prompt.spans):
+    for number, (name, (start, end)) in enumerate(spans):
         positions = tuple(at for at, owner in enumerate(owners) if owner == number)
         if positions:
             parts.append(Part(name, positions))
-        elif not any(s < end and start < e for _, (s, e) in prompt.spans[number + 1 :]):
+        elif not any(s < end and start < e for _, (s, e) in spans[number + 1 :]):
             msg = (
                 f"part {name!r} has no tokens: {shown(prompt.text[start:end])}; it was cut off, or "
                 "is blank"

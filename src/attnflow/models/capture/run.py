@@ -15,6 +15,7 @@ from attnflow.models.capture.differentiable import watch_gradients
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.checks.room import check_room
 from attnflow.records import Activations, Block
 from attnflow.records.arrays import row_tolerance
 
@@ -64,6 +65,8 @@ def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> 
     """Call the network with its attention captured."""
     batch = next(iter(inputs.values())).shape[0]
     evaluated = in_eval_mode(network)
+    if spec.gradients:
+        check_room(network, inputs, device_of(network))
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
         output = called(evaluated, inputs)
     drop_pooling(capture, network)

@@ -54,6 +54,14 @@ def drop_bos(tokens: Tokens) -> Tokens:
     return tokens.select(range(1, len(tokens)), inputs)
 
 
+def both_answers(with_bos: float, without: float) -> str:
+    """What a reader must know: how likely the answer is with BOS, and without it."""
+    return (
+        f"BOS was put in front: the answer's log-probability is {with_bos:.3f}; without BOS it is "
+        f"{without:.3f}"
+    )
+
+
 def both_predictions(with_bos: Prediction | None, without: Prediction | None) -> str:
     """What a reader must know: what the model predicts with BOS, and without it."""
     said = [

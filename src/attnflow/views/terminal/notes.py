@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from collections.abc import Sequence
+
+from rich.console import Console, Group
 from rich.text import Text
 
+from attnflow.records import Attribution
+from attnflow.views.methods import method_info
 from attnflow.views.numbers import as_sentence
 from attnflow.views.summary import Summary
 
@@ -21,3 +25,14 @@ def show_notes(found: Summary, console: Console) -> None:
         console.print(Text(as_sentence(line), style="dim"))
     if found.agreement:
         console.print(Text(found.agreement))
+
+
+def method_lines(attributions: Sequence[Attribution]) -> Group:
+    """What each method does, where that is known."""
+    lines = []
+    for item in attributions:
+        summary = method_info(item.method).summary
+        if summary:
+            line = f"{item.method}: {summary[:1].lower()}{summary[1:]}"
+            lines.append(Text(line, style="dim"))
+    return Group(*lines)

@@ -35,7 +35,7 @@ export function singleRows(pane, trace) {
         ),
         make("td", { class: "number" }, listed(values[index], pane.power, pane.ratio)),
         hasSigns ? null : make("td", { class: "number quiet" }, percent(part[index])),
-        blanks ? changeCell(change, "") : null,
+        blanks ? changeCell(change, atMost(view, unit.tokens, predicted)) : null,
       );
       line.dataset.row = index;
       line.dataset.value = values[index];
@@ -62,6 +62,14 @@ function changeWithout(view, tokens, predicted) {
   if (!predicted || !tokens.every((at) => view.canBlank(at))) return undefined;
   const now = view.without(tokens)?.find(({ label }) => label === predicted.label);
   return now && now.probability - predicted.probability;
+}
+
+// A label that is no longer among the first has fallen by this at least; empty if nothing is known.
+function atMost(view, tokens, { probability }) {
+  const last = tokens.every((at) => view.canBlank(at)) && view.without(tokens)?.at(-1);
+  return last && last.probability < probability
+    ? `≤ ${points(last.probability - probability)}`
+    : "";
 }
 
 // Two panes side by side, as shares: scores of different methods have different sums.

@@ -3,7 +3,7 @@ import { pairRows, singleRows } from "./rows.js";
 
 const EQUAL = 1e-6; // scores are float32: what differs by less is equal
 const FIRST = 12; // rows before "show all"
-const LONG = 24; // rows that stand in two columns on paper
+const LONG = 16; // rows that stand in two columns on paper
 
 // Scores as a table, with the change of the prediction when a token is blanked; or, of two panes,
 // the difference of their shares.

@@ -85,11 +85,11 @@ export class Answered {
   fromPrompt(rows, count) {
     const { values } = this.tokens(rows) ?? { values: [] };
     const written = new Set(this.data.answer);
-    return this.data.ordinary
+    const names = this.data.ordinary
       .filter((at) => values[at] > 0 && !written.has(at))
       .sort((a, b) => values[b] - values[a])
-      .slice(0, count)
       .map((at) => this.data.labels[at]);
+    return [...new Set(names)].slice(0, count); // a word that occurs twice is named once
   }
 
   // How likely these rows were, each given all before it.
