@@ -22,6 +22,7 @@ from attnflow.cli import (
     routes,
     serve,
     similarity,
+    tour,
     train,
 )
 from attnflow.cli import run as dataset
@@ -38,6 +39,7 @@ app = typer.Typer(
     cls=Program,
 )
 
+app.command(cls=Command, rich_help_panel="Start")(tour.tour)
 EXPLAIN = "Explain a text"
 for command in (
     *(explain.explain, compare.compare, routes.routes, similarity.similarity),

@@ -1,11 +1,8 @@
-"""Running models: from an input to its tokens, its attention and the model's prediction.
+"""Running models: from an input to its tokens, its attention and the model's prediction."""
 
-    adapter                      what every kind of model offers to the rest of the library
-    loading, fetching, hub       from a name, a folder or a network to a model
-    text, pair, image, audio     the kinds of models
-    answers                      prompts with parts, and the answers that models write to them
-    capture, checks              what a network computes, read while it runs; what it does, tried
-    heads, outputs, objectives   what a head says, and what is asked about it
+import warnings
 
-A new kind of model is listed in `loading`.
-"""
+with warnings.catch_warnings():
+    # In a notebook without widgets, tqdm says so when transformers imports it; bars are plain then.
+    warnings.filterwarnings("ignore", message="IProgress not found")
+    import tqdm.auto  # noqa: F401

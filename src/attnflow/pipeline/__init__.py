@@ -3,7 +3,7 @@
     config, arguments, source    everything that is asked for, checked before any work
     choice                       the edges and the method where none is named
     session, sessions            one forward pass and what can be computed from it; many inputs
-    scoring, measured            scores of a graph; scores of methods that read no edges
+    graphs, scoring, measured    graphs and their scores; scores of methods that read no edges
     attributions, traces         what a session computed, as records
     blanking                     what a model predicts without some of an input
     answer_session, generation   the same for a whole answer, token by token

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from attnflow.aggregation import Measure, Scores, find_aggregator
-from attnflow.edges.graph import build_graph, chance_graph
-from attnflow.edges.heads import fuse_layers
 from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
-from attnflow.edges.rule import Maps
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.attributions import attribute
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.config import ExplainConfig, check_single_heads
+from attnflow.pipeline.graphs import Graphs
 from attnflow.pipeline.measured import (
     Advance,
     Check,
@@ -38,14 +36,11 @@ from attnflow.records import (
     Prediction,
     Selection,
 )
-from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import Groups, resolve
 from attnflow.records.words import word_groups
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
-
-MOST_KEPT = 1 << 28  # bytes of a rule's maps that are kept for the next graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +55,11 @@ class Session:
     config: ExplainConfig
     objective: Objective = Objective()  # noqa: RUF009 - frozen
     notes: tuple[str, ...] = ()
-    _graphs: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
-    _made: list[Maps] = field(default_factory=list, init=False)
+    _graphs: Graphs = field(init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_graphs", Graphs(self.activations, self.config))
 
     @property
     def tokens(self) -> Tokens:
@@ -97,8 +94,7 @@ class Session:
     @property
     def heads(self) -> int:
         """How many heads the first layer has; 0 where they were fused while the model ran."""
-        first = self.activations.attention[0]
-        return int(first.shape[0]) if first.ndim == 3 else 0
+        return self._graphs.heads
 
     @property
     def causal(self) -> bool:
@@ -109,38 +105,10 @@ class Session:
         """How a method's scores are corrected for the receptive field of a causal decoder."""
         return self.config.correction_for(method, causal=self.causal, size=self.size)
 
-    @cached_property
-    def fused(self) -> Activations:
-        """The activations with their heads fused."""
-        if not self.heads:
-            return self.activations
-        config, layers = self.config, self.activations.attention
-        if isinstance(config.heads, LearnedHeads):
-            return replace(self.activations, attention=tuple(fuse_layers(layers, config.heads)))
-        fuse = (replace(config, heads="mean") if config.heads == "each" else config).fuse
-        return replace(self.activations, attention=tuple(fuse(each[None])[0] for each in layers))
-
     @property
     def maps(self) -> Sequence[Array]:
         """The maps of the edge rule, heads fused: ``[query, key]`` per step."""
-        if self.config.rule.fuses_heads:
-            return self.fused.attention
-        maps = self.made.layers
-        heads = "mean" if self.config.heads == "each" else self.config.heads
-        return fuse_layers(maps, heads)
-
-    @property
-    def made(self) -> Maps:
-        """What the edge rule makes of the activations; kept where that is small.
-
-        Methods differ in how they go on (residual, correction, chance), and rules may be slow.
-        """
-        if self._made:
-            return self._made[0]
-        found = self.config.rule.apply(self.activations)
-        if sum(int(each.nbytes) for each in found.layers) <= MOST_KEPT:
-            self._made.append(found)
-        return found
+        return self._graphs.maps
 
     @property
     def towards_query(self) -> bool:
@@ -157,31 +125,12 @@ class Session:
     @property
     def nbytes(self) -> int:
         """About how much memory this holds, or will hold once its graphs are built."""
-        graphs = sum(self._graphs[key].nbytes for key in tuple(self._graphs))
-        usual = 3 * 8 * len(self.activations.attention) * self.size**2
-        kept = sum(int(each.nbytes) for made in self._made for each in made.layers)
-        return self.activations.nbytes + kept + max(graphs, usual) + self.blanking.nbytes
+        return self.activations.nbytes + self._graphs.nbytes + self.blanking.nbytes
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
-        options = self.config.edge_options(method, self.correction(method))
-        activations = self.activations
-        if each_head:
-            if not self.heads:
-                msg = "the heads were fused while the model ran; open the session with all heads"
-                raise InputError(msg)
-            options = replace(options, heads="each")
-        elif self.config.rule.fuses_heads and not isinstance(options.heads, LearnedHeads):
-            activations, options = self.fused, replace(options, heads="mean")
-        elif options.heads == "each":
-            options = replace(options, heads="mean")
-        keep_maps = find_aggregator(method).uses_maps
-        key = (options.residual, options.correction, each_head, chance, keep_maps)
-        if key not in self._graphs:
-            build = chance_graph if chance else build_graph
-            made = None if self.config.rule.fuses_heads else self.made
-            self._graphs[key] = build(activations, options, keep_maps=keep_maps, made=made)
-        return self._graphs[key]
+        correction = self.correction(method)
+        return self._graphs.find(method, correction, each_head=each_head, chance=chance)
 
     def scores(  # noqa: PLR0913 - what is asked for
         self,

@@ -1,0 +1,1 @@
+"""`attnflow tour`: five minutes with the shipped sentiment model, each step a command to repeat."""
