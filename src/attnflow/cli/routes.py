@@ -92,7 +92,7 @@ def routes(  # noqa: PLR0913 - one argument per option
         return
     from rich.console import Console
 
-    from attnflow.views.findings import subject
+    from attnflow.views.sentences import subject
     from attnflow.views.terminal.paths import show_routes
 
     about = subject(session.adapter.description)

@@ -10,9 +10,10 @@ from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.measures.blank_out import MEMBER
 from attnflow.records import Attribution
 from attnflow.views.conclusions import agreement_sentence
-from attnflow.views.findings import LONGEST, Finding, find
+from attnflow.views.findings import Finding, find
 from attnflow.views.labels import distinct_labels
 from attnflow.views.methods import method_info
+from attnflow.views.sentences import LONGEST
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from attnflow.records import Attribution
 from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
-from attnflow.views.findings import is_ratio
 from attnflow.views.labels import clip
 from attnflow.views.methods import (
     describe_edges,
@@ -20,6 +19,7 @@ from attnflow.views.methods import (
     is_signed,
     signs_note,
 )
+from attnflow.views.sentences import is_ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

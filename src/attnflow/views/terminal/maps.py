@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.findings import Finding, noun_of
+from attnflow.views.findings import Finding
 from attnflow.views.labels import distinct_labels
 from attnflow.views.scaling import top_of
+from attnflow.views.sentences import noun_of
 from attnflow.views.terminal import paint
 
 LABEL = 18

@@ -11,11 +11,12 @@ from rich.text import Text
 
 from attnflow.records import Attribution
 from attnflow.records.rounding import round_scores
-from attnflow.views.findings import Finding, is_ratio, merged_scores
+from attnflow.views.findings import Finding, merged_scores
 from attnflow.views.labels import distinct_labels
 from attnflow.views.methods import is_signed
 from attnflow.views.numbers import listed, power_for, unit
 from attnflow.views.scaling import colour_top
+from attnflow.views.sentences import is_ratio
 from attnflow.views.terminal import paint
 
 NARROWEST = 26  # a column with token, bar and number
