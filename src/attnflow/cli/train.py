@@ -64,7 +64,7 @@ Steps = Annotated[
         metavar="N",
         min=1,
         help="For verbs and --small: the number of steps.",
-        show_default="6000, with --small 2000",
+        show_default="6000, with --small 700",
     ),
 ]
 Epochs = Annotated[

@@ -17,6 +17,7 @@ from attnflow.io.notebooks import import_tqdm
 from attnflow.models import hub
 from attnflow.models.heads import BARE, CAUSAL, CTC, SEQ2SEQ, HeadKind, head_of
 from attnflow.models.modality import hears, reads_both, two_towers
+from attnflow.models.packing import PACKED, unpack
 from attnflow.shipped import NAMES
 
 log = logging.getLogger("attnflow")
@@ -168,6 +169,15 @@ class Checkpoint:
 
     def _network(self, head: HeadKind) -> Any:
         loader, options = self._loader(head), {**self.find, **self.build}
+        packed = Path(self.where) / PACKED
+        if exists(packed):
+            config = self._get("AutoConfig")
+            # Auto classes want a folder with weights as they know them; the model's own class does
+            # not.
+            model_class = getattr(self.transformers, config.architectures[0])
+            return model_class.from_pretrained(
+                None, config=config, state_dict=unpack(packed), **self.build
+            )
         network, report = loader.from_pretrained(self.where, output_loading_info=True, **options)
         missing = report["missing_keys"]
         if head is BARE or not missing:

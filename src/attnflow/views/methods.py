@@ -150,13 +150,3 @@ def title_on(method: str, edges: str) -> str:
         return title
     named = title.replace("Raw attention", "Raw edges").removeprefix("Attention ")
     return named[:1].upper() + named[1:]
-
-
-def full_title(method: str, edges: str) -> str:
-    """The same with the edges, where they are not attention's.
-
-    >>> full_title("flow", "attention"), full_title("direct", "gradient")
-    ('Attention flow', 'Direct contributions (attention × gradient)')
-    """
-    title = title_on(method, edges)
-    return title if edges == "attention" else f"{title} ({rule_name(edges)})"

@@ -117,6 +117,18 @@ def test_with_all_parts_kept_the_start_is_close_to_the_teacher(teacher):
         assert torch.equal(value, before[name])
 
 
+def test_with_embeddings_of_full_width_the_start_is_the_teacher(teacher):
+    network = tf.AutoModelForSequenceClassification.from_pretrained(teacher).eval()
+    kept = torch.randperm(network.config.vocab_size, generator=torch.Generator().manual_seed(1))
+    whole = cut_down(
+        network, kept, 16, embedding=network.config.hidden_size, layers=4,
+        neurons=network.config.intermediate_size,
+    ).eval()  # fmt: skip
+    ids = torch.arange(12).reshape(2, 6)
+    found = whole.electra(ids).last_hidden_state
+    torch.testing.assert_close(found, network.bert(kept[ids]).last_hidden_state)
+
+
 def test_neurons_with_the_largest_weights_are_kept(teacher):
     network = tf.AutoModelForSequenceClassification.from_pretrained(teacher)
     last = network.bert.encoder.layer[-1]

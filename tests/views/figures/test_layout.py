@@ -9,6 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+import attnflow
 from attnflow.errors import InputError
 from attnflow.records import Edge, FlowTrace, PatchGrid, Route
 from attnflow.views.figures import KINDS, THEMES, draw, figure, save
@@ -210,3 +211,15 @@ def test_lines_below_panels_end_before_those_of_their_neighbours(kind, width):
     assert len(labels) == 3
     ends = [label.get_window_extent().intervalx for label in labels]
     assert all(left[1] < right[0] for left, right in pairwise(ends))
+
+
+def test_small_scores_have_a_unit_beside_their_colours():
+    found = attnflow.explain("the keys to the cabinet", "verbs", method="direct", layers="all")
+    assert 0 < found.scores.max() < 1e-3
+    drawn = figure("heatmap", found)
+    (scale,) = [each for each in drawn.axes if each.get_ylabel().startswith("score")]
+    drawn.canvas.draw()
+    assert scale.get_ylabel() == "score × 10⁻⁶"
+    written = [float(each.get_text()) for each in scale.get_yticklabels()]
+    assert written == [round(1e6 * at, 6) for at in scale.get_yticks()]
+    assert drawn.axes[0].get_title(loc="left") == "Direct contributions"

@@ -18,7 +18,7 @@ def cut_down(
         network: The BERT classifier.
         kept: The numbers of the pieces to keep.
         length: How many positions to keep.
-        embedding: The width of the embeddings, less than the states': their principal components.
+        embedding: The width of the embeddings; less than the states', their principal components.
         layers: How many layers to keep, spread evenly, the last one included.
         neurons: How many neurons to keep in a feed-forward layer: those with the largest weights.
     """
@@ -37,13 +37,23 @@ def cut_down(
     build: Any = ElectraForSequenceClassification
     model = build(config)
     with torch.no_grad():
-        _reduce_embeddings(network.bert.embeddings, model.electra, kept, length)
+        if embedding == old.hidden_size:
+            _keep_embeddings(network.bert.embeddings, model.electra.embeddings, kept, length)
+        else:
+            _reduce_embeddings(network.bert.embeddings, model.electra, kept, length)
         blocks = network.bert.encoder.layer
         for at, new in enumerate(model.electra.encoder.layer):
             block = copy.deepcopy(blocks[round((at + 1) * len(blocks) / layers) - 1])
             _prune_neurons(block, neurons)
             new.load_state_dict(block.state_dict())
     return model
+
+
+def _keep_embeddings(old: Any, new: Any, kept: Tensor, length: int) -> None:
+    new.word_embeddings.weight.copy_(old.word_embeddings.weight[kept])
+    new.position_embeddings.weight.copy_(old.position_embeddings.weight[:length])
+    new.token_type_embeddings.load_state_dict(old.token_type_embeddings.state_dict())
+    new.LayerNorm.load_state_dict(old.LayerNorm.state_dict())
 
 
 def _reduce_embeddings(old: Any, new: Any, kept: Tensor, length: int) -> None:

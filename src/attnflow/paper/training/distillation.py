@@ -28,14 +28,14 @@ class SmallRecipe:
     """The sizes of the small model and the hyperparameters of its training."""
 
     seed: int = 0
-    steps: int = 2_000
+    steps: int = 700
     batch: int = 128
-    learning_rate: float = 3e-4
+    learning_rate: float = 1e-4
     weight_decay: float = 0.05
-    vocabulary: int = 10_000
-    embedding: int = 128
-    layers: int = 4
-    neurons: int = 640
+    vocabulary: int = 8_000
+    embedding: int = 384
+    layers: int = 6
+    neurons: int = 1_024
     """The width of the feed-forward layers."""
     states: float = 1.0
     """The weight of the teacher's states in the loss, beside its logits."""

@@ -14,10 +14,10 @@ from attnflow.views.labels import clip
 from attnflow.views.methods import (
     describe_edges,
     describe_target,
-    full_title,
     has_layers,
     is_signed,
     signs_note,
+    title_on,
 )
 from attnflow.views.sentences import is_ratio
 
@@ -32,9 +32,8 @@ ROUND = (1, 2, 5, 10, 20, 50, 100)
 
 
 def title_of(attribution: Attribution) -> str:
-    """The method's name as a title, with the edges where they are not attention's."""
-    edges = str(attribution.options.get("edges", "attention"))
-    return full_title(attribution.method, edges)
+    """The method's name as a title; what its edges are is said below the drawing."""
+    return title_on(attribution.method, str(attribution.options.get("edges", "attention")))
 
 
 def label(token: str) -> str:

@@ -15,7 +15,7 @@ from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
 from attnflow.views.labels import clip
-from attnflow.views.methods import full_title, method_info
+from attnflow.views.methods import method_info, rule_name, title_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,11 +68,12 @@ def draw(
     meaning = "× chance" if ratio else "score"
     maps.colour_scale(ax, mesh, theme, "0 to the highest of each row" if relative else meaning)
     edges = str(found.options.get("edges", "attention"))
-    shown = full_title(found.method, edges)
+    shown = title_on(found.method, edges)
     axes.heading(ax, shown, theme, found.method, above=22)
     less = "" if named else f"{len(places)} tokens of the prompt; "
     through = "; handed on to the prompt" if found.options.get("through") == "prompt" else ""
-    axes.note(ax, f"{less}rows: the answer{through}", theme)
+    of = f"; edges: {rule_name(edges)}" if method_info(found.method).layered else ""
+    axes.note(ax, f"{less}rows: the answer{through}{of}", theme)
     axes.remove_frame(ax, theme)
 
 

@@ -12,7 +12,7 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.methods import has_layers, method_info
+from attnflow.views.methods import has_layers, method_info, rule_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +87,8 @@ def _label(
     axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
     start = "from input tokens" if reaches_input else "from the layer below"
     which = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
+    rule = str(attribution.options.get("edges", "attention"))
+    which += "" if rule == "attention" else f" ({rule_name(rule)})"
     divided = axes.divide_segments(ax, attribution, theme)
     legend = _legend(attribution, focus=focus)
     axes.note(ax, f"{which} {start}; {legend}; width: weight{divided}", theme)

@@ -9,6 +9,7 @@ import numpy as np
 
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures.style import Scale, Theme
+from attnflow.views.numbers import power_for, unit
 from attnflow.views.scaling import ordinary_positions
 
 if TYPE_CHECKING:
@@ -105,14 +106,24 @@ def colour_scale(
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=2, labelsize=7, colors=theme.muted, pad=2)
     bar.locator = _few_ticks()
-    if meaning:
-        bar.set_label(meaning, fontsize=7, color=theme.muted, labelpad=2)
+    power = power_for(max(abs(low), abs(high)))
+    if power:
+        bar.formatter = _in_units(power)
+    named = f"{meaning} {unit(power)}".strip()
+    if named:
+        bar.set_label(named, fontsize=7, color=theme.muted, labelpad=2)
     bar.update_ticks()
 
 
 def _shrink(mesh: AxesImage | QuadMesh) -> float:
     """The part of a tall map's height that its scale takes."""
     return min(1.0, 2.2 / Scale(len(values_of(mesh))).height)
+
+
+def _in_units(power: int) -> Any:
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: f"{value / 10.0**power:g}".replace("-", "−"))
 
 
 def _few_ticks() -> Any:
