@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from attnflow.errors import ModelError
-from attnflow.models.sizes import depth_of, heads_in
+from attnflow.models.sizes import depth_of, depths_of_sides, heads_in
 
 # Bytes per attention probability while all heads of all layers are on the tape and differentiated,
 # and edges are made of them: measured, docs/answers.md.
@@ -22,7 +22,9 @@ def check_room(network: Any, inputs: dict[str, Any], device: torch.device) -> No
     if ids is None or there is None:
         return
     batch, size = ids.shape
-    needed = TAPE_BYTES * depth_of(network) * heads_in(network) * batch * size**2
+    paired = getattr(network.config, "is_encoder_decoder", False)
+    depth = sum(depths_of_sides(network)) if paired else depth_of(network)
+    needed = TAPE_BYTES * depth * heads_in(network) * batch * size**2
     if needed <= there:
         return
     fewer = "batch_size=1, a shorter text" if batch > 1 else "a shorter text"
