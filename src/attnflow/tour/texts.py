@@ -48,7 +48,7 @@ TEXTS = {
         plain="The food was good.",
         changed="The food was not good.",
         word="not",
-        disputed="I expected a great film and got a dull one.",
+        disputed="It was not bad at all.",
     ),
     "verbs": Texts(
         model="verbs",
