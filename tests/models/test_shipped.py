@@ -68,7 +68,8 @@ def test_the_folder_has_names_of_its_own(namesake, source, caplog):
     "options", [{"source": "verbs@main"}, {"source": "verbs", "revision": "v1"}]
 )
 def test_a_revision_is_of_the_hub(options):
-    with pytest.raises(ModelError, match=r"'verbs(@main)?' is not a folder here; the hub (is|can't)"):
+    missing = r"'verbs(@main)?' is not a folder here; the hub (is|can't)"
+    with pytest.raises(ModelError, match=missing):
         load_model(**options)
 
 
