@@ -123,7 +123,7 @@ def test_figures_know_both(family):
     for kind in ("heatmap", "graph"):
         drawn = figure(kind, found)
         (title,) = {ax.get_title(loc="left") for ax in drawn.axes} - {""}
-        assert title == "Dummy method (dummy-edges)"
+        assert title == "Dummy method"
         assert drawn.axes[0]._left_title.get_color() == colour_of("dummy")
 
 

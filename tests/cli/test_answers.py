@@ -71,7 +71,20 @@ def test_a_chat_is_shown_by_its_parts(run, talker, files):
     assert "without it" in ran.out
     said = " ".join(lines[1:4])
     assert "hurts" in said or "no less likely" in said
+    own = found.table()[-1]
+    assert own.name == "answer"
+    assert ("own tokens" in said) == (own.share >= 0.05)
     assert run("explain", *asked, "-m", talker, "--generate", 2, columns=100).out == ran.out
+
+
+def test_the_share_of_the_answer_itself_is_said(run, talker, files):
+    asked = ("--chat", files / "chat.json", "--generate", 6, "-m", talker)
+    ran = run("explain", *asked, "--method", "direct", columns=200)
+    own = attnflow.explain(CHAT, talker, generate=6, method="direct").table()[-1]
+    assert own.name == "answer"
+    assert own.share > 0.05
+    assert "Of the prompt's parts, the answer comes mostly from “" in ran.out
+    assert f"; {own.share:.0%} of all scores are of the answer's own tokens" in ran.out
 
 
 def test_json_holds_what_python_gives(run, talker, files):

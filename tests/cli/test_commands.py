@@ -333,7 +333,7 @@ def test_routes_without_a_token_says_what_to_give(run):
     ran = run("routes", TEXT)
     assert ran.code == 2
     assert "--to TOKEN is missing: the input token that the score is traced back to" in ran.err
-    assert 'Example: attnflow routes "the keys to the cabinet" --to keys' in ran.err
+    assert 'Example: attnflow routes "The food was not good." --to not' in ran.err
 
 
 def test_routes_to_an_ambiguous_token_lists_positions(run, folder):

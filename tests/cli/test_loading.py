@@ -34,8 +34,8 @@ def without(*commands):
 
 
 def test_every_command_that_takes_a_model_says_how_it_is_loaded():
-    # The reproduction is of the shipped model, as it is.
-    for name, given in without("reproduce"):
+    # The reproduction and the tour are of shipped models, as they are.
+    for name, given in without("reproduce", "tour"):
         assert given >= LOADING, name
 
 

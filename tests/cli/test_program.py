@@ -138,7 +138,8 @@ def test_unforeseen_failure_is_one_line_and_exit_code_1(run, monkeypatch):
     assert "--debug" in ran.err
 
 
-def test_debug_adds_the_traceback(run):
+def test_debug_adds_the_traceback(run, monkeypatch):
+    monkeypatch.setenv("ATTNFLOW_DEBUG", "")  # so that what the program sets is taken back
     ran = run("--debug", "explain", " ")
     assert ran.code == 2
     assert "Traceback" in ran.err

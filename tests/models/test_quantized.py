@@ -10,7 +10,7 @@ import attnflow
 import talkers
 import tiny
 from attnflow.errors import ModelError
-from attnflow.models.capture.differentiable import NoGradientError, watch_gradients
+from attnflow.models.capture.differentiable import NoGradientError, watched
 
 TEXT = "the keys to the old cabinet"
 pytestmark = [  # torch's own quantised layers are to be replaced by those of another package
@@ -96,15 +96,21 @@ class Sum(nn.Module):
         return x + self.inner(x)
 
 
-def test_what_reads_a_shape_alone_is_no_cut():
-    with watch_gradients(network := Sum(Shape())):
-        network(torch.ones(2, 3))
-    cut = Sum(Constant())
+@pytest.mark.parametrize("copyable", [True, False])
+def test_what_reads_a_shape_alone_is_no_cut(copyable):
+    network, cut = Sum(Shape()), Sum(Constant())
+    if not copyable:  # a module beside the tree: then the networks themselves are watched
+        network.beside, cut.beside = [nn.Linear(1, 1)], [nn.Linear(1, 1)]
+    with watched(network) as running:
+        assert (running is network) == (not copyable)
+        running(torch.ones(2, 3))
+    with watched(network) as running:
+        assert running is network
     with (
         pytest.raises(NoGradientError, match=r"its layer 'inner' \(Constant\)"),
-        watch_gradients(cut),
+        watched(cut) as running,
     ):
-        cut(torch.ones(2, 3))
-    with torch.no_grad(), watch_gradients(cut):
-        cut(torch.ones(2, 3))
+        running(torch.ones(2, 3))
+    with torch.no_grad(), watched(cut) as running:
+        running(torch.ones(2, 3))
     assert not any(module._forward_hooks for module in [*network.modules(), *cut.modules()])

@@ -92,7 +92,7 @@ def test_ties_stay_in_the_order_of_the_text_without_a_second_method():
         ({"options": {"query": 0}}, "“[CLS]” at layer 6 of 6 comes mostly from “keys”."),
         (
             {"options": {"target": "singular"}},
-            "plural; what speaks for “singular” comes mostly from “keys”.",
+            "plural; what bears on “singular” comes mostly from “keys”.",
         ),
         ({"options": {"words": True}}, "plural, because of “keys”."),
     ],

@@ -27,7 +27,8 @@ Save = Annotated[
     typer.Option(
         "--save",
         metavar="FILE",
-        help="Save all scores as lines of JSON, for Attribution.load_all.",
+        help="Save all scores as lines of JSON, for Attribution.load_all; answers, for "
+        "Generation.load_all.",
         rich_help_panel="Output",
     ),
 ]

@@ -30,12 +30,16 @@ class RowOptions(TypedDict, total=False):
 
 
 OPTIONS = tuple(RowOptions.__annotations__)
+HINTS = {
+    "target": "; give target_column= for targets",
+    "method": "; give methods=, one or several",
+}
 
 
 def check_options(given: dict[str, Any]) -> None:
     """Refuse keywords that a run does not have."""
     for name in given:
         if name not in OPTIONS:
-            hint = "; give target_column= for targets" if name == "target" else ""
+            hint = HINTS.get(name, "")
             msg = f"{shown(name)} is no option of run; allowed: {', '.join(OPTIONS)}{hint}"
             raise InputError(msg)

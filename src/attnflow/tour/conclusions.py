@@ -14,7 +14,10 @@ def of_scores(texts: Texts) -> str:
     """Which of the two words the answer came from."""
     found = _explain(texts, texts.mixed)
     strong, weak = _share(found, texts.strong), _share(found, texts.weak)
-    both = f"“{texts.strong}” has {strong:.0%} of all tokens' scores and “{texts.weak}” {weak:.0%}"
+    both = (
+        f"“{texts.strong}” has {strong:.0%} of the ordinary tokens' scores and “{texts.weak}” "
+        f"{weak:.0%}"
+    )
     then = "the scores alone don't explain this answer"
     if strong != weak and (strong > weak) == (_label(found) == texts.answer):
         then = "the answer came from the word that speaks for it"
@@ -39,8 +42,8 @@ def of_routes(texts: Texts) -> str:
     if flow.tied == 1:
         return shown
     return (
-        f"{shown} {flow.tied} of {len(flow.order)} tokens share the highest flow: it shows ways "
-        "and limits; for the order of words, step 1 used another method."
+        f"{shown} {flow.tied} of {len(flow.order)} ordinary tokens share the highest flow: it "
+        "shows ways and limits; for the order of words, step 1 used another method."
     )
 
 
@@ -95,8 +98,8 @@ def of_dispute(texts: Texts) -> str:
         return f"{shown}, and every method that puts one token first puts this one."
     agreeing = f", and {join_names(right)} found it" if right else ""
     return (
-        f"{shown}{agreeing}: about what decides, believe this experiment rather than "
-        f"{join_names(wrong)}. One caution: it takes one token away at a time, and misses words "
+        f"{shown}{agreeing}: about the one word that decides most, believe this experiment "
+        f"rather than {join_names(wrong)}. One caution: it takes one token away at a time, and misses words "
         "that can stand in for each other."
     )
 

@@ -25,13 +25,13 @@ def conclude(found: Generation, span: Span = None) -> str:
     """What a reader may conclude, in one or two sentences."""
     rows = named_rows(found, span)
     what = "The answer" if span is None else f"“{label(_text_of(found, span), LONGEST)}”"
+    own = sum(row.share or 0.0 for row, part in _rows(found, span) if part.kind == "answer")
+    itself = f"; {own:.0%} of all scores are of the answer's own tokens"
     if len(rows) == 1 and found.scores is not None:
         top = f"comes mostly from {_top_tokens(found, span)}"
-        own = [row.share or 0.0 for row, part in _rows(found, span) if part.kind == "answer"]
-        if sum(own) < WORTH_NAMING:
+        if own < WORTH_NAMING:
             return f"{what} {top}."
-        itself = f"{sum(own):.0%} of all scores are of the answer's own tokens"
-        return f"Of the prompt, {what[0].lower()}{what[1:]} {top}; {itself}."
+        return f"Of the prompt, {what[0].lower()}{what[1:]} {top}{itself}."
     scores = round_scores(np.array([row.score for row in rows]))
     leading = [row for row, score in zip(rows, scores, strict=True) if score == scores.max()]
     if scores.max() <= 0:
@@ -42,6 +42,8 @@ def conclude(found: Generation, span: Span = None) -> str:
         first = f"{what}: {found.method} can't tell {names}{more} apart, which have the same score"
     else:
         first = f"{what} comes mostly from {_name(leading[0])}{_share(leading[0])}"
+        if own >= WORTH_NAMING:
+            first = f"Of the prompt's parts, {first[0].lower()}{first[1:]}{itself}"
     return f"{first}{_checked(rows, leading)}."
 
 

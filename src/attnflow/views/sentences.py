@@ -199,7 +199,7 @@ def _asked_for(of: Attribution) -> str:
     if contrast is not None:
         named = label(str(said if target is None else target), LONGEST)
         return f"“{named}” rather than “{label(str(contrast), LONGEST)}”"
-    return "" if target in (None, said) else f"what speaks for “{label(str(target), LONGEST)}”"
+    return "" if target in (None, said) else f"what bears on “{label(str(target), LONGEST)}”"
 
 
 def _listed(named: Sequence[Part]) -> list[Part]:

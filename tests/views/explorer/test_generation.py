@@ -89,8 +89,8 @@ def test_the_sentence_names_what_of_the_prompt_gave_most(tab, file, found):
     values = found.mean().values
     ordinary = [at for at, word in enumerate(found.word_ids) if word is not None]
     prompt = [at for at in ordinary if at not in found.answer]
-    best = sorted(prompt, key=lambda at: -values[at])[:3]
-    first, second, third = (f"“\u2068{found.tokens[at]}\u2069”" for at in best)
+    best = dict.fromkeys(found.tokens[at] for at in sorted(prompt, key=lambda at: -values[at]))
+    first, second, third = (f"“\u2068{token}\u2069”" for token in list(best)[:3])
     tab.goto(file)
     said = tab.text_content("#answer-found")
     assert said.endswith(f" Of the prompt, most from {first}, {second} and {third}.")

@@ -17,7 +17,7 @@ def test_serve_answers_and_ends_in_good_order():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "attnflow", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "attnflow", "serve", "--model", "verbs", "--port", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -50,7 +50,7 @@ def test_a_taken_port_is_named(capsys):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert run(["serve", "--port", str(port)]) == 2
+        assert run(["serve", "--model", "verbs", "--port", str(port)]) == 2
     assert f"port {port}" in capsys.readouterr().err
 
 

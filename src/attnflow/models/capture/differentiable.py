@@ -6,15 +6,16 @@ connection) still has a gradient, which looks like one of the whole model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import wraps
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnflow.errors import ModelError
+from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.checks.memory import once
 
 STEPS = 3  # of a tape that a layer ends with: its operation, and what fits the result to the input
@@ -25,41 +26,70 @@ class NoGradientError(ModelError):
 
 
 @contextmanager
-def watch_gradients(network: torch.nn.Module) -> Iterator[None]:
-    """Refuse a network while it runs of which a module reads its input and hands on no gradient.
+def watched(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """The network to run: one that refuses to where a module reads its input without a gradient.
 
-    A network that has passed is not watched again.
+    A network that has passed is not watched again. What is watched is a copy where one can be made,
+    so that other threads may run the network meanwhile.
     """
     passed: list[bool] = once(network, "differentiable", list)
     if passed or not torch.is_grad_enabled():
-        yield
+        yield network
         return
 
-    def check(name: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        if not torch.is_grad_enabled() or not _is_cut(module, args, kwargs, output):
+    def check(name: str, forward: Forward, args: Any, kwargs: Any, output: Any) -> None:
+        if not name or not torch.is_grad_enabled() or not _is_cut(forward, args, kwargs, output):
             return
+        kind = type(getattr(forward, "__self__", network)).__name__
         msg = (
-            f"{type(network).__name__} can't be differentiated: its layer {name!r} "
-            f"({type(module).__name__}) hands on no gradient, as quantised layers may do. Use the "
-            "model as it was before, or what needs no gradients: method='blank-out' or "
-            "edges='attention'"
+            f"{type(network).__name__} can't be differentiated: its layer {name!r} ({kind}) "
+            "hands on no gradient, as quantised layers may do. Use the model as it was before, or "
+            "what needs no gradients: method='blank-out' or edges='attention'"
         )
         raise NoGradientError(msg)
 
-    hooks = [
-        module.register_forward_hook(partial(check, name), with_kwargs=True)
-        for name, module in network.named_modules()
-        if name
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with _checked(network, check) as running:
+        yield running
     passed.append(True)
 
 
-def _is_cut(module: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> bool:
+@contextmanager
+def _checked(network: torch.nn.Module, check: Callable[..., None]) -> Iterator[torch.nn.Module]:
+    """A copy that checks after every module; the network itself where it can't be copied."""
+
+    def watch(path: str, forward: Forward) -> Forward:
+        name = path.partition(".")[2]
+
+        @wraps(forward)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            output = forward(*args, **kwargs)
+            check(name, forward, args, kwargs, output)
+            return output
+
+        return run
+
+    try:
+        running = copied(network, watch)
+    except ModelError:  # it holds modules elsewhere than in its tree
+        hooks = [
+            module.register_forward_hook(
+                lambda module, args, kwargs, output, name=name: check(
+                    name, module.forward, args, kwargs, output
+                ),
+                with_kwargs=True,
+            )
+            for name, module in network.named_modules()
+        ]
+        try:
+            yield network
+        finally:
+            for hook in hooks:
+                hook.remove()
+    else:
+        yield running
+
+
+def _is_cut(forward: Forward, args: Any, kwargs: Mapping[str, Any], output: Any) -> bool:
     made = _floats(output if isinstance(output, tuple | list) else [output])
     if any(_is_unknown(each.grad_fn) for each in made):
         return True
@@ -69,7 +99,7 @@ def _is_cut(module: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> b
         return False
     # A module may ask its input for the shape alone, as position embeddings do.
     with torch.no_grad():
-        again = module.forward(*map(_moved, args), **{k: _moved(v) for k, v in kwargs.items()})
+        again = forward(*map(_moved, args), **{k: _moved(v) for k, v in kwargs.items()})
     others = _floats(again if isinstance(again, tuple | list) else [again])
     return any(not torch.equal(a, b) for a, b in zip(made, others, strict=True))
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnflow.errors import AttnflowError, CaptureError, ModelError
 from attnflow.models.capture.copies import copied
-from attnflow.models.capture.differentiable import watch_gradients
+from attnflow.models.capture.differentiable import watched
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
@@ -43,9 +43,9 @@ def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> l
 
 def called(network: torch.nn.Module, inputs: dict[str, Any], method: str = "forward") -> Any:
     """What the network returns; an error of its own comes with the network's name."""
-    call = network if method == "forward" else getattr(network, method)
     try:
-        with watch_gradients(network):
+        with watched(network) as running:
+            call = running if method == "forward" else getattr(running, method)
             return call(**inputs)
     except (torch.cuda.OutOfMemoryError, AttnflowError):  # the latter: of what watches the run
         raise
