@@ -99,8 +99,8 @@ def of_dispute(texts: Texts) -> str:
     agreeing = f", and {join_names(right)} found it" if right else ""
     return (
         f"{shown}{agreeing}: about the one word that decides most, believe this experiment "
-        f"rather than {join_names(wrong)}. One caution: it takes one token away at a time, and misses words "
-        "that can stand in for each other."
+        f"rather than {join_names(wrong)}. One caution: it takes one token away at a time, and "
+        "misses words that can stand in for each other."
     )
 
 
