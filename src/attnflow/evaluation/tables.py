@@ -28,7 +28,7 @@ def describe(of: Evaluation) -> str:
     """What the numbers of a table are, and whether so few texts can tell methods apart at all."""
     note = NOTE.format(texts=of.texts)
     if any(each.edges == "attention" for each in of.explainers):
-        note = f"{note} Where no edges are named (“on …”), they are attention."
+        note = f"{note} Methods without “on” read attention edges."
     pairs = len(of.explainers) * (len(of.explainers) - 1) // 2
     least = smallest_p(of.texts, pairs)
     if pairs == 0 or least < SURE:
