@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 import attnflow
 import tiny
+from attnflow.errors import ModelError
 from attnflow.models.packing import PACKED, pack, unpack
 
 
@@ -62,3 +63,12 @@ def test_a_packed_folder_takes_the_options_of_loading(folder):
     (folder / "model.safetensors").unlink()
     model = attnflow.load_model(str(folder), dtype="bfloat16", device="cpu")
     assert {each.dtype for each in model.network.parameters()} == {torch.bfloat16}
+
+
+def test_a_packed_folder_that_lacks_weights_is_refused(folder):
+    weights = load_file(folder / "model.safetensors")
+    del weights["classifier.weight"]
+    save_file(pack(weights), folder / PACKED)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"lacks weights of the model: classifier\.weight"):
+        attnflow.load_model(str(folder))

@@ -168,16 +168,9 @@ class Checkpoint:
         return named
 
     def _network(self, head: HeadKind) -> Any:
+        if exists(Path(self.where) / PACKED):
+            return self._packed()
         loader, options = self._loader(head), {**self.find, **self.build}
-        packed = Path(self.where) / PACKED
-        if exists(packed):
-            config = self._get("AutoConfig")
-            # Auto classes want a folder with weights as they know them; the model's own class does
-            # not.
-            model_class = getattr(self.transformers, config.architectures[0])
-            return model_class.from_pretrained(
-                None, config=config, state_dict=unpack(packed), **self.build
-            )
         network, report = loader.from_pretrained(self.where, output_loading_info=True, **options)
         missing = report["missing_keys"]
         if head is BARE or not missing:
@@ -186,6 +179,21 @@ class Checkpoint:
             "%s: weights of its head are missing (%s …); loaded without", self.where, min(missing)
         )
         return self.transformers.AutoModel.from_pretrained(self.where, **options)
+
+    def _packed(self) -> Any:
+        """The network of a folder whose weights are 8-bit integers, all of them."""
+        config = self._get("AutoConfig")
+        weights = unpack(Path(self.where) / PACKED)
+        # Auto classes want a folder with weights as they know them, the model's own class does not.
+        network, report = getattr(self.transformers, config.architectures[0]).from_pretrained(
+            None, config=config, state_dict=weights, output_loading_info=True, **self.build
+        )
+        if report["missing_keys"]:
+            msg = (
+                f"{PACKED} lacks weights of the model: {', '.join(sorted(report['missing_keys']))}"
+            )
+            raise ValueError(msg)
+        return network
 
     def _loader(self, head: HeadKind) -> Any:
         """The class that the checkpoint names, where it has a head that attnflow knows."""
