@@ -82,7 +82,7 @@ def test_a_small_model_learns_its_teacher(data, corpora, teacher, tmp_path, monk
     found = attnflow.explain("the key is here", str(tmp_path / "small"))
     assert found.prediction.label == "positive"
     assert found.options["edges"] == "alti"
-    assert find(found).sentence.startswith("Whether a text is positive or negative: positive, ")
+    assert find(found).sentence.startswith("Whether a text is positive or negative: positive; ")
     # What was written is the recipe that was used.
     assert json.loads((tmp_path / "small" / "scores.json").read_text())["recipe"]["steps"] == 120
 
