@@ -84,12 +84,12 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the program: 0 when all went well, 2 for bad input, 1 for other failures."""
-    given = list(arguments) or ["--help"]
     try:
-        if (page := find_page(typer.main.get_command(app), given)) is not None:
+        if (page := find_page(app, arguments)) is not None:
             typer.echo(page)
             code = 0
         else:
+            given = list(arguments) or ["--help"]
             code = app(given, prog_name="attnflow", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, perhaps `head`, has closed the pipe
