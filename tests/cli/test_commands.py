@@ -404,3 +404,15 @@ def test_patches_are_shown_where_they_lie(run, tmp_path):
     assert grid[row][2 * column : 2 * column + 2] == "██"
     row, column = np.unravel_index(scores.argmin(), scores.shape)
     assert grid[row][2 * column : 2 * column + 2] == "· "
+
+
+@pytest.mark.parametrize("command", ["explain", "compare"])
+def test_whose_edges_are_used_is_said_where_only_a_method_is_named(run, folder, command):
+    said = "edges: attention (rollout was published with these; --edges names others)"
+    for options, expected in (
+        (("--method", "rollout"), True),
+        (("--method", "rollout", "--edges", "attention"), False),
+        ((), False),
+    ):
+        shown = run(command, TEXT, "-m", folder, *options, columns=200).out
+        assert (said in shown) is expected
