@@ -8,11 +8,11 @@ h ≥ 0 of every node, a node that holds e sends
     A[i, j] · min(1, φ · h[j])  over its edge to j,  with φ such that all of e leaves,
 
 which keeps to the capacities A by construction, so that whatever arrives is a lower bound. Weights
-that lead to the other end are those of a random walk that is told where to arrive (Doob): the weight
-of a node is the mean weight of those it leads to. They are found by a few rounds, each a sweep of
-weights from the end to the start and a sweep of flow back. After each, ends that got too much weigh
-less, and so do nodes whose edges were full. All of it is matrix products that all sinks share; no
-flow is kept. A pair that is still open after the last round is left to a search.
+that lead to the other end are those of a random walk that is told where to arrive (Doob): a node
+weighs as much as those it leads to do on average. They are found in a few rounds, each a sweep of
+weights from the end to the start and a sweep of flow back. After each, ends that got too much
+weigh less, and so do nodes whose edges were full. All of it is matrix products that all sinks
+share; no flow is kept. A pair that is still open after the last round is left to a search.
 """
 
 from __future__ import annotations
@@ -25,14 +25,10 @@ import numpy as np
 from attnflow.records.types import FloatArray
 from attnflow.solvers.interface import LongArray
 
-LEAST_LAYERS = 16
-"""Of a source: in lower ones, the narrow places of both ends meet, and few pairs are closed."""
-LEAST_SIZE = 64
 MET = 1e-12
 """As in the searches: a flow this close to its bound is the maximum."""
-TRIAL = 48  # sinks that show whether it is worth the while for the others
+TRIAL, TRIAL_ROUNDS = 48, 4  # sinks that show whether it is worth the while for the others
 WORTH = 0.5  # the share of them that must be closed
-PIECE_BYTES = 1 << 28  # of the weights of all nodes and sinks of a piece
 MOST_FULL = 16  # nodes a sink, in one layer, whose edges are full: more are a graph that is narrow
 STEPS = 50  # of Newton's method
 CLOSE, ROOM, LESS = 0.999, 0.995, 0.8  # an end that is nearly full, what it shall get; see `_send`
@@ -52,30 +48,34 @@ class Full(NamedTuple):
 def spread(
     weights: Tensor,
     edges: Tensor,
-    sinks: Sequence[int],
+    sinks: LongArray,
     *,
     causal: bool,
     rounds: int,
+    piece_bytes: int = 1 << 28,
     show: Callable[[int], None] = lambda done: None,
 ) -> tuple[FloatArray, FloatArray]:
     """Maximum flows from one source to the sinks, and their gaps: infinite where a pair is open.
 
     ``weights`` are a torch tensor of the layers below the source's, ``[layer, query, key]`` in
-    float64, and ``edges`` the source's; both are where the work is to be done.
+    float64, and ``edges`` the source's; both are where the work is to be done. ``piece_bytes`` limit
+    the memory of each of the arrays ``[layer, sink, position]``.
     """
     import torch
 
-    wanted = np.asarray(sinks, np.int64)
+    wanted = np.asarray(sinks)
     values, gaps = np.zeros(len(wanted)), np.full(len(wanted), np.inf)
     order = np.argsort(wanted, kind="stable")
     trial = np.unique(np.linspace(0, len(order) - 1, TRIAL).astype(np.int64))
     rest = np.delete(order, trial)
-    step = max(TRIAL, PIECE_BYTES // (8 * weights.shape[0] * weights.shape[1]))
+    step = max(TRIAL, piece_bytes // (8 * weights.shape[0] * weights.shape[1]))
     pieces = [order[trial], *(rest[at : at + step] for at in range(0, len(rest), step))]
     done = 0
     with torch.inference_mode():
         for number, piece in enumerate(pieces):
-            values[piece], gaps[piece] = _spread_piece(weights, edges, wanted[piece], causal, rounds)
+            limit = rounds if number else min(rounds, TRIAL_ROUNDS)
+            found = _spread_piece(weights, edges, wanted[piece], causal, limit)
+            values[piece], gaps[piece] = found
             if number == 0 and np.mean(gaps[piece] <= MET) < WORTH:
                 break
             done += len(piece)
@@ -204,7 +204,8 @@ class _Bridge:
             if not len(sink):
                 held = weight * (rate @ layer)
                 continue
-            rows, towards, amount, even = layer[node], weight[sink], held[sink, node], rate[sink, node]
+            rows, towards = layer[node], weight[sink]
+            amount, even = held[sink, node], rate[sink, node]
             higher = _rate_with_limits(rows, towards, amount, even)
             most = (rows * (towards > 0)).sum(1)
             short = most < amount

@@ -136,7 +136,7 @@ class CudaDevice:
 
         with self._device:
             self._stream.synchronize()
-            return torch.from_dlpack(array)
+            return torch.utils.dlpack.from_dlpack(array)
 
     def download(self, array: Any) -> Any:
         """See `Device`."""

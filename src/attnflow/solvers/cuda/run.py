@@ -21,7 +21,7 @@ from attnflow.solvers.cuda.memory import (
 )
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import LongArray, Sources
-from attnflow.solvers.spreading import LEAST_LAYERS, LEAST_SIZE, spread
+from attnflow.solvers.spreading import spread
 
 WAYS = ("closed_form", "bound_met", "cut_found")
 BOUND_MET = WAYS.index("bound_met")
@@ -29,8 +29,9 @@ NO_ROOM, UNFINISHED = 3, 4  # in solve.cu, after the three ways of proof
 COLUMNS_FROM = 7
 """From this layer on, whole columns are poured first: faster, and it leaves as little to repair."""
 TILE, TILE_SHARED = 64, 2 * 16 * 65 * 8  # of bound_next: positions, bytes
-FEW, ROUNDS = 16, 24
-"""Sources whose flows are spread first: with more of them, warps enough work side by side."""
+FEW, ROUNDS = 16, 16
+LEAST_SIZE, LEAST_LAYERS = 64, 16
+"""Few sources of deep graphs have their flows spread first; of many, warps work side by side."""
 SHARE_OF_MEMORY = 0.4  # for the bounds of a piece, and for the pairs in flight, each
 
 
@@ -85,6 +86,7 @@ class Run:
                     sinks,
                     causal=bool(causal[item]),
                     rounds=ROUNDS,
+                    piece_bytes=int(0.1 * self._device.free_bytes()),
                     show=show,
                 )
                 values[item, source], known[item, source] = found, np.isfinite(gaps)
