@@ -32,7 +32,7 @@ def test_what_is_closed_is_the_maximum(kind, depth, size, query):
     edges, sinks = weights[-1, query].copy(), np.arange(size)[::-1]
     causal = not np.triu(weights, 1).any()
     tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(edges))
-    values, gaps = spreading.spread(*tensors, sinks, causal=causal, rounds=12)
+    values, gaps = spreading.spread(*tensors, sinks, causal=causal, effort=spreading.Effort(12))
     expected = searched(weights, edges, depth, sinks)
     closed = np.isfinite(gaps)
     np.testing.assert_allclose(values[closed], expected[closed], rtol=0, atol=2e-12)
@@ -69,7 +69,9 @@ def test_what_arrives_is_a_flow():
 def test_a_sink_that_nothing_reaches():
     weights = oracle.edges(some.make("causal", 18, 20, 1))
     tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(weights[-1, 4].copy()))
-    values, gaps = spreading.spread(*tensors, np.array([12, 5, 19]), causal=True, rounds=3)
+    values, gaps = spreading.spread(
+        *tensors, np.array([12, 5, 19]), causal=True, effort=spreading.Effort(3)
+    )
     assert values.tolist() == gaps.tolist() == [0.0, 0.0, 0.0]
 
 

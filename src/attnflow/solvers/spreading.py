@@ -37,6 +37,13 @@ LEAST = 1e-300  # divides instead of zero
 Tensor = Any
 
 
+class Effort(NamedTuple):
+    """How far to go, and the memory of an array ``[layer, sink, position]``: there are a few."""
+
+    rounds: int
+    piece_bytes: int = 1 << 28
+
+
 class Full(NamedTuple):
     """Nodes of one layer that lead into full edges: ``sink`` and ``node`` number them."""
 
@@ -51,15 +58,13 @@ def spread(
     sinks: LongArray,
     *,
     causal: bool,
-    rounds: int,
-    piece_bytes: int = 1 << 28,
+    effort: Effort,
     show: Callable[[int], None] = lambda done: None,
 ) -> tuple[FloatArray, FloatArray]:
     """Maximum flows from one source to the sinks, and their gaps: infinite where a pair is open.
 
     ``weights`` are a torch tensor of the layers below the source's, ``[layer, query, key]`` in
-    float64, and ``edges`` the source's; both are where the work is to be done. ``piece_bytes`` limit
-    the memory of each of the arrays ``[layer, sink, position]``.
+    float64, and ``edges`` the source's; both are where the work is to be done.
     """
     import torch
 
@@ -68,13 +73,13 @@ def spread(
     order = np.argsort(wanted, kind="stable")
     trial = np.unique(np.linspace(0, len(order) - 1, TRIAL).astype(np.int64))
     rest = np.delete(order, trial)
-    step = max(TRIAL, piece_bytes // (8 * weights.shape[0] * weights.shape[1]))
+    step = max(TRIAL, effort.piece_bytes // (8 * weights.shape[0] * weights.shape[1]))
     pieces = [order[trial], *(rest[at : at + step] for at in range(0, len(rest), step))]
     done = 0
     with torch.inference_mode():
         for number, piece in enumerate(pieces):
-            limit = rounds if number else min(rounds, TRIAL_ROUNDS)
-            found = _spread_piece(weights, edges, wanted[piece], causal, limit)
+            rounds = effort.rounds if number else min(effort.rounds, TRIAL_ROUNDS)
+            found = _spread_piece(weights, edges, wanted[piece], causal, rounds)
             values[piece], gaps[piece] = found
             if number == 0 and np.mean(gaps[piece] <= MET) < WORTH:
                 break

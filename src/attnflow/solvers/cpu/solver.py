@@ -142,14 +142,14 @@ class PreparedCpuGraph:
             return values, gaps, known
         import torch
 
-        from attnflow.solvers.spreading import spread
+        from attnflow.solvers.spreading import Effort, spread
 
         weights = torch.from_numpy(self._weights)
         for source in deep:
             below = weights[: sources.layers[source] - 1]
             edges = torch.from_numpy(np.array(sources.edges[source]))
             found, missing = spread(
-                below, edges, sinks, causal=self._causal, rounds=ROUNDS, show=show
+                below, edges, sinks, causal=self._causal, effort=Effort(ROUNDS), show=show
             )
             known[:, source] = np.isfinite(missing)
             values[:, source] = np.where(known[:, source], found, 0.0)

@@ -21,7 +21,7 @@ from attnflow.solvers.cuda.memory import (
 )
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import LongArray, Sources
-from attnflow.solvers.spreading import spread
+from attnflow.solvers.spreading import Effort, spread
 
 WAYS = ("closed_form", "bound_met", "cut_found")
 BOUND_MET = WAYS.index("bound_met")
@@ -85,8 +85,7 @@ class Run:
                     edges[item, source],
                     sinks,
                     causal=bool(causal[item]),
-                    rounds=ROUNDS,
-                    piece_bytes=int(0.1 * self._device.free_bytes()),
+                    effort=Effort(ROUNDS, int(0.1 * self._device.free_bytes())),
                     show=show,
                 )
                 values[item, source], known[item, source] = found, np.isfinite(gaps)
