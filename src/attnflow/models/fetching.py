@@ -255,12 +255,10 @@ def refuse_near_shipped(name: str) -> None:
     """Refuse what is nearly the name of a shipped model, before the hub is asked for it."""
     short = name.removeprefix(OWNER)
     near = get_close_matches(short.lower(), NAMES, n=1, cutoff=NEAR)
-    allowed = (
-        f"allowed: a model shipped with attnflow ({', '.join(NAMES)}), a folder, a GGUF file, or "
-        "OWNER/NAME for one on the hub"
-    )
+    others = "a folder, a GGUF file, or OWNER/NAME for one on the hub"
+    allowed = f"allowed: a model shipped with attnflow ({', '.join(NAMES)}), {others}"
     if find_shipped(name) is not None:
-        msg = f"{name!r} is not a folder here, and the shipped model can't be used here; {allowed}"
+        msg = f"{name!r} is no folder here, and shipped models are not for this; allowed: {others}"
     elif near and "/" not in short and (short != name or not hub.is_cached(name)):
         msg = f"{name!r} is not a folder here; did you mean {near[0]}? A{allowed[1:]}"
     elif short != name:
