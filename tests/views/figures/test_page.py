@@ -1,6 +1,7 @@
 """A figure for a page fits on it, and says what the model answered."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_three_panels_fit_on_a_page(kind, tokens, width):
         assert all(gap > -2.5 for gap in overlap)
         names = [tick.get_window_extent() for tick in ax.get_xticklabels() if tick.get_text()]
         names.sort(key=lambda box: box.x0)
-        assert all(b.x0 >= a.x1 for a, b in zip(names[:-1], names[1:], strict=True))
+        assert all(b.x0 >= a.x1 for a, b in pairwise(names))
         assert page.x0 - 1 <= ax.get_window_extent().x0 <= page.x1
 
 
