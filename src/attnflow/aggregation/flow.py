@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores, merge_statistics
+from attnflow.aggregation.sparse import flows
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Route, Selection
 from attnflow.records.selection import Groups
+from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import FlowSolver, PreparedGraph, Sources, find_solver
 
@@ -19,6 +21,8 @@ KEPT_BYTES = 512 << 20
 
 def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
     """One maximum flow for every selected (layer, query, key), in float64."""
+    if isinstance(graph.weights, SparseLayers) and execution.device != "cuda":
+        return flows(graph, selection, execution)
     solver = _solver(graph, selection, execution)
     if graph.weights.ndim == 4 and not solver.batches:
         execution = replace(execution, device=solver.name)
