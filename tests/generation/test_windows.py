@@ -8,6 +8,7 @@ import transformers as tf
 import attnflow
 import talkers
 import tiny
+from attnflow.aggregation import flow
 from attnflow.models.capture import windows
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
@@ -106,7 +107,9 @@ def sparse_from(monkeypatch, tokens):
 
 @pytest.mark.parametrize("layers", ["all", [1, 3]])
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow", "direct", "direct-all", "additive"])
-def test_all_layers_positions_and_words_of_sparse_layers(method, layers, monkeypatch):
+@pytest.mark.parametrize("few", [0, 10**9])
+def test_all_layers_positions_and_words_of_sparse_layers(method, layers, few, monkeypatch):
+    monkeypatch.setattr(flow, "FEW_PAIRS", few)  # more go through the dense solver
     model = build("mistral", "sdpa"), talkers.chatting()
     text = "the old keys are here the cat is red what is here ?"
     for options in ({"query": "all"}, {"words": True}):

@@ -14,8 +14,16 @@ from attnflow.records import Activations
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers.cpu.solver import CpuSolver
 from attnflow.solvers.cpu.sparse import make_network, max_flow
+from attnflow.solvers.cpu.sparse_pouring import bound_reach
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources
+
+
+def solve(network, depth, source, sinks):
+    size = len(sinks)
+    bound_reach(network.poured, depth - 1, sinks, int(np.flatnonzero(sinks)[0]))
+    order = np.random.default_rng(source).permutation(size).astype(np.int32)
+    return max_flow(network, source, sinks, order)
 
 
 def some_maps(seed, depth, size, filled, *, causal=False):
@@ -44,12 +52,12 @@ def test_flow_is_the_maximum_and_its_cut_proves_it(seed, depth, size, filled):
         for key in range(size):
             sinks = np.arange(size) == key
             for query in range(size):
-                value, cut = max_flow(network, layer * size + query, sinks)
+                value, cut = solve(network, depth, layer * size + query, sinks)
                 expected = oracle.max_flow(maps, layer, query, key)
                 assert value == pytest.approx(expected, abs=1e-12)
                 assert cut == pytest.approx(value, abs=1e-12)
-    assert not network.flow.any()
-    assert (network.first == -1).all()
+    assert not network.poured.flow.any()
+    assert (network.poured.first == -1).all()
 
 
 def test_flow_of_many_edges_is_that_of_the_dense_solver():
@@ -59,7 +67,7 @@ def test_flow_of_many_edges_is_that_of_the_dense_solver():
     sources = Sources(edges[-1], np.full(60, 6))
     expected, _ = CpuSolver().prepare(edges).solve(sources, np.arange(60), Execution(threads=1))
     found = [
-        [max_flow(network, 6 * 60 + query, np.arange(60) == key)[0] for key in range(60)]
+        [solve(network, 6, 6 * 60 + query, np.arange(60) == key)[0] for key in range(60)]
         for query in range(60)
     ]
     np.testing.assert_allclose(found, expected, atol=1e-12)
@@ -74,7 +82,7 @@ def test_flow_to_several_positions_is_that_to_one_that_joins_them():
     sinks = np.isin(np.arange(9), group)
     for query in range(9):
         expected = oracle.max_flow(joined, 4, query, 1)
-        assert max_flow(network, 4 * 9 + query, sinks)[0] == pytest.approx(expected, abs=1e-12)
+        assert solve(network, 4, 4 * 9 + query, sinks)[0] == pytest.approx(expected, abs=1e-12)
 
 
 @cases

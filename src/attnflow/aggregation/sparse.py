@@ -9,7 +9,6 @@ import numpy as np
 from attnflow.aggregation.aggregator import Scores
 from attnflow.aggregation.maps import select_keys
 from attnflow.errors import InputError
-from attnflow.io.progress import progress_bar
 from attnflow.records import FloatArray, LayeredGraph, Selection
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers.execution import Execution
@@ -60,29 +59,22 @@ def summed_rows(layers: SparseLayers, selection: Selection, *, everywhere: bool)
 
 
 def flows(graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
-    """One maximum flow for every selected (layer, query, key), each checked by a cut."""
-    from attnflow.solvers.cpu.sparse import make_network, max_flow
+    """One maximum flow for every selected (layer, query, key), each with its proof."""
+    from attnflow.solvers.cpu.sparse_solver import solve
 
     layers = graph.weights[selection.to_layer : max(selection.layers)]
-    network, size = make_network(layers), graph.size
-    groups = selection.groups or tuple((at,) for at in range(size))
-    shape = len(selection.layers), len(selection.queries), len(selection.keys)
-    values, gap, done = np.zeros(shape), 0.0, 0
-    with progress_bar("flow", values.size, shown=execution.progress) as show:
-        for column, key in enumerate(selection.keys):
-            sinks = np.zeros(size, bool)
-            sinks[list(groups[key])] = True
-            for at, layer in enumerate(selection.layers):
-                for row, query in enumerate(selection.queries):
-                    source = (layer - selection.to_layer) * size + query
-                    value, cut = max_flow(network, source, sinks)
-                    values[at, row, column], gap = value, max(gap, abs(cut - value))
-                    done += 1
-                    show(done)
-    if gap > LARGEST_GAP:
-        msg = f"a maximum flow is {gap:.2g} from its minimum cut; please report this input"
+    groups = selection.groups or tuple((at,) for at in range(graph.size))
+    pairs = [(layer, query) for layer in selection.layers for query in selection.queries]
+    sources = [(layer - selection.to_layer, query) for layer, query in pairs]
+    values, statistics = solve(layers, sources, [groups[key] for key in selection.keys], execution)
+    if statistics["largest_gap"] > LARGEST_GAP:
+        msg = (
+            f"a maximum flow is {statistics['largest_gap']:.2g} from its proof; please report this "
+            "input"
+        )
         raise InputError(msg)
-    return Scores(values, {"pairs": values.size, "largest_gap": gap, "threads": 1})
+    shape = len(selection.layers), len(selection.queries), len(selection.keys)
+    return Scores(values.reshape(shape), statistics)
 
 
 def _times(rows: FloatArray, layer: SparseLayer) -> FloatArray:

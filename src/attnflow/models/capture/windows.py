@@ -129,16 +129,17 @@ def _read_longformer(
     most, size = int(is_global.sum(1).max()), band.shape[-2]
     reach = (band.shape[-1] - most - 1) // 2
     maps = band.new_zeros(*band.shape[:-1], size)
-    for offset in range(-min(reach, size - 1), min(reach, size - 1) + 1):
-        at = torch.arange(max(0, -offset), size - max(0, offset), device=band.device)
-        maps[..., at, at + offset] = band[..., at, most + reach + offset]
+    rows = torch.arange(size, device=band.device)[:, None]
+    keys = rows + torch.arange(-reach, reach + 1, device=band.device)
+    there = (keys >= 0) & (keys < size)
+    maps[..., rows.expand_as(keys)[there], keys[there]] = band[..., most:][..., there]
     if most:
-        rows, row_sums = finish(output[2])
+        own, own_sums = finish(output[2])
         for item, places in enumerate(each.nonzero().flatten() for each in is_global):
             count = len(places)
             maps[item][..., places] = band[item][..., :count]
-            maps[item][..., places, :] = rows[item][..., :count, :]
-            sums[item][..., places] = row_sums[item][..., :count]
+            maps[item][..., places, :] = own[item][..., :count, :]
+            sums[item][..., places] = own_sums[item][..., :count]
     return (output if asked else output[:1]), maps, sums
 
 

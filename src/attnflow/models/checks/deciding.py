@@ -45,7 +45,10 @@ def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
         target = (logits * torch.arange(1, logits.numel() + 1).to(logits).view_as(logits)).sum()
     drop_pooling(capture, network)
     if not capture.sites or not target.requires_grad:
-        msg = f"where {type(network).__name__} decides was not found: no attention was seen"
+        msg = (
+            f"where {type(network).__name__} decides was not found: no attention was seen. "
+            "Give the position to explain with query="
+        )
         raise CaptureError(msg)
     gradient = capture.gradients_of_last(target)
     read = gradient[0].abs().sum((0, -1)) > 0

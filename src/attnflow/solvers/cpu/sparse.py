@@ -1,8 +1,10 @@
-"""Maximum flows in layers of which few edges are there, by Dinic's algorithm; each has its proof.
+"""Maximum flows in layers of which few edges are there; each has its proof.
 
 The dense solver holds every pair of positions. This one holds the edges that are there, with 28
-bytes for each: nothing else grows with them. An edge back is no edge of its own: edges that carry
-flow are listed at their lower end, which is where a search may hand flow back.
+bytes for each: nothing else grows with them. As there, flow is poured down first and most often
+meets a bound (`attnflow.solvers.cpu.sparse_pouring`); where it does not, Dinic's algorithm goes on.
+An edge back is no edge of its own: edges that carry flow are listed at their lower end, which is
+where a search may hand flow back.
 """
 
 from __future__ import annotations
@@ -10,26 +12,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from attnflow.records.sparse import IntArray, LongArray, SparseLayers
 from attnflow.records.types import FloatArray
+from attnflow.solvers.cpu.sparse_pouring import (
+    NEGLIGIBLE,
+    NONE,
+    UNLISTED,
+    BoolArray,
+    Poured,
+    list_edge,
+    pour,
+    take_back,
+)
 
-NEGLIGIBLE = 1e-15  # a capacity that rounding leaves behind
-UNLISTED, NONE = -2, -1
+MET = 1e-12  # a flow this close to a bound is the maximum: both are sums, in different orders
 
 
 class SparseNetwork(NamedTuple):
     """Layers of edges and the flow on them; nodes are layer · size + position."""
 
-    starts: LongArray  # [node + 1], where the edges of a node begin; those of layer 0 have none
-    heads: IntArray  # [edge], the node that it leads to
-    tails: IntArray  # [edge], the node that it comes from
-    capacity: FloatArray  # [edge]
-    flow: FloatArray  # [edge]
-    following: IntArray  # [edge], the next that carries flow to the same node
-    first: IntArray  # [node], the first edge that carries flow to it
+    poured: Poured  # edges, flow and bounds
     level: IntArray  # [node], its distance from the source
     queue: IntArray  # [node], in the order in which they were reached
     down: LongArray  # [node], the next edge to try
@@ -39,8 +43,7 @@ class SparseNetwork(NamedTuple):
 
 def make_network(layers: SparseLayers) -> SparseNetwork:
     """The network of capacities, without any flow."""
-    depth, size, _ = layers.shape
-    nodes = (depth + 1) * size
+    size = layers.shape[-1]
     counts = [np.zeros(size, np.int64), *(np.diff(each.starts) for each in layers)]
     starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     edges = int(starts[-1])
@@ -53,7 +56,21 @@ def make_network(layers: SparseLayers) -> SparseNetwork:
         tails[into] = layer.queries + (step + 1) * size
         capacity[into] = layer.values
         at = into.stop
-    return SparseNetwork(
+    return _without_flow(starts, heads, tails, capacity, size)
+
+
+def another(network: SparseNetwork) -> SparseNetwork:
+    """A network of the same edges for another thread, with a flow of its own."""
+    edges = network.poured
+    size = len(edges.room)
+    return _without_flow(edges.starts, edges.heads, edges.tails, edges.capacity, size)
+
+
+def _without_flow(
+    starts: LongArray, heads: IntArray, tails: IntArray, capacity: FloatArray, size: int
+) -> SparseNetwork:
+    nodes, edges = len(starts) - 1, len(heads)
+    poured = Poured(
         starts,
         heads,
         tails,
@@ -61,6 +78,13 @@ def make_network(layers: SparseLayers) -> SparseNetwork:
         flow=np.zeros(edges),
         following=np.full(edges, UNLISTED, np.int32),
         first=np.full(nodes, NONE, np.int32),
+        reach=np.zeros(nodes),
+        share=np.zeros(nodes),
+        excess=np.zeros(nodes),
+        room=np.zeros(size),
+    )
+    return SparseNetwork(
+        poured,
         level=np.zeros(nodes, np.int32),
         queue=np.zeros(nodes, np.int32),
         down=np.zeros(nodes, np.int64),
@@ -69,40 +93,46 @@ def make_network(layers: SparseLayers) -> SparseNetwork:
     )
 
 
-def network_bytes(network: SparseNetwork) -> int:
-    """How much memory it holds."""
-    return sum(each.nbytes for each in network)
-
-
 @njit(cache=True, nogil=True)
 def max_flow(
-    network: SparseNetwork, source: int, sinks: npt.NDArray[np.bool_]
+    network: SparseNetwork, source: int, sinks: BoolArray, order: IntArray
 ) -> tuple[float, float]:
-    """The maximum flow from a node to these positions of layer 0, and a cut's capacity.
+    """The maximum flow from a node to these positions of layer 0, and what proves it.
 
-    The network is without flow before and after.
+    That is a bound that it meets, or the capacity of a cut. The network is without flow before and
+    after; its bounds are those of these sinks. ``order`` are all positions, those first that the
+    source reads most.
     """
-    value = 0.0
-    while True:
-        distance = _measure(network, source, sinks)
-        if distance < 0:
-            break
-        value += _send(network, source, sinks, distance)
-    cut = 0.0  # of capacities alone, so that it checks the flow independently
-    level = network.level
-    for node in range(len(level)):
-        if level[node] >= 0:
-            for edge in range(network.starts[node], network.starts[node + 1]):
-                if level[network.heads[edge]] < 0:
-                    cut += network.capacity[edge]
-    _clear(network)
-    return value, cut
+    value, bound = pour(network.poured, source, sinks, order)
+    if value < bound - MET:
+        take_back(network.poured, source, len(sinks))
+        while True:
+            distance = _measure(network, source, sinks)
+            if distance < 0:
+                break
+            value += _send(network, source, sinks, distance)
+        bound = _cut(network)
+    _clear(network.poured)
+    return value, bound
 
 
 @njit(cache=True, nogil=True)
-def _measure(network: SparseNetwork, source: int, sinks: npt.NDArray[np.bool_]) -> int:
+def _cut(network: SparseNetwork) -> float:
+    """The capacity of the edges that lead away from what was reached."""
+    # Of capacities alone, so that it checks the flow independently.
+    cut, level, edges = 0.0, network.level, network.poured
+    for node in range(len(level)):
+        if level[node] >= 0:
+            for edge in range(edges.starts[node], edges.starts[node + 1]):
+                if level[edges.heads[edge]] < 0:
+                    cut += edges.capacity[edge]
+    return cut
+
+
+@njit(cache=True, nogil=True)
+def _measure(network: SparseNetwork, source: int, sinks: BoolArray) -> int:
     """Set levels, breadth first; returns the distance of the nearest sink, −1 where none is."""
-    level, queue, heads = network.level, network.queue, network.heads
+    level, queue, edges = network.level, network.queue, network.poured
     level[:] = -1
     level[source] = 0
     queue[0] = source
@@ -113,37 +143,36 @@ def _measure(network: SparseNetwork, source: int, sinks: npt.NDArray[np.bool_]) 
         # Nothing behind the nearest sink is on a shortest way.
         if 0 <= distance <= level[node]:
             break
-        for edge in range(network.starts[node], network.starts[node + 1]):
-            to = heads[edge]
-            if level[to] < 0 and network.capacity[edge] - network.flow[edge] > NEGLIGIBLE:
+        for edge in range(edges.starts[node], edges.starts[node + 1]):
+            to = edges.heads[edge]
+            if level[to] < 0 and edges.capacity[edge] - edges.flow[edge] > NEGLIGIBLE:
                 level[to] = level[node] + 1
                 if to < len(sinks) and sinks[to]:
                     distance = level[to]
                 else:
                     queue[end] = to
                     end += 1
-        edge = network.first[node]
+        edge = edges.first[node]
         while edge >= 0:
-            to = network.tails[edge]
-            if level[to] < 0 and network.flow[edge] > NEGLIGIBLE:
+            to = edges.tails[edge]
+            if level[to] < 0 and edges.flow[edge] > NEGLIGIBLE:
                 level[to] = level[node] + 1
                 queue[end] = to
                 end += 1
-            edge = network.following[edge]
+            edge = edges.following[edge]
     return distance
 
 
 @njit(cache=True, nogil=True)
-def _send(
-    network: SparseNetwork, source: int, sinks: npt.NDArray[np.bool_], distance: int
-) -> float:
+def _send(network: SparseNetwork, source: int, sinks: BoolArray, distance: int) -> float:
     """Send along shortest ways until each is blocked; returns what arrived."""
     level, down, back, path = network.level, network.down, network.back, network.path
-    heads, tails, flow, capacity = network.heads, network.tails, network.flow, network.capacity
+    edges = network.poured
+    heads, tails, flow, capacity = edges.heads, edges.tails, edges.flow, edges.capacity
     # Edges that are listed during a phase lead back to nodes that are nearer to the source, and
     # are of no use before the next.
-    down[:] = network.starts[:-1]
-    back[:] = network.first
+    down[:] = edges.starts[:-1]
+    back[:] = edges.first
     arrived, node, depth = 0.0, source, 0
     while True:
         if node < len(sinks) and sinks[node]:
@@ -159,16 +188,14 @@ def _send(
                     flow[edge] -= amount
                 else:
                     flow[edge] += amount
-                    if network.following[edge] == UNLISTED:
-                        network.following[edge] = network.first[heads[edge]]
-                        network.first[heads[edge]] = edge
+                    list_edge(edges, edge)
             arrived += amount
             depth = narrow
             edge = path[narrow] // 2
             node = heads[edge] if path[narrow] % 2 else tails[edge]
             continue
         moved = False
-        while down[node] < network.starts[node + 1]:
+        while down[node] < edges.starts[node + 1]:
             edge = down[node]
             to = heads[edge]
             ends = to < len(sinks) and sinks[to]
@@ -185,7 +212,7 @@ def _send(
                 path[depth] = 2 * np.int64(held) + 1
                 node, moved = to, True
                 break
-            back[node] = network.following[held]
+            back[node] = edges.following[held]
         if moved:
             depth += 1
             continue
@@ -195,23 +222,23 @@ def _send(
         edge = path[depth] // 2
         if path[depth] % 2:
             node = heads[edge]
-            back[node] = network.following[edge]
+            back[node] = edges.following[edge]
         else:
             node = tails[edge]
             down[node] += 1
 
 
 @njit(cache=True, nogil=True)
-def _clear(network: SparseNetwork) -> None:
+def _clear(edges: Poured) -> None:
     """Take all flow off; only edges that are listed have any."""
-    for node in range(len(network.first)):
-        edge = network.first[node]
+    for node in range(len(edges.first)):
+        edge = edges.first[node]
         while edge >= 0:
-            after = network.following[edge]
-            network.flow[edge] = 0.0
-            network.following[edge] = UNLISTED
+            after = edges.following[edge]
+            edges.flow[edge] = 0.0
+            edges.following[edge] = UNLISTED
             edge = after
-        network.first[node] = NONE
+        edges.first[node] = NONE
 
 
 @njit(cache=True, nogil=True)
