@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from attnflow.solvers.cuda import device
 
@@ -41,6 +42,9 @@ class Emulated:
 
     def upload(self, given):
         return np.array(given)
+
+    def tensor(self, array):
+        return torch.from_numpy(array)
 
     def download(self, array):
         return array.copy()

@@ -60,6 +60,7 @@ def main() -> None:
         name: trial.count if given.count is None else min(given.count, trial.count)
         for name, trial in chosen.items()
     }
+    given.work.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     missing = do_all(list(make_steps(settings, counts)), given.jobs, given.minutes)
     seconds = time.monotonic() - start

@@ -94,6 +94,7 @@ def trained(out: Path, data: Path, base: Path, *options: str) -> Path:
     """A model fine-tuned by ``attnflow train sentiment``, once."""
     if not (out / "scores.json").exists():
         given = ["--data", str(data), "--base", str(base), "-o", str(out), *options]
+        given += ["--labels", "negative,positive"]
         print("attnflow train sentiment", *given, file=sys.stderr)
         if run(["train", "sentiment", *given]) != 0:
             sys.exit(1)

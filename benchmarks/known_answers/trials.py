@@ -59,8 +59,8 @@ class Trial:
     learned: str = ""
 
 
-def models(settings: Settings) -> dict[str, Callable[[], Path | None]]:
-    """By its name, what makes or finds a model; ``None`` is the shipped one."""
+def models(settings: Settings) -> dict[str, Callable[[], Path | str]]:
+    """By its name, what makes or finds a model: a folder, or the name of a shipped one."""
     work, seed = settings.work, settings.seed
 
     def minilm() -> Path:
@@ -95,7 +95,7 @@ def models(settings: Settings) -> dict[str, Callable[[], Path | None]]:
 
     return {
         "smollm": smollm,
-        "verbs": lambda: None,
+        "verbs": lambda: "verbs",
         "planted-smollm": lambda: planted("planted-smollm", 4000, smollm(), *slower),
         "sst2-minilm": reviews_minilm,
         "planted-minilm": lambda: planted("planted-minilm", 1280, minilm()),

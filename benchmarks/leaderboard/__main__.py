@@ -69,13 +69,13 @@ def evaluate(given: argparse.Namespace, parser: argparse.ArgumentParser) -> None
     tasks, about = [], {}
     for name in given.only or boards:
         board = boards[name]
-        folder, rows = board.model(), board.taken(counts.get(name))
-        model = load_model(folder, device=given.device)
+        source, rows = board.model(), board.taken(counts.get(name))
+        model = load_model(source, device=given.device)
         edges, methods, refused = allowed(model, rows[0]["text"], given.without)
         about[name] = {
             "title": board.title,
             "texts": board.texts,
-            "accuracy": accuracy(folder),
+            "accuracy": accuracy(source),
             "refused": refused,
             "causal": model.is_decoder(model.tokenize(rows[0]["text"])),
             "device": f"on {given.device or 'the CPU'} with Python {platform.python_version()}",
@@ -83,7 +83,7 @@ def evaluate(given: argparse.Namespace, parser: argparse.ArgumentParser) -> None
         fillers = tuple(given.filler or ("unk", "delete"))
         task = Task(
             name,
-            None if folder is None else str(folder),
+            str(source),
             tuple(rows),
             edges,
             methods,

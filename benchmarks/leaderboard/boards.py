@@ -24,7 +24,7 @@ class Board:
     Attributes:
         title: What the page calls it.
         texts: What the texts are.
-        model: The model's folder; ``None`` is the shipped one. It may be made by this call.
+        model: The model's folder, which this call may make, or the name of a shipped one.
         rows: All rows, in the order they are taken.
         count: How many of them by default.
         rationale: Whether rows have what people marked.
@@ -32,7 +32,7 @@ class Board:
 
     title: str
     texts: str
-    model: Callable[[], Path | None]
+    model: Callable[[], Path | str]
     rows: Callable[[], Rows]
     count: int
     rationale: bool = False
@@ -77,7 +77,7 @@ def make_boards(models: Models, seed: int) -> dict[str, Board]:
         "verbs": Board(
             "Verb number: the shipped model",
             "prefixes of 6 to 40 words up to the verb (Linzen et al. 2016)",
-            lambda: None,
+            lambda: "verbs",
             plain(cases.subjects),
             300,
         ),
@@ -118,10 +118,10 @@ def marked(data: Path) -> Rows:
     return found
 
 
-def accuracy(folder: Path | None) -> str:
+def accuracy(model: Path | str) -> str:
     """How often a model that was trained here is right, as its training says."""
-    path = None if folder is None else folder / "scores.json"
-    if path is None or not path.exists():
+    path = Path(model) / "scores.json"
+    if isinstance(model, str) or not path.exists():
         return ""
     scores = json.loads(path.read_text(encoding="utf-8"))["scores"]
     return ", ".join(f"accuracy {each['accuracy']:.3f} on {name}" for name, each in scores.items())

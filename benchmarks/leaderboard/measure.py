@@ -28,7 +28,7 @@ class Task:
     """What is asked of one board; everything but the device decides the numbers."""
 
     board: str
-    model: str | None
+    model: str
     rows: tuple[dict[str, Any], ...]
     edges: tuple[str, ...]
     methods: tuple[str, ...]

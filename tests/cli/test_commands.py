@@ -11,7 +11,7 @@ from rich.cells import cell_len
 import attnflow
 import tiny
 from attnflow.evaluation.agreement import spearman
-from attnflow.views.numbers import number
+from attnflow.views.numbers import number, percent, points
 
 TEXT = "the keys to the cabinet"
 TOKENS = ["[CLS]", "the", "keys", "to", "the", "cabinet", "[SEP]"]
@@ -213,14 +213,22 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
 
 def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     shown = run("explain", TEXT, "-m", "verbs", columns=200).out.splitlines()
-    assert shown[1].startswith("The number of the verb that comes next: plural, because of “keys”")
+    said = "The number of the verb that comes next: plural, because of “keys”."
+    assert shown[1] == said
     found, blanked = (ask(TEXT, "verbs") for ask in (attnflow.explain, attnflow.blank_out))
+    falls = attnflow.blank_out(TEXT, "verbs", signed=True).values
+    before = found.prediction.probability
+    without = [f"{percent(before - falls[at])} ({points(-falls[at])})" for at in (2, 3)]
+    assert shown[2] == (
+        f"Without “keys”: plural {percent(before)} → {without[0]}. The largest change is without "
+        f"“to”: → {without[1]}, and the answer becomes singular."
+    )
     rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
     assert (found.method, found.options["edges"]) == ("rollout", "alti")
     expected = f"Blanking agrees in part with rollout (ρ {rho})."
     first = blanked.top(1)[0][0]
     assert first != found.top(1)[0][0]
-    assert shown[-1] == f"{expected} Without “{first}” the answer changes most."
+    assert shown[-1] == f"{expected} Blanking puts “{first}” first."
     assert any("edges: ALTI" in line for line in shown)
     assert "[CLS] " not in "".join(shown[10:16])  # special tokens are in no table
 
@@ -277,7 +285,7 @@ def test_compare_fits_the_terminal(run, folder, columns, colour):
     assert "cabinet" in shown
     for layer in (1, 2, 3):  # at any width the numbers say which layers and methods they are of
         assert re.search(rf"\bL{layer}\b", shown.partition("raw  ")[0])
-    assert shown.partition("Blanking agrees")[0].count("rollout") == 3
+    assert shown.partition("edges")[2].partition("Blanking agrees")[0].count("rollout") == 3
 
 
 def test_routes_prints_the_paths_and_the_cut(run, folder):

@@ -16,7 +16,7 @@ def test_a_table_is_shown_and_everything_saved(run, folder, tmp_path):
     arguments += ["--curves", files["c.svg"], "--ranks", files["k.png"], "--filler", "delete"]
     done = run(*arguments, columns=120)
     assert done.code == 0, done.err
-    assert "with 3 of them and" in done.out  # too few to tell anything apart
+    assert "with 3 of them and" in " ".join(done.out.split())  # too few to tell anything apart
     assert "AOPC" in done.out
     assert "rollout, layer 3" in done.out
     assert "last-layer attention" in done.out
@@ -37,3 +37,7 @@ def test_tables_fit_the_terminal(run, folder, tmp_path):
     numbers = re.findall(r"^rollout, layer 3 .*\d\.\d{3} \[", shown, re.M)
     assert len(numbers) > 3  # as many tables as metrics need
     assert "…" not in shown
+    # What is bold in a terminal has a mark of its own, since a pipe has no bold type.
+    assert "In bold" not in shown
+    assert " * the best; †" in " ".join(shown.split())
+    assert len(re.findall(r"\d\] \*", shown)) >= 5

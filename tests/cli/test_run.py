@@ -20,6 +20,10 @@ def test_a_file_is_explained(run, folder, tmp_path):
     alone = attnflow.explain("the keys", folder, layers="all", method="flow")
     assert abs(next(iter(made)).row() - alone.row()).max() < 1e-6
     assert json.loads((place / "manifest.json").read_text())["source"] == str(source)
+    again = run(*arguments)
+    assert (
+        again.out == f"3 rows, 2 attributions in {place}; all of them had been explained before\n"
+    )
     again = run(*arguments, "--strict")
     assert again.code == 2
     assert "options.strict was false, now true" in again.err

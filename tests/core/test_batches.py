@@ -54,6 +54,20 @@ def test_lengths_say_the_same_as_a_mask(method):
     np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("heads", ["mean", "each", "max"])
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("chosen", [{}, {"queries": [4, 1], "keys": [5, 0, 2]}])
+def test_items_of_similar_length_are_solved_together_on_a_gpu(heads, left, chosen, monkeypatch):
+    whole, mask, _ = batch(left=left)
+    whole += (mask == 0)[:, None, :, None] / whole.shape[-1]  # padding attends to everything
+    expected = attnflow.flow(whole, mask=mask, heads=heads, **chosen)
+    monkeypatch.setattr("attnflow.pipeline.arrays._on_gpu", lambda *given: True)
+    found = attnflow.flow(whole, mask=mask, heads=heads, **chosen)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    tensors = attnflow.flow(torch.tensor(whole), mask=mask, heads=heads, **chosen)
+    np.testing.assert_allclose(tensors.numpy(), expected, rtol=0, atol=1e-12)
+
+
 def test_fused_heads_in_a_batch():
     whole, mask, _ = batch()
     fused = whole.mean(axis=2)

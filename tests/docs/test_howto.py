@@ -40,6 +40,12 @@ def place(tmp_path_factory):
     Image.fromarray(pixels).save(folder / "photo.png")
     rows = ("the keys to the cabinet", "the man with the cats", "the dogs near the house", "a key")
     (folder / "reviews.csv").write_text("text\n" + "".join(f"{row}\n" for row in rows))
+    (folder / "my-texts").mkdir()
+    for name in ("train.tsv", "dev.tsv"):
+        lines = [f"{row}\t{label}\n" for row in rows for label in ("short", "long")]
+        (folder / "my-texts" / name).write_text("".join(["text\tlabel\n", *lines]))
+    tiny.build("bert").save_pretrained(folder / "my-encoder")
+    tiny.word_piece().save_pretrained(folder / "my-encoder")
     return folder
 
 

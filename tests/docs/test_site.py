@@ -60,3 +60,15 @@ def test_nothing_is_fetched_from_elsewhere(site):
 
 def test_search_needs_no_service_of_others(site):
     assert (site / "search" / "search_index.json").stat().st_size > 10_000
+
+
+@pytest.mark.browser
+def test_a_site_that_is_opened_from_the_disk_can_be_searched(site, browser):
+    page = browser.new_page()
+    page.goto((site / "howto" / "dataset.html").as_uri())
+    page.get_by_placeholder("Search").click()
+    page.keyboard.type("bottleneck")
+    first = page.locator(".md-search-result__item a").first
+    first.wait_for(timeout=30_000)
+    assert Path(first.get_attribute("href").split("?")[0].removeprefix("file://")).exists()
+    page.close()

@@ -134,6 +134,56 @@ def test_figures_are_drawn_from_the_result(found, tmp_path):
     assert figures.joined(order, pairs | {(0, 3): 0.01}) == [(0, 2), (2, 3)]
 
 
+def test_areas_in_the_figure_are_those_of_the_table(found, model):
+    def legend(axes):
+        texts = [text.get_text() for text in axes.get_legend().get_texts()]
+        return {label.split("  ", 1)[1]: label.split("  ", 1)[0] for label in texts}
+
+    drawn = found.figure("curves", filler="delete")
+    for metric, axes in zip(("deletion", "insertion"), drawn.axes, strict=True):
+        lines = [each for each in found.lines if each.column.against == "delete"]
+        means = {
+            each.explainer.label: f"{each.mean:.3f}"
+            for each in lines
+            if each.column.metric == metric
+        }
+        assert legend(axes) == means
+    # Where the table has no areas, they are those of what is drawn.
+    other = attnflow.evaluate(TEXTS, model, methods="rollout", metrics="aopc")
+    area = np.trapezoid(np.nanmean(other.curves["unk"][0], 1), np.linspace(0, 1, 11), axis=1)
+    assert legend(other.figure().axes[0]) == {
+        each.label: f"{one:.3f}" for each, one in zip(other.explainers, area, strict=True)
+    }
+
+
+def test_a_result_gives_its_table_and_its_figures(found, tmp_path):
+    for ending in ("md", "tex", "csv", "json"):
+        path = found.save_table(tmp_path / f"table.{ending}")
+        assert path.read_text() == found.table(ending) == found.table(f".{ending}")
+    assert found._repr_markdown_() == found.table()
+    assert len(found.figure("ranks").axes[0].texts) == len(found.explainers)
+    for options, message in (
+        ({"kind": "bars"}, "kind='bars' is unknown; allowed: curves, ranks"),
+        ({"metric": "aopc"}, "metric= is not for curves; allowed: filler"),
+        ({"filler": "none"}, "filler='none' was not evaluated"),
+    ):
+        with pytest.raises(InputError, match=message):
+            found.figure(**options)
+    with pytest.raises(InputError, match="format='doc' is unknown; allowed: csv, json, md, tex"):
+        found.table("doc")
+
+
+def test_ties_are_told_in_every_table(found):
+    tied = tuple(3 * (each.method == "flow") for each in found.explainers)
+    some, none = replace(found, tied=tied), replace(found, tied=(0,) * len(tied))
+    told = "‡ Equal scores, taken in the order of the text: flow, layer 1 on 3"
+    assert told in some.table()
+    assert "| flow, layer 1 ‡ |" in some.table()
+    assert "| rollout, layer 1 |" in some.table()
+    assert r"flow, layer 1 $\ddagger$ &" in some.table("tex")
+    assert "‡" not in none.table() + none.table("tex")
+
+
 def test_few_texts_are_said_to_tell_nothing_apart(found):
     """The least p is reached where all differences have one sign."""
     for texts in (3, 6, 10):

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -53,16 +54,16 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.fixture
-def empty() -> Iterator[tuple[str, list[str]]]:
-    """A hub without models, and the paths that it was asked for."""
+@contextmanager
+def serve(root: int) -> Iterator[tuple[str, list[str]]]:
+    """A server without models that says this of itself, and the paths that it was asked for."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
             asked.append(self.path)
             found = self.path == "/"
-            self.send_response(200 if found else 404)
+            self.send_response(root if found or root != 200 else 404)
             if not found:
                 self.send_header("X-Error-Code", "RepoNotFound")
             self.send_header("Content-Length", "0")
@@ -81,12 +82,26 @@ def empty() -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
+@pytest.fixture
+def empty() -> Iterator[tuple[str, list[str]]]:
+    """A hub without models."""
+    with serve(200) as hub:
+        yield hub
+
+
 def test_a_hub_that_does_not_answer_is_one_line_within_five_seconds(silent, tmp_path):
     message, seconds = ask("someone/model", tmp_path, HF_ENDPOINT=silent)
     assert "'someone/model' is not a folder here; the hub can't be reached" in message
     assert "\n" not in message
     # Idle machines need 3.1 s; the limit of the request is what is tested, not the machine.
     assert seconds < 15
+
+
+def test_a_gateway_that_reaches_no_hub_is_asked_once(tmp_path):
+    with serve(503) as (address, asked):
+        message, _ = ask("someone/model", tmp_path, HF_ENDPOINT=address)
+    assert "'someone/model' is not a folder here; the hub can't be reached" in message
+    assert asked == ["/"]
 
 
 def test_a_switched_off_hub_is_never_asked(empty, tmp_path):

@@ -76,7 +76,7 @@ def test_it_says_what_it_decides_and_warns_of_nothing(model):
     assert found.warnings == ()
     assert (found.options["edges"], found.method) == ("alti", "rollout")
     said = find(found).sentence
-    assert said.startswith("Whether a text is positive or negative: negative, because of “not”")
+    assert said == "Whether a text is positive or negative: negative; rollout points to “not”."
 
 
 def test_batches_with_padding_equal_single_inputs(model):

@@ -10,7 +10,9 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow import shipped
-from attnflow.errors import ModelError
+from attnflow.errors import InputError, ModelError
+from attnflow.models import hub
+from attnflow.models.fetching import refuse_near_shipped
 from attnflow.models.loading import load_model
 
 
@@ -67,10 +69,47 @@ def test_the_folder_has_names_of_its_own(namesake, source, caplog):
 @pytest.mark.parametrize(
     "options", [{"source": "verbs@main"}, {"source": "verbs", "revision": "v1"}]
 )
-def test_a_revision_is_of_the_hub(options):
-    missing = r"'verbs(@main)?' is not a folder here; the hub (is|can't)"
-    with pytest.raises(ModelError, match=missing):
+def test_a_shipped_model_has_no_revisions(options):
+    refused = r"verbs is shipped with attnflow and has no revision '(main|v1)': leave it out, or"
+    with pytest.raises(InputError, match=refused):
         load_model(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("sentimnt", "sentiment"),
+        ("Sentiment", "sentiment"),
+        ("sentiment-x", "sentiment"),
+        ("sentimnt@main", "sentiment"),
+        ("verb", "verbs"),
+        ("attnflow/verb", "verbs"),
+    ],
+)
+def test_a_misspelt_name_is_told_before_the_hub_is_asked(name, meant, monkeypatch):
+    monkeypatch.setattr(hub, "is_unavailable", lambda: pytest.fail("the hub was asked"))
+    with pytest.raises(ModelError, match=f"did you mean {meant}. Allowed: .*sentiment, verbs"):
+        load_model(name)
+
+
+@pytest.mark.parametrize("name", ["bert", "t5-base", "openai-gpt", "ctrl", "me/sentimnt"])
+def test_names_of_the_hub_are_no_misspellings(name):
+    refuse_near_shipped(name)
+
+
+def test_a_model_on_this_machine_is_no_misspelling(monkeypatch):
+    monkeypatch.setattr(hub, "is_cached", lambda name: name == "sentiment-x")
+    refuse_near_shipped("sentiment-x")
+
+
+def test_the_full_name_is_for_shipped_models_alone():
+    with pytest.raises(ModelError, match="'attnflow/other' is not shipped with attnflow; allowed"):
+        load_model("attnflow/other")
+
+
+def test_a_path_is_never_a_shipped_model():
+    with pytest.raises(ModelError, match="'sentiment' is no folder here, and shipped models are"):
+        load_model(Path("sentiment"))
 
 
 def test_a_name_that_nothing_has_lists_the_shipped_ones():

@@ -68,7 +68,7 @@ def test_the_token_with_the_surest_label_is_explained(tagger):
     assert found.prediction.probability == pytest.approx(float(shares[expected].max()))
     assert ALL_OUTSIDE not in found.warnings
     sentence = find(found).sentence
-    assert sentence.startswith(f"“{found.tokens[expected]}” is {found.prediction.label}, ")
+    assert sentence.startswith(f"“{found.tokens[expected]}” is {found.prediction.label}; ")
 
 
 def test_where_all_are_outside_the_closest_is_explained_and_said(tagger):

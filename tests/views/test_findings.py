@@ -31,31 +31,40 @@ def made(values, method="rollout", **changes):
     return Attribution(**{**given, **changes})
 
 
-def test_the_highest_word_is_the_reason_and_special_tokens_are_none():
+def test_the_highest_word_is_named_and_special_tokens_are_not():
     found = find(made([0.9, 0.1, 0.5, 0.1, 0.1, 0.2]))
-    assert found.sentence == "plural, because of “keys”."
+    assert found.sentence == "plural; rollout points to “keys”."
     assert [part.position for part in found.parts if part.role == "token"] == [2]
 
 
 def test_a_negative_score_pulls_the_other_way():
-    found = find(made([0, 0.1, 0.5, 0.1, 0.1, -0.3], "blank-out"))
-    assert found.sentence == "plural, because of “keys”; “cabinet” pulls the other way."
-    assert find(made([0, 0.1, 0.5, 0.1, 0.1, -0.05], "blank-out")).sentence.endswith("“keys”.")
+    found = find(made([0, 0.1, 0.5, 0.1, 0.1, -0.3], "lrp"))
+    assert found.sentence == "plural; lrp points to “keys”; “cabinet” pulls the other way."
+    assert find(made([0, 0.1, 0.5, 0.1, 0.1, -0.05], "lrp")).sentence.endswith("“keys”.")
 
 
 def test_close_ones_are_named_and_repeated_ones_numbered():
     found = find(made([0, 0.5, 0.45, 0.1, 0.1, 0.2]))
-    assert found.sentence == "plural, because of “the:1” and “keys”."
-    found = find(made([0, 0.5, 0.45, 0.45, 0.45, 0.2]))
-    assert found.sentence == "plural, because of “the:1”, though 4 of 5 tokens come close."
+    assert found.sentence == "plural; rollout points to “the:1” and “keys”."
+    found = find(made([0, 0.5, 0.42, 0.42, 0.42, 0.01]))
+    assert found.sentence == "plural; rollout points to “the:1”, though 4 of 5 tokens come close."
 
 
-def test_where_nearly_all_come_close_none_is_the_reason():
-    found = find(made([0, 0.5, 0.45, 0.45, 0.45, 0.41], "flow"))
-    many = "5 of 5 have at least 80% of the score of “the:1”"
-    assert found.sentence == f"plural; by flow no token stands out: {many}."
+@pytest.mark.parametrize("values", [[0.5, 0.45, 0.45, 0.45, 0.41], [0.5, 0.3, 0.42, 0.42, 0.4]])
+def test_where_scores_are_even_no_token_stands_out(values):
+    found = find(made([0, *values], "flow"))
+    most = f"the highest score, of “the:1”, is {number(0.5 / np.mean(values))} × the mean of all 5"
+    assert found.sentence == f"plural; by flow no token stands out: {most}."
     assert found.alternative == "barrier"
-    assert find(made([0, 0.5, 0.45, 0.45, 0.45, 0.2], "flow")).alternative == ""
+    assert find(made([0, 0.5, 0.42, 0.42, 0.42, 0.01], "flow")).alternative == ""
+
+
+def test_one_token_is_no_choice():
+    alone = {"tokens": ("[CLS]", "keys"), "word_ids": (None, 0), "word_texts": ("keys",)}
+    assert find(made([0, 1], **alone)).sentence == "plural; “keys” is the only token."
+    causal = {"tokens": ("the", "keys"), "word_ids": (0, 1), "word_texts": ("the", "keys")}
+    said = find(made([0.7, 0.3], query=1, queries=(1,), prediction=None, **causal)).sentence
+    assert said == "“keys” at layer 6 of 6; “the” is the only other token."
 
 
 def test_many_at_the_highest_score_are_no_ranking():
@@ -65,7 +74,7 @@ def test_many_at_the_highest_score_are_no_ranking():
     assert found.tied > 3
     assert (found.tied, found.alternative, found.ties) == (4, "barrier", "rollout")
     assert found.order == (5, 2, 1, 3, 4)
-    said = "plural; flow can't say because of which tokens: 4 of 5 tie at 1.00"
+    said = "plural; flow can't tell which tokens matter: 4 of 5 tokens tie at 1.00"
     assert found.sentence == f"{said} (rollout puts “cabinet” first)."
     assert "4 of 5 tokens have exactly 1" in found.notes[0]
     assert "the cut lies at “[CLS]”" in found.notes[0]
@@ -92,9 +101,9 @@ def test_ties_stay_in_the_order_of_the_text_without_a_second_method():
         ({"options": {"query": 0}}, "“[CLS]” at layer 6 of 6 comes mostly from “keys”."),
         (
             {"options": {"target": "singular"}},
-            "plural; what bears on “singular” comes mostly from “keys”.",
+            "plural; for “singular”, rollout points to “keys”.",
         ),
-        ({"options": {"words": True}}, "plural, because of “keys”."),
+        ({"options": {"words": True}}, "plural; rollout points to “keys”."),
     ],
 )
 def test_what_is_accounted_for_is_what_was_asked(changes, said):
@@ -104,9 +113,12 @@ def test_what_is_accounted_for_is_what_was_asked(changes, said):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([0, 1, 9, 1, 1, 1], "plural, because of patch “0,1”."),
-        ([0, 1, 9, 9, 1, 1], "plural, because of patches “0,1” and “1,0”."),
-        ([0, 8, 9, 8, 8, 1], "plural, because of patch “0,1”, though 4 of 5 patches come close."),
+        ([0, 1, 9, 1, 1, 1], "plural; rollout points to patch “0,1”."),
+        ([0, 1, 9, 9, 1, 1], "plural; rollout points to patches “0,1” and “1,0”."),
+        (
+            [0, 8, 9, 8, 8, 1],
+            "plural; rollout points to patch “0,1”, though 4 of 5 patches come close.",
+        ),
     ],
 )
 def test_patches_are_called_so(values, said):
@@ -116,12 +128,12 @@ def test_patches_are_called_so(values, said):
 
 
 def test_nothing_above_zero_is_no_reason():
-    assert find(made([1, 0, 0, 0, 0, 0])).sentence == "plural; no token of it scores above 0."
+    assert find(made([1, 0, 0, 0, 0, 0])).sentence == "plural; by rollout no token scores above 0."
 
 
 def test_what_the_shipped_model_decides_is_said_once():
     said = find(attnflow.explain("the keys to the cabinet", "verbs", method="rollout")).sentence
-    assert said == "The number of the verb that comes next: plural, because of “keys”."
+    assert said == "The number of the verb that comes next: plural; rollout points to “keys”."
 
 
 def test_right_to_left_words_are_isolated():

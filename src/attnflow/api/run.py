@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -137,14 +138,14 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
         device="cuda" if gpus_per_worker else None,
     )
     place = as_path(folder)
-    execute(
+    kept = execute(
         Plan(rows, columns, place, shard_size, work),
         model,
         workers=workers,
         progress=bool(progress),
         cluster=cluster,
     )
-    return read_run(place)
+    return replace(read_run(place), kept=kept)
 
 
 def _cluster(address: Any, gpus: Any) -> Cluster | None:

@@ -27,13 +27,13 @@ from attnflow.cli import (
 )
 from attnflow.cli import run as dataset
 from attnflow.cli.errors import print_error, usage_message
-from attnflow.cli.help import Command, Program
+from attnflow.cli.help import HELP, Command, Program, find_page
 from attnflow.errors import AttnflowError, InputError, ModelError
 
 app = typer.Typer(
     name="attnflow",
     help="Where did a Transformer's output come from? Raw attention, rollout and exact flow.",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": list(HELP)},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     cls=Program,
@@ -85,7 +85,12 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the program: 0 when all went well, 2 for bad input, 1 for other failures."""
     try:
-        code = app(list(arguments) or ["--help"], prog_name="attnflow", standalone_mode=False)
+        if (page := find_page(app, arguments)) is not None:
+            typer.echo(page)
+            code = 0
+        else:
+            given = list(arguments) or ["--help"]
+            code = app(given, prog_name="attnflow", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, perhaps `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

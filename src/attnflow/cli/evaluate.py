@@ -130,8 +130,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     Example: attnflow evaluate reviews.tsv -m my-classifier --limit 100 --table table.md
     """
     from attnflow.evaluation.evaluate import evaluate as measure
-    from attnflow.evaluation.tables import check_table, save_table
-    from attnflow.views.figures import evaluation as figures
+    from attnflow.evaluation.tables import check_table
     from attnflow.views.figures.files import check_file
     from attnflow.views.figures.files import save as save_figure
 
@@ -163,11 +162,11 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     if result is not None:
         found.save(result, overwrite=True)
     for file in table or ():
-        save_table(found, file, overwrite=True)
+        found.save_table(file, overwrite=True)
     if curves is not None:
-        save_figure(figures.curves(found), curves, overwrite=True)
+        save_figure(found.figure("curves"), curves, overwrite=True)
     if ranks is not None:
-        save_figure(figures.ranks(found, found.columns[0].metric), ranks, overwrite=True)
+        save_figure(found.figure("ranks"), ranks, overwrite=True)
     _show(found)
 
 

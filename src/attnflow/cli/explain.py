@@ -142,8 +142,9 @@ def explain(  # noqa: PLR0913 - one argument per option
         inputs, chosen, config, answer=answer, all_heads=html is not None
     ):
         results_at[place] = running.attributions(session, methods or [session.config.method])
-        if not as_json:
-            found_at[place] = running.summarize(session, results_at[place], few=len(inputs) <= FEW)
+        found_at[place] = running.summarize(
+            session, results_at[place], few=len(inputs) <= FEW, page=html is not None
+        )
         if html is not None:
             sessions_at[place] = session
     results = [results_at[place] for place in range(len(inputs))]
@@ -151,11 +152,12 @@ def explain(  # noqa: PLR0913 - one argument per option
         _save([item for one in results for item in one], save)
     if html is not None:
         _save_page([sessions_at[place] for place in range(len(inputs))], html)
+    found = [found_at[place] for place in range(len(inputs))]
     if as_json:
-        for one in results:
-            typer.echo(json.dumps(as_data(one), ensure_ascii=False))
+        for one, summary in zip(results, found, strict=True):
+            typer.echo(json.dumps(as_data(one, summary), ensure_ascii=False))
         return
-    _show_all(results, [found_at[place] for place in range(len(inputs))], top)
+    _show_all(results, found, top)
 
 
 def _show_all(results: Sequence[Sequence[Attribution]], found: Sequence[Summary], top: int) -> None:
@@ -166,6 +168,10 @@ def _show_all(results: Sequence[Sequence[Attribution]], found: Sequence[Summary]
         if at:
             console.print()
         show(one, summary, console, top, about=not at)
+    if len(found) > FEW:
+        console.print()
+        many = f"Answers are not checked by blanking where there are more than {FEW} texts at once."
+        console.print(many, style="dim")
 
 
 def show(
@@ -203,11 +209,9 @@ def show(
     show_notes(found, console)
 
 
-def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
+def as_data(attributions: Sequence[Attribution], found: Summary) -> dict[str, Any]:
     """What ``--json`` prints for one text: the selected scores of each method."""
     from dataclasses import asdict
-
-    from attnflow.views.findings import find
 
     first = attributions[0]
     return {
@@ -219,7 +223,9 @@ def as_data(attributions: Sequence[Attribution]) -> dict[str, Any]:
         "query": first.query,
         "explained": first.explained,
         "warnings": list(first.warnings),
-        "found": {item.method: find(item).sentence for item in attributions},
+        "found": {each.method: each.sentence for each in found.each},
+        "evidence": {each.method: each.evidence for each in found.each},
+        "agreement": found.agreement,
         "scores": {item.method: item.values.tolist() for item in attributions},
         "options": {item.method: dict(item.options) for item in attributions},
     }

@@ -6,13 +6,36 @@ Typer's own pages, drawn with rich, take longer than the rest of the program's s
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
+HELP = ("-h", "--help")
 ARGUMENTS = "Arguments"
 OPTIONS = "Options"
 ORDER = (ARGUMENTS, "Input", "Loading", "Selection", "Look", "Work", "Output")
+
+
+def find_page(app: Any, arguments: Sequence[str]) -> str | None:
+    """The help page, where these arguments ask for one and for nothing else.
+
+    It is written without parsing them, for which typer loads pydantic: half of the program's start.
+    """
+    if not arguments or arguments[-1] not in HELP or len(arguments) > 2:
+        return None
+    program: Any = get_command(app)
+    context = program.context_class(program, info_name="attnflow", **program.context_settings)
+    if len(arguments) == 1:
+        return str(context.get_help())
+    command = program.commands.get(arguments[0])
+    if command is None:
+        return None
+    inner = command.context_class(
+        command, info_name=command.name, parent=context, **command.context_settings
+    )
+    return str(inner.get_help())
 
 
 def write_options(command: Any, context: Any, formatter: Any) -> None:

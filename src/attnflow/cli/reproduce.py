@@ -28,7 +28,7 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="The folder with the agreement data (numpred.val, …); for sentiment, GLUE's SST-2.",
+        help="The folder with the agreement data (numpred.val, …).",
         show_default="downloaded",
         rich_help_panel="Input",
     ),

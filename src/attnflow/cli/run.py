@@ -93,7 +93,9 @@ def run(  # noqa: PLR0913 - one argument per option
         typer.echo("what is finished is kept: the same command goes on", err=True)
         raise
     count = made.manifest["finished"]["errors"]
-    typer.echo(f"{made.rows} rows, {len(made)} attributions in {made.folder}")
+    kept = "all of them" if made.kept == made.rows else f"{made.kept} of them"
+    before = f"; {kept} had been explained before" if made.kept else ""
+    typer.echo(f"{made.rows} rows, {len(made)} attributions in {made.folder}{before}")
     if count:
         first = made.errors[0]
         rows = "1 row" if count == 1 else f"{count} rows"

@@ -89,8 +89,15 @@ def attributions(session: Session, methods: Sequence[str]) -> list[Attribution]:
     return found
 
 
-def summarize(session: Session, attributions: Sequence[Attribution], *, few: bool) -> Summary:
-    """What the methods found; for a few texts, checked by blanking where that is cheap."""
-    from attnflow.views import summary
+def summarize(
+    session: Session, attributions: Sequence[Attribution], *, few: bool, page: bool = False
+) -> Summary:
+    """What the methods found; for a few texts, checked by blanking where that is cheap.
 
-    return summary.summarize(session, attributions, blank=few)
+    A ``page`` that is made, too, has predictions without each token of longer texts.
+    """
+    from attnflow.views import summary
+    from attnflow.views.explorer.extent import STANDALONE
+
+    tokens = STANDALONE.blanks if page else 0
+    return summary.summarize(session, attributions, blank=few, tokens=tokens)

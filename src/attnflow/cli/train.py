@@ -26,7 +26,8 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="The folder with the agreement data (numpred.val, …); for sentiment, GLUE's SST-2.",
+        help="For verbs: the folder with the agreement data (numpred.val, …). For sentiment: a "
+        "folder with train.tsv and dev.tsv, such as GLUE's SST-2.",
     ),
 ]
 Out = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write.")]
@@ -48,6 +49,15 @@ Base = Annotated[
         help="For sentiment: the pretrained encoder or decoder: a hub name, a folder, a GGUF "
         "file. With --small: the classifier to learn from.",
         show_default=False,
+    ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        "--labels",
+        metavar="A,B,…",
+        help="For sentiment: the names of the labels 0, 1, …; SST-2's are negative,positive.",
+        show_default="as in train.tsv",
     ),
 ]
 Small = Annotated[
@@ -101,6 +111,7 @@ def train(  # noqa: PLR0913 - one argument per option
     out: Out,
     corpora: Corpora = None,
     base: Base = None,
+    labels: Labels = None,
     small: Small = False,
     seed: Seed = 0,
     steps: Steps = None,
@@ -111,9 +122,12 @@ def train(  # noqa: PLR0913 - one argument per option
     """Train the shipped model again, or a classifier of texts: Table 3's, or your own.
 
     For a classifier of your own, --data is a folder with train.tsv and dev.tsv, each a header and
-    lines of text, tab, 0 or 1. Run the same command again to continue an interrupted run.
+    lines of text, tab, label, and the task is sentiment whatever the labels are. Run the same
+    command again to continue an interrupted run.
 
     Example: attnflow train verbs --data sva --corpora corpora -o my-verbs
+
+    Example: attnflow train sentiment --data my-texts --base bert-base-uncased -o my-classifier
 
     Example: attnflow train sentiment --small --data sst2 --corpora corpora --base my-classifier
     -o my-small-classifier
@@ -122,7 +136,7 @@ def train(  # noqa: PLR0913 - one argument per option
         model, small=small,
         given={
             "--corpora": corpora, "--steps": steps, "--base": base, "--epochs": epochs,
-            "--learning-rate": learning_rate,
+            "--learning-rate": learning_rate, "--labels": labels,
         },
     )  # fmt: skip
     if learning_rate is not None and not 0 < learning_rate < 1:
@@ -145,7 +159,10 @@ def train(  # noqa: PLR0913 - one argument per option
         )
     else:
         fine_tuning = SentimentRecipe(seed=seed, **given)
-        scores = run.train_sentiment(data, str(base), out, recipe=fine_tuning, device=device)
+        names = None if labels is None else labels.split(",")
+        scores = run.train_sentiment(
+            data, str(base), out, labels=names, recipe=fine_tuning, device=device
+        )
     typer.echo(f"accuracy of the model in {out}")
     for name, score in scores.items():
         accuracy = "–" if score["accuracy"] is None else f"{score['accuracy']:.3f}"
@@ -155,7 +172,7 @@ def train(  # noqa: PLR0913 - one argument per option
 REQUIRED = {"verbs": ("--corpora",), "sentiment": ("--base",), "--small": ("--base", "--corpora")}
 ALLOWED = {
     "verbs": ("--corpora", "--steps"),
-    "sentiment": ("--base", "--epochs", "--learning-rate"),
+    "sentiment": ("--base", "--epochs", "--learning-rate", "--labels"),
     "--small": ("--base", "--corpora", "--steps", "--learning-rate"),
 }
 

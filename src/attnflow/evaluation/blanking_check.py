@@ -1,7 +1,8 @@
-"""Blanking as a check of other methods, where it costs little."""
+"""Blanking as a check of other methods: what the model says without each word."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from attnflow.evaluation.importance import make_attribution
 from attnflow.measures.blank_out import MEMBER
 from attnflow.measures.question import Target
 from attnflow.pipeline.measured import target_position
+from attnflow.records.words import merge_words, word_groups
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
@@ -17,7 +19,39 @@ if TYPE_CHECKING:
     from attnflow.records import Attribution
 
 MOST_WORK = 3 * 10**10  # multiplications: about a second on two cores
-FEWEST = 3  # tokens: of fewer, any two rankings agree or don't by chance
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What a model says without a word.
+
+    Attributes:
+        change: Of the target's probability; below 0 where the word speaks for the target.
+        label: What is predicted then; empty where that was not kept.
+    """
+
+    change: float
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class BlankingCheck:
+    """What blanking words out does to an answer.
+
+    Attributes:
+        scores: The size of the change without each token (each word, where these are explained).
+        target: Whose probability changes.
+        probability: The target's, of the whole input.
+        label: What is predicted of the whole input.
+        removals: For each token what happens without the *word* that it is part of; ``None`` where
+            that can't be removed, or is measured by something else than a probability.
+    """
+
+    scores: Attribution
+    target: str
+    probability: float
+    label: str
+    removals: tuple[Removal | None, ...]
 
 
 def is_cheap(adapter: ModelAdapter, tokens: int) -> bool:
@@ -25,31 +59,77 @@ def is_cheap(adapter: ModelAdapter, tokens: int) -> bool:
     return int(adapter.description.get("parameters", MOST_WORK)) * tokens**2 <= MOST_WORK
 
 
-def check_by_blanking(session: Session) -> Attribution | None:
-    """The blank-out of a session's input; ``None`` where it is costly or asks something else.
+def why_unchecked(session: Session, tokens: int = 0) -> str | None:
+    """Why an answer is not checked by blanking; ``None`` where it is.
 
-    Blanking runs the model once for each token.
+    Empty where the question is about no answer. Inputs of up to so many ``tokens`` are checked
+    whatever that costs.
     """
     config, adapter = session.config, session.adapter
     chosen = config.query not in (None, "all") or config.heads == "each"
     top = config.resolve_layers(session.depth)[1] == session.depth
-    text = adapter.kind == "text" and session.tokens.grid is None
-    comparable = text and session.prediction is not None and top and not chosen
-    cheap = is_cheap(adapter, session.size)
-    if not comparable or not cheap or len(session.blanking.positions) < FEWEST:
+    if session.prediction is None or chosen or not top:
+        return ""
+    if not session.measurable or not session.blanking.positions:
+        return ""
+    if adapter.kind != "text" or session.tokens.grid is not None:
+        return "that is done for texts alone"
+    if session.size > tokens and not is_cheap(adapter, session.size):
+        return f"the model would have to run once without each of {session.size} tokens"
+    return None
+
+
+def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None:
+    """What the model says without each word; ``None`` where `why_unchecked` says why.
+
+    Blanking runs the model once for each token, and for each word of several.
+    """
+    if why_unchecked(session, tokens) is not None:
         return None
-    if not session.measurable:
-        return None
-    objective = session.objective
-    if config.words or objective.contrast is not None:
-        return session.attribution(MEMBER.name)
+    words = session.groups
+    if session.objective.contrast is not None:
+        scores = session.attribution(MEMBER.name)
+        nothing = (None,) * len(scores.tokens)
+        return BlankingCheck(scores, str(scores.options["target"]), np.nan, "", nothing)
     # One run for this and for all who ask later what is predicted without a token.
-    rows = session.blanking.each()
-    whole = rows[None]
-    index = int(whole.argmax())
-    if objective.target is not None:
-        index = adapter.output_index(objective.target)
-    change = [float(whole[index] - rows.get(at, whole)[index]) for at in range(session.size)]
-    name, position = adapter.output_name(index), target_position(session)
-    target = Target(index, name, position, session.prediction)
-    return make_attribution(adapter, session.tokens, target, np.abs(change), MEMBER.name, {}, {})
+    alone = tuple((at,) for at in range(session.size))
+    rows = session.blanking.without((*alone, *words))
+    adapter, whole = session.adapter, rows[()]
+    said = index = int(whole.argmax())
+    if session.objective.target is not None:
+        index = adapter.output_index(session.objective.target)
+    before = float(whole[index])
+
+    def removal(group: tuple[int, ...]) -> Removal | None:
+        row = rows.get(group)
+        if row is None:
+            return None
+        return Removal(float(row[index]) - before, adapter.output_name(int(row.argmax())))
+
+    name = adapter.output_name(index)
+    target = Target(index, name, target_position(session), session.prediction)
+    size = np.array([abs(float(rows.get(group, whole)[index]) - before) for group in alone])
+    scores = make_attribution(adapter, session.tokens, target, size, MEMBER.name, {}, {})
+    removed = [removal(group) for group in words]
+    if session.config.words:
+        of_words = [0.0 if each is None else abs(each.change) for each in removed]
+        scores = merge_words(scores, np.array(of_words)[None, None])
+    else:
+        removed = [each for group, each in zip(words, removed, strict=True) for _ in group]
+    return BlankingCheck(scores, name, before, adapter.output_name(said), tuple(removed))
+
+
+def read_blank_out(of: Attribution) -> BlankingCheck | None:
+    """What the scores of blank-out say themselves; ``None`` for those of other methods."""
+    falls, before = of.statistics.get("falls"), of.statistics.get("probability")
+    contrast = of.options.get("contrast")
+    if of.method != MEMBER.name or not falls or contrast is not None or of.prediction is None:
+        return None
+    groups = word_groups(of.word_ids or [None] * len(of.tokens))
+    # One piece of a word says nothing of the whole word.
+    whole = [len(group) == 1 for group in groups for _ in group]
+    removals = tuple(
+        Removal(-float(fall)) if alone else None for fall, alone in zip(falls, whole, strict=True)
+    )
+    target = str(of.options.get("target", of.prediction.label))
+    return BlankingCheck(of, target, float(before or 0.0), of.prediction.label, removals)

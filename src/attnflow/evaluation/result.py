@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.statistics import all_paired_p, holm, interval
 from attnflow.io.files import as_path, check_target, writing
 from attnflow.records import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT = 1
 
@@ -148,6 +151,37 @@ class Evaluation:
         one, other = np.array(pairs, dtype=int).reshape(-1, 2).T
         found = holm(all_paired_p(values[one] - values[other]))
         return dict(zip(pairs, found, strict=True))
+
+    def table(self, format: str = "md") -> str:
+        """The table as text, for each filler, reference or rationale.
+
+        ``format`` is ``"md"``, ``"tex"``, ``"csv"`` or ``"json"``; the latter two have every mean
+        on a line of its own.
+        """
+        from attnflow.evaluation.tables import write_table
+
+        return write_table(self, format)
+
+    def save_table(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the table in the format that the file's name tells, as for `table`."""
+        from attnflow.evaluation.tables import save_table
+
+        return save_table(self, path, overwrite=overwrite)
+
+    def figure(self, kind: str = "curves", **options: Any) -> Figure:
+        """Draw this.
+
+        ``kind`` is ``"curves"``, the probability while tokens are removed and put back
+        (``filler=`` chooses one), or ``"ranks"``, mean ranks over texts and what can't be told
+        apart (``metric=``, by default the first, and ``against=``, the filler or reference).
+        """
+        from attnflow.views.figures.evaluation import draw
+
+        return draw(kind, self, **options)
+
+    def _repr_markdown_(self) -> str:
+        """The table, for notebooks."""
+        return self.table()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; `from_dict` reads them back."""

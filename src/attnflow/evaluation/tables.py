@@ -6,27 +6,36 @@ import csv
 import io
 import json
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation, Line
 from attnflow.evaluation.statistics import EXACT, smallest_p
 from attnflow.io.files import check_target, writing
 
 SURE = 0.05
+TIES = " ‡"
+"""Behind the name of an explainer that has equal scores on some texts."""
 NOTE = (
-    "Means over {texts} texts with 95 % bootstrap intervals; ↑ higher is better, ↓ lower. In bold "
+    "Means over {texts} texts with 95 % bootstrap intervals; ↑ higher is better, ↓ lower. {best} "
     "the best; † no significant difference to it (paired, Holm, p ≥ 0.05); undefined texts in ()."
 )
 
 
-def describe(of: Evaluation) -> str:
-    """What the numbers of a table are, and whether so few texts can tell methods apart at all."""
-    note = NOTE.format(texts=of.texts)
+def describe(of: Evaluation, best: str = "In bold") -> str:
+    """What the numbers of a table are, and whether so few texts can tell methods apart at all.
+
+    ``best`` says how the best of a column is marked.
+    """
+    note = NOTE.format(texts=of.texts, best=best)
+    tied = [f"{each.label} on {n}" for each, n in zip(of.explainers, of.tied, strict=True) if n]
+    if tied:
+        note = f"{note}{TIES} Equal scores, taken in the order of the text: {', '.join(tied)}."
     if any(each.edges == "attention" for each in of.explainers):
         note = f"{note} Methods without “on” read attention edges."
     pairs = len(of.explainers) * (len(of.explainers) - 1) // 2
@@ -61,8 +70,8 @@ def grids(of: Evaluation) -> list[tuple[str, list[str], list[tuple[str, list[Lin
         names = list(dict.fromkeys(line.column.metric for line in lines))
         titles = [METRICS[name].title + (" ↑" if METRICS[name].higher else " ↓") for name in names]
         rows = [
-            (each.label, [line for line in lines if line.explainer == each])
-            for each in of.explainers
+            (each.label + TIES * (tied > 0), [line for line in lines if line.explainer == each])
+            for each, tied in zip(of.explainers, of.tied, strict=True)
         ]
         found.append((against, titles, rows))
     return found
@@ -123,10 +132,18 @@ def to_latex(of: Evaluation) -> str:
             shown = [rf"\textbf{{{_latex(cell(c))}}}" if c.best else _latex(cell(c)) for c in cells]
             lines.append(" & ".join([_latex(label), *shown]) + r" \\")
         parts.append("\n".join([*lines, r"\bottomrule", r"\end{tabular}"]))
-    return "\n\n".join(parts) + "\n"
+    notes = "\n".join(f"% {line}" for line in textwrap.wrap(describe(of)))
+    return "\n\n".join([*parts, notes]) + "\n"
 
 
-LATEX = {"†": r"$\dagger$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "%": r"\%", "_": r"\_"}
+LATEX = {
+    "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "%": r"\%",
+    "_": r"\_",
+}
 
 
 def _latex(text: str) -> str:
@@ -139,6 +156,16 @@ WRITERS: dict[str, Callable[[Evaluation], str]] = {
     ".md": to_markdown,
     ".tex": to_latex,
 }
+
+
+def write_table(of: Evaluation, format: str) -> str:
+    """The table as text, in a format that is named as a file would end, with or without a dot."""
+    writer = WRITERS.get(f".{str(format).removeprefix('.')}")
+    if writer is None:
+        known = ", ".join(ending.removeprefix(".") for ending in WRITERS)
+        msg = f"format={shown(format)} is unknown; allowed: {known}"
+        raise InputError(msg)
+    return writer(of)
 
 
 def save_table(of: Evaluation, path: str | Path, *, overwrite: bool = False) -> Path:

@@ -108,7 +108,8 @@ def measure(question: Question) -> Scores:
     ((before, change),) = changes(
         question.model, [asked], filler, question.batch_size, question.advance
     )
-    return Scores(np.abs(change), {"probability": before, "replacement": filler.name})
+    statistics = {"probability": before, "replacement": filler.name, "falls": change.tolist()}
+    return Scores(np.abs(change), statistics)
 
 
 MEMBER = Measure(

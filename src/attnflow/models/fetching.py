@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from attnflow.models import hub
 from attnflow.models.heads import BARE, CAUSAL, CTC, SEQ2SEQ, HeadKind, head_of
 from attnflow.models.modality import hears, reads_both, two_towers
 from attnflow.models.packing import PACKED, unpack
-from attnflow.shipped import NAMES
+from attnflow.shipped import NAMES, OWNER, find_shipped
 
 log = logging.getLogger("attnflow")
 DTYPES = ("float32", "float16", "bfloat16", "auto")
+NEAR = 0.7
+"""So alike, of 1, a name is probably a shipped model's, misspelt."""
 OTHERWISE = f"give a folder, or a model shipped with attnflow: {', '.join(NAMES)}"
 
 
@@ -130,6 +133,12 @@ class Checkpoint:
                 msg = f"{source!r} names a revision, and revision={options.revision!r} another"
                 raise InputError(msg)
             source, options = name, replace(options, revision=revision)
+        if options.revision is not None and find_shipped(source) is not None:
+            msg = (
+                f"{source} is shipped with attnflow and has no revision {options.revision!r}: "
+                f"leave it out, or give OWNER/{source.removeprefix(OWNER)} for one on the hub"
+            )
+            raise InputError(msg)
         self.source = source
         self.where, self.gguf = locate(source)
         if options.revision is not None and exists(Path(self.where)):
@@ -226,6 +235,7 @@ def locate(source: str) -> tuple[str, dict[str, str]]:
                 "name on the hub such as bert-base-uncased"
             )
             raise ModelError(msg)
+        refuse_near_shipped(source)
         return source, {}
     if path.suffix == ".gguf" and path.is_file():
         return str(path.parent), {"gguf_file": path.name}
@@ -239,6 +249,23 @@ def locate(source: str) -> tuple[str, dict[str, str]]:
             raise ModelError(msg)
         return str(path), {"gguf_file": found[0].name}
     return str(path) if source else source, {}
+
+
+def refuse_near_shipped(name: str) -> None:
+    """Refuse what is nearly the name of a shipped model, before the hub is asked for it."""
+    short = name.removeprefix(OWNER)
+    near = get_close_matches(short.lower(), NAMES, n=1, cutoff=NEAR)
+    others = "a folder, a GGUF file, or OWNER/NAME for one on the hub"
+    allowed = f"allowed: a model shipped with attnflow ({', '.join(NAMES)}), {others}"
+    if find_shipped(name) is not None:
+        msg = f"{name!r} is no folder here, and shipped models are not for this; allowed: {others}"
+    elif near and "/" not in short and (short != name or not hub.is_cached(name)):
+        msg = f"{name!r} is not a folder here; did you mean {near[0]}? A{allowed[1:]}"
+    elif short != name:
+        msg = f"{name!r} is not shipped with attnflow; {allowed}"
+    else:
+        return
+    raise ModelError(msg)
 
 
 def exists(path: Path) -> bool:

@@ -10,6 +10,8 @@ SECONDS = 3.0
 """That the hub has to answer; transformers alone would try for half a minute."""
 REMEMBERED = 60.0
 """Seconds for which an answer holds."""
+GATEWAY = (502, 503, 504)
+"""What a gateway answers for a hub that it can't reach; transformers would ask again and again."""
 _answer: tuple[float, bool] | None = None
 
 
@@ -42,7 +44,7 @@ def is_cached(name: str, revision: str | None = None) -> bool:
 
 
 def is_reachable(seconds: float = SECONDS) -> bool:
-    """Whether the hub answers within some seconds, whatever it answers."""
+    """Whether the hub answers within some seconds, whatever it says; a gateway is not the hub."""
     answered = threading.Event()
 
     def ask() -> None:
@@ -50,10 +52,11 @@ def is_reachable(seconds: float = SECONDS) -> bool:
 
         session: Any = get_session()
         try:
-            session.head(constants.ENDPOINT, timeout=seconds)
+            answer = session.head(constants.ENDPOINT, timeout=seconds)
         except Exception:  # noqa: BLE001 - whatever the reason, it was not reached
             return
-        answered.set()
+        if answer.status_code not in GATEWAY:
+            answered.set()
 
     # In a thread of its own: looking up a host's name knows no time limit.
     thread = threading.Thread(target=ask, daemon=True)

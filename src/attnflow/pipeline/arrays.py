@@ -23,7 +23,7 @@ from attnflow.edges.graph import build_graph
 from attnflow.errors import InputError, shown
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Activations, Array, Selection
-from attnflow.records.arrays import empty, is_tensor, namespace
+from attnflow.records.arrays import empty, is_tensor, namespace, on_cpu
 from attnflow.records.selection import is_integer, listed_numbers, make_selection
 
 BoolArray = npt.NDArray[np.bool_]
@@ -172,7 +172,8 @@ def _score_batch(
     queries, keys = np.array(selection.queries), np.array(selection.keys)
     result = None
     statistics = []
-    for items, tokens in _same_padding(valid):
+    together = _on_gpu(layers[0], config)
+    for items, tokens in _similar_padding(valid) if together else _same_padding(valid):
         rows, columns = np.isin(queries, tokens), np.isin(keys, tokens)
         if not (rows.any() and columns.any()):
             continue
@@ -181,10 +182,12 @@ def _score_batch(
             queries=tuple(np.searchsorted(tokens, queries[rows]).tolist()),
             keys=tuple(np.searchsorted(tokens, keys[columns]).tolist()),
         )
-        scores = _score(tuple(_cut(layer, items, tokens) for layer in layers), config, real)
-        values = scores.values
+        own = valid[items][:, tokens]
+        cut = (_cut(layer, items, tokens) for layer in layers)
+        scores = _score(tuple(_set_apart(layer, own) for layer in cut), config, real)
+        values = _of_tokens(scores.values, own, real)
         if len(items) == batch and len(tokens) == size:
-            return scores
+            return replace(scores, values=values)
         if result is None:
             shape = (len(values), batch, *values.shape[2:-2], len(queries), len(keys))
             result = empty(shape, values)
@@ -206,10 +209,58 @@ def _same_padding(valid: BoolArray) -> Iterator[tuple[IntArray, IntArray]]:
         yield np.flatnonzero(members.ravel() == number), np.flatnonzero(pattern)
 
 
+def _on_gpu(layer: Array, config: ExplainConfig) -> bool:
+    """Whether items of different lengths are best solved together, in few launches.
+
+    Options that look at a whole map must not see padding.
+    """
+    options = config.edge_options(config.method)
+    plain = config.rule.fuses_heads and not options.discard and options.correction is None
+    solved = config.aggregator.cost == "pair" and config.execution.device != "cpu"
+    return plain and solved and not on_cpu(layer)
+
+
+def _similar_padding(valid: BoolArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Items of similar length, less than twice the shortest, and all positions of their tokens."""
+    classes = np.frexp(valid.sum(1))[1]
+    for number in np.unique(classes):
+        items = np.flatnonzero(classes == number)
+        yield items, np.flatnonzero(valid[items].any(0))
+
+
+def _set_apart(layer: Array, own: BoolArray) -> Array:
+    """Attention ``[item, head, query, key]`` in which tokens and padding never meet.
+
+    ``own``, ``[item, position]``, is true for tokens; padding attends to itself alone.
+    """
+    if own.all():
+        return layer
+    xp = namespace(layer)
+    alone = ~own[:, None, :, None] & np.eye(own.shape[1], dtype=bool)
+    among = own[:, None, :, None] & own[:, None, None, :]
+    if is_tensor(layer):
+        alone, among = (xp.as_tensor(each, device=layer.device) for each in (alone, among))
+    return xp.where(among, layer, xp.ones_like(layer[:1, :1]) * alone)
+
+
+def _of_tokens(values: Array, own: BoolArray, selection: Selection) -> Array:
+    """Scores ``[layer, item, …, query, key]`` that are 0 for padding."""
+    if own.all():
+        return values
+    queries, keys = own[:, list(selection.queries)], own[:, list(selection.keys)]
+    real = queries[:, :, None] & keys[:, None, :]
+    real = real.reshape(len(own), *(1,) * (values.ndim - 4), *real.shape[1:])
+    if is_tensor(values):
+        real = namespace(values).as_tensor(real, device=values.device)
+    return values * real
+
+
 def _cut(layer: Array, items: IntArray, tokens: IntArray) -> Array:
     """The tokens of these items; nothing is copied where that is everything."""
     if len(items) < layer.shape[0]:
         layer = layer[items]
+    if len(tokens) == tokens[-1] + 1:
+        return layer[..., : len(tokens), : len(tokens)]
     if len(tokens) < layer.shape[-1]:
         layer = layer[..., tokens, :][..., tokens]
     return layer

@@ -11,8 +11,9 @@ import torch
 
 from attnflow.errors import InputError
 from attnflow.models.outputs import rank_outputs
-from attnflow.pipeline.measured import probabilities_without_each
+from attnflow.pipeline.measured import probabilities_without
 from attnflow.records import Prediction
+from attnflow.records.selection import Groups
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +28,7 @@ class Blanking:
     """The predictions of a session's model on its input with tokens blanked out."""
 
     session: Session
-    _without: dict[int | None, Tensor] = field(default_factory=dict, init=False)
+    _without: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False)
 
     @cached_property
     def positions(self) -> tuple[int, ...]:
@@ -46,13 +47,20 @@ class Blanking:
         """How much memory the probabilities without each token take."""
         return sum(row.nbytes for row in tuple(self._without.values()))
 
-    def each(self) -> dict[int | None, Tensor]:
-        """The probabilities without each token; `predict` then need not run the model again.
+    @property
+    def known(self) -> bool:
+        """Whether the model has run without each token already."""
+        return len(self._without) > 1
 
-        Of the whole input at ``None``. What a masked language model predicts can't be removed.
+    def without(self, groups: Groups) -> dict[tuple[int, ...], Tensor]:
+        """The probabilities without each of these groups, and of the whole input at ``()``.
+
+        They are kept, so that `predict` need not run the model again. What a masked language model
+        predicts can't be removed, and is left out.
         """
-        if not self._without:
-            self._without.update(probabilities_without_each(self.session))
+        missing = tuple(group for group in ((), *groups) if group not in self._without)
+        if missing:
+            self._without.update(probabilities_without(self.session, missing))
         return self._without
 
     def predict(
@@ -69,8 +77,9 @@ class Blanking:
             if refused:
                 msg = f"positions={refused} cannot be blanked; allowed: {list(self.positions)}"
                 raise InputError(msg)
-        if self._without and all(len(positions) == 1 for positions in sets):
-            yield from (self._said(self._without[only]) for (only,) in sets)
+        known = [tuple(sorted(positions)) for positions in sets]
+        if all(positions in self._without for positions in known):
+            yield from (self._said(self._without[positions]) for positions in known)
             return
         blanked = [adapter.blank(session.tokens, positions, filler) for positions in sets]
         size = BLANK_BATCH if adapter.batchable(blanked) else 1
@@ -88,8 +97,8 @@ class Blanking:
     @cached_property
     def _predicted(self) -> int:
         """The number of the label or token that is predicted: several may have the same name."""
-        if self._without:
-            return int(self._without[None].argmax())
+        if () in self._without:
+            return int(self._without[()].argmax())
         session = self.session
         with torch.no_grad():
             (row,) = session.adapter.probabilities([session.tokens], [session.query])

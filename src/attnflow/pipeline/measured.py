@@ -21,7 +21,7 @@ from attnflow.measures.question import (
 )
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
-from attnflow.records.selection import resolve
+from attnflow.records.selection import Groups, resolve
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
@@ -56,17 +56,21 @@ def target_position(session: Session) -> int:
     raise InputError(msg)
 
 
-def probabilities_without_each(session: Session) -> dict[int | None, Tensor]:
-    """The probabilities of all labels or tokens, of the whole input (``None``) and without each."""
+def probabilities_without(session: Session, groups: Groups) -> dict[tuple[int, ...], Tensor]:
+    """The probabilities of all labels or tokens without each of these groups of tokens.
+
+    What a masked language model predicts can't be removed: a group of nothing else is left out.
+    """
     model, tokens = session.adapter, session.tokens
     filler, position = model.filler(), target_position(session)
-    places = [None, *(at for at in range(session.size) if not model.predicts_at(tokens, at))]
-    inputs = [tokens if at is None else model.blank(tokens, [at], filler) for at in places]
-    found: dict[int | None, Tensor] = {}
+    kept = [(group, [at for at in group if not model.predicts_at(tokens, at)]) for group in groups]
+    places = [(group, removed) for group, removed in kept if removed or not group]
+    inputs = [model.blank(tokens, removed, filler) if removed else tokens for _, removed in places]
+    found: dict[tuple[int, ...], Tensor] = {}
     for part in batches_by_length(inputs, rows_that_fit(model, inputs, MOST_TOGETHER)):
         with torch.no_grad():
             rows = model.probabilities([inputs[at] for at in part], [position] * len(part))
-        found |= {places[at]: row for at, row in zip(part, rows, strict=True)}
+        found |= {places[at][0]: row for at, row in zip(part, rows, strict=True)}
     return found
 
 

@@ -108,8 +108,12 @@ def execute(
     workers: int,
     progress: bool,
     cluster: Cluster | None = None,
-) -> None:
-    """Make every shard that is not there, and say so in the manifest."""
+) -> int:
+    """Make every shard that is not there, and say so in the manifest.
+
+    Returns:
+        How many rows were there already.
+    """
     plan.total, plan.input_digest = plan.source.measure()
     shards = plan.shards()
     first = next(shards, None)
@@ -122,7 +126,7 @@ def execute(
         manifest = manifests.start(plan.folder, plan.source.name, request)
         plan.request_digest = digest(manifest["request"])
         with progress_bar("explaining", plan.total, shown=progress, unit="rows") as show:
-            done = 0.0
+            done, kept = 0.0, 0
 
             def advance(rows: float) -> None:
                 nonlocal done
@@ -130,15 +134,18 @@ def execute(
                 show(done)
 
             def left() -> Iterator[Job]:
+                nonlocal kept
                 for each in plan.jobs(chain([first], shards)):
                     if isinstance(each, Job):
                         yield each
                     else:
+                        kept += each
                         advance(each)
 
             for index, content in pool.compute(left(), advance):
                 manifests.save(plan.folder / NAME.format(index), content)
     manifests.finish(plan.folder, manifest, plan.finished)
+    return kept
 
 
 def _open_pool(

@@ -41,11 +41,13 @@ class Run:
         folder: Where it is.
         manifest: What was asked for, of which model and input, with which versions.
         shards: Its files, in order.
+        kept: How many rows `attnflow.run` found there, made by an earlier call.
     """
 
     folder: Path
     manifest: Mapping[str, Any]
     shards: tuple[Path, ...]
+    kept: int = 0
 
     @property
     def finished(self) -> bool:

@@ -71,10 +71,10 @@ def of_dispute(texts: Texts) -> str:
     """Which words the methods put first, and what the model says without each of them."""
     from attnflow.evaluation.blank_out import blank_out
     from attnflow.pipeline.choice import shown_methods
+    from attnflow.views.claims import LONGEST
     from attnflow.views.findings import find
     from attnflow.views.labels import distinct_labels
     from attnflow.views.numbers import join_names
-    from attnflow.views.sentences import LONGEST
 
     main, blanked = _explain(texts, texts.disputed), _explain(texts, texts.disputed, "blank-out")
     edges = str(main.options["edges"])

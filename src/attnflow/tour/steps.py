@@ -104,10 +104,14 @@ def _dispute(texts: Texts) -> Step:
             _command("explain", texts, texts.disputed, "--method", "blank-out"),
         ),
         f"""text = "{texts.disputed}"
-for method in ("rollout", "raw", "blank-out"):
-    edges = "auto" if method == "blank-out" else "alti"
-    found = attnflow.explain(text{_model(texts)}, edges=edges, method=method)
-    print(method, [f"{{token}} {{score:.2f}}" for token, score in found.top(2)])""",
+for method in ("raw", "rollout", "flow"):
+    found = attnflow.explain(text{_model(texts)}, edges="alti", method=method)
+    print(method, [f"{{token}} {{score:.2f}}" for token, score in found.top(2)])
+said = found.prediction
+print(f"the whole text: {{said.label}} {{said.probability:.1%}}")
+falls = attnflow.blank_out(text{_model(texts)}, signed=True)
+for token, fall in falls.top(3):
+    print(f"without {{token}}: {{said.label}} {{said.probability - fall:.1%}}")""",
         partial(conclusions.of_dispute, texts),
     )
 

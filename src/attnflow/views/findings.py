@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attnflow.evaluation.blanking_check import BlankingCheck, read_blank_out
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.positions import input_positions
 from attnflow.records.rounding import round_scores
+from attnflow.views.claims import Part
 from attnflow.views.methods import method_info
-from attnflow.views.sentences import MOST_NAMED, Part, Wording, is_ratio
+from attnflow.views.sentences import MOST_NAMED, Wording, is_ratio
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Finding:
         ties: What orders tokens that share a score: a method, or ``"text"``.
         notes: What a reader must know of the scores themselves, in sentences.
         alternative: A method that tells such tokens apart; empty where there is no need.
+        evidence: What happens to the answer without the words that matter; empty where the model
+            was not run without them.
     """
 
     parts: tuple[Part, ...]
@@ -40,6 +44,7 @@ class Finding:
     ties: str
     notes: tuple[str, ...] = ()
     alternative: str = ""
+    evidence: str = ""
 
     @property
     def sentence(self) -> str:
@@ -47,7 +52,7 @@ class Finding:
 
         >>> import attnflow
         >>> find(attnflow.explain("the keys to the cabinet", "verbs", method="rollout")).sentence
-        'The number of the verb that comes next: plural, because of “keys”.'
+        'The number of the verb that comes next: plural; rollout points to “keys”.'
         """
         return "".join(f"“{p.text}”" if p.position is not None else p.text for p in self.parts)
 
@@ -65,8 +70,16 @@ def rank(attribution: Attribution, ties: Attribution | None = None) -> list[int]
     return sorted(places, key=lambda at: (-values[at], -seconds[at], at))
 
 
-def find(attribution: Attribution, ties: Attribution | None = None) -> Finding:
-    """What an attribution says; ``ties`` is another of the same tokens, which orders ties."""
+def find(
+    attribution: Attribution,
+    ties: Attribution | None = None,
+    check: BlankingCheck | None = None,
+) -> Finding:
+    """What an attribution says.
+
+    ``ties`` is another of the same tokens, which orders ties; ``check`` what blanking says of the
+    answer: without it, no word is claimed to speak for the answer or against it.
+    """
     info = method_info(attribution.method)
     own = None if attribution.pooled or not info.layered else attribution.query
     everything = rank(attribution, ties)
@@ -77,7 +90,9 @@ def find(attribution: Attribution, ties: Attribution | None = None) -> Finding:
     tied = sum(rounded[at] == rounded[order[0]] for at in order) if scores[order[0]] > 0 else 1
     by = "text" if ties is None else ties.method
     full = info.full is not None and _is_full(attribution, float(scores[order[0]]), info.full)
-    words = Wording(attribution, order, scores, int(tied), by)
+    left_out = own if len(order) < len(everything) else None
+    check = read_blank_out(attribution) if check is None else check
+    words = Wording(attribution, order, scores, int(tied), by, left_out, check)
     return Finding(
         parts=tuple(words.sentence()),
         method=attribution.method,
@@ -87,6 +102,7 @@ def find(attribution: Attribution, ties: Attribution | None = None) -> Finding:
         ties=by,
         notes=tuple(words.notes(full=full)),
         alternative=info.alternative if tied > MOST_NAMED or words.flat else "",
+        evidence=words.evidence(),
     )
 
 

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
+from attnflow.records import Attribution
+from attnflow.records.words import word_groups
+
 _NAMED = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
 _JOINER = "\u200d"
 _NON_JOINER = "\u200c"
@@ -120,3 +123,23 @@ def distinct_labels(tokens: Sequence[str], width: int) -> list[str]:
         label(token, width) + (f":{at}" if count[token] > 1 else "")
         for at, token in enumerate(tokens)
     ]
+
+
+def word_labels(of: Attribution, width: int) -> list[str]:
+    """Labels for sentences: a piece of a word is called by the whole word, wherever there is one.
+
+    Words that occur more than once have the position of their first token.
+    """
+    names = distinct_labels(of.tokens, width)
+    groups = word_groups(of.word_ids or [None] * len(of.tokens))
+    split = {group: _word(of, group) for group in groups if len(group) > 1}
+    count = Counter(split.values())
+    for group, word in split.items():
+        name = label(word, width) + (f":{group[0]}" if count[word] > 1 else "")
+        names = [name if at in group else other for at, other in enumerate(names)]
+    return names
+
+
+def _word(of: Attribution, group: Sequence[int]) -> str:
+    word = (of.word_ids or ())[group[0]]
+    return "" if word is None else of.word_texts[word]

@@ -66,6 +66,27 @@ def _plain(value: float) -> str:
     return f"{'−' if value < 0 else ''}{size:.{digits}f}"
 
 
+def percent(share: float) -> str:
+    """A probability, with one digit more where it is nearly 0 or 1.
+
+    >>> percent(0.947), percent(0.9998), percent(0.0001)
+    ('94.7%', '99.98%', '0.01%')
+    """
+    digits = 2 if share > 0.9995 or share < 0.0005 else 1
+    return f"{100 * share:.{digits}f}%"
+
+
+def points(change: float) -> str:
+    """A difference of probabilities, with its sign.
+
+    >>> points(-0.783), points(0.0401), points(0.0002)
+    ('−78.3 points', '+4.0 points', '±0.0 points')
+    """
+    size = f"{abs(100 * change):.1f}"
+    sign = "±" if size == "0.0" else "−" if change < 0 else "+"
+    return f"{sign}{size} points"
+
+
 def correlation(value: float) -> str:
     """A correlation in two digits, without the zero that all of them begin with.
 

@@ -65,6 +65,11 @@ def ordinary_positions(of: Explained) -> list[int]:
     return places if len(places) > 1 else list(range(size))
 
 
+def scale_setters(of: Explained) -> str:
+    """The tokens that set the scale, in words."""
+    return "all tokens" if len(ordinary_positions(of)) == len(of.tokens) else "ordinary tokens"
+
+
 def colour_top(of: Attribution) -> float:
     """The score that tops a scale: the highest of ordinary tokens at the explained layer."""
     return top_of(of, of.values)

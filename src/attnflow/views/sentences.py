@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
+import numpy as np
+
+from attnflow.evaluation.blanking_check import BlankingCheck
 from attnflow.models.heads import TAGGER
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.labels import clip, distinct_labels, isolate, label, printable
+from attnflow.views.claims import COUNTER, LONGEST, Claims, Part, listed
+from attnflow.views.labels import clip, isolate, label, printable, word_labels
 from attnflow.views.methods import method_info
 from attnflow.views.numbers import number
 
 CLOSE = 0.8  # of the highest score: a token that has as much is named, too
-FLAT = 0.8  # of all tokens: where more come close, none stands out
+FLAT = 1.25  # times the mean: where the highest score is less, no token stands out
 MOST_NAMED = 3
-COUNTER = 0.2  # of the highest score: a negative one of this size is named
-LONGEST = 40  # cells of a label
 LONGEST_SUBJECT = 80  # cells of what a model decides
-
-Role = Literal["", "said", "token", "against"]
-
-
-class Part(NamedTuple):
-    """A piece of a sentence; tokens have a position."""
-
-    text: str
-    role: Role = ""
-    position: int | None = None
 
 
 def subject(model: object) -> str:
@@ -54,37 +47,66 @@ def is_ratio(attribution: Attribution) -> bool:
     return attribution.options.get("correction") == "uniform"
 
 
+class Verbs(NamedTuple):
+    """The words between what is accounted for and the tokens.
+
+    ``because`` claims that these speak for the answer; empty where that is not the question.
+    """
+
+    because: str
+    points_to: str
+
+
 @dataclass(frozen=True)
 class Wording:
-    """The words for one attribution."""
+    """The words for one attribution.
+
+    ``own`` is the explained position where it is left out of the ``order``; ``check`` is what
+    blanking says of the answer, if it does.
+    """
 
     attribution: Attribution
     order: Sequence[int]
     scores: FloatArray
     tied: int
     ties: str
+    own: int | None = None
+    check: BlankingCheck | None = None
 
     @property
     def noun(self) -> str:
         """What is scored."""
         return noun_of(self.attribution)
 
+    @cached_property
+    def claims(self) -> Claims | None:
+        """What blanking allows to say; ``None`` where it was not tried, or is not the question."""
+        if self.check is None or not self._start()[1].because:
+            return None
+        return Claims(self.check, self.order, self._label)
+
+    def evidence(self) -> str:
+        """What happens to the answer without the words that matter."""
+        return "" if self.claims is None else self.claims.effects(self._chosen())
+
     def sentence(self) -> list[Part]:
         """All parts, with a capital and a full stop."""
-        start, verb = self._start()
+        start, verbs = self._start()
         highest = float(self.scores[self.order[0]])
-        one = "patch" if self.noun == "patches" else self.noun[:-1]
-        if highest <= 0:
-            reason = [Part(f"; no {one} of it scores above 0")]
+        chosen = self._chosen()
+        if len(self.order) == 1:
+            reason = self._only()
+        elif highest <= 0:
+            reason = [Part(f"; by {self.attribution.method} no {self._one} scores above 0")]
         elif self.tied > MOST_NAMED:
             reason = self._tie(highest)
         elif self.flat:
-            reason = [Part(f"; by {self.attribution.method} no {one} stands out: "), *self._near()]
+            reason = self._even(highest)
         else:
-            reason = [Part(verb), *self._names()]
-        return [*start, *reason, *self._against(highest), Part(".")]
+            reason = self._named(chosen, verbs)
+        return [*start, *reason, *self._beside(chosen), Part(".")]
 
-    def _start(self) -> tuple[list[Part], str]:
+    def _start(self) -> tuple[list[Part], Verbs]:
         """What is accounted for, and the words between it and the tokens."""
         of = self.attribution
         info = method_info(of.method)
@@ -100,13 +122,15 @@ class Wording:
                 start = [Part(self._label(of.query), "token", of.query), Part(" is "), said]
             asked_for = _asked_for(of)
             if asked_for:  # the model said one thing, and the scores are of another
-                return [*start, Part(f"; {asked_for}")], " comes mostly from "
-            return start, ", because of "
+                named = f"; for {asked_for}, {of.method} points to "
+                return start, Verbs(f"; what speaks for {asked_for} is ", named)
+            return start, Verbs(", because of ", f"; {of.method} points to ")
         token = None if of.pooled else of.query
         name = printable(of.explained) if of.pooled else self._label(of.query)
         where = f" at layer {of.layer} of {of.depth}" if info.layered else ""
         verb = " comes mostly from " if info.reaches_input else " attends most to "
-        return [Part(isolate(name), "token" if token is not None else "", token), Part(where)], verb
+        shown = Part(isolate(name), "token" if token is not None else "", token)
+        return [shown, Part(where)], Verbs("", verb)
 
     @property
     def close(self) -> list[int]:
@@ -115,53 +139,78 @@ class Wording:
 
     @property
     def flat(self) -> bool:
-        """Whether so many come close that the highest score says nothing."""
-        several = len(self.close) > max(MOST_NAMED, FLAT * len(self.order))
-        return several and self.scores[self.order[0]] > 0
+        """Whether scores are so even that the highest says nothing."""
+        highest = float(self.scores[self.order[0]])
+        mean = float(np.mean([self.scores[at] for at in self.order]))
+        return len(self.order) > 1 and 0 < highest < FLAT * mean
 
-    def _near(self) -> list[Part]:
-        """How many come close to the highest score, and whose that is."""
-        first = self.order[0]
-        many = f"{len(self.close)} of {len(self.order)} have at least {CLOSE:.0%} of the score of "
-        return [Part(many), Part(self._label(first), "token", first)]
-
-    def _names(self) -> list[Part]:
-        """The tokens that stand out, or the first and how many come close."""
+    def _chosen(self) -> list[int]:
+        """The tokens that stand out, one of each word; none where the scores single none out."""
+        if self.tied > MOST_NAMED or self.flat or not self.scores[self.order[0]] > 0:
+            return []
         close = self.close
-        if len(close) <= MOST_NAMED:
-            return self._named(close)
-        named = self._named(close[: self.tied])
-        rest = f", though {len(close)} of {len(self.order)} {self.noun} come close"
+        few = close if len(close) <= MOST_NAMED else close[: self.tied]
+        return list({self._label(at): at for at in reversed(few)}.values())[::-1]
+
+    def _only(self) -> list[Part]:
+        """There is nothing to choose from."""
+        other = "" if self.own is None else "other "
+        only = self.order[0]
+        named = Part(self._label(only), "token", only)
+        return [Part("; "), named, Part(f" is the only {other}{self._one}")]
+
+    def _even(self, highest: float) -> list[Part]:
+        """That no token stands out, and whose score is the highest all the same."""
+        first = self.order[0]
+        mean = float(np.mean([self.scores[at] for at in self.order]))
+        said = f"; by {self.attribution.method} no {self._one} stands out: the highest score, of "
+        rest = f", is {number(highest / mean)} × the mean of all {len(self.order)}"
+        return [Part(said), Part(self._label(first), "token", first), Part(rest)]
+
+    def _named(self, places: Sequence[int], verbs: Verbs) -> list[Part]:
+        """The tokens that stand out, and how many come close to them."""
+        kind = ("patch " if len(places) == 1 else "patches ") if self.noun == "patches" else ""
+        if self.claims is None:
+            tokens = listed([Part(self._label(at), "token", at) for at in places])
+            named = [Part(verbs.points_to + kind), *tokens]
+        else:
+            named = self.claims.names(places, verbs.because + kind, verbs.points_to + kind)
+        if len(self.close) <= MOST_NAMED:
+            return named
+        rest = f", though {len(self.close)} of {len(self.order)} {self.noun} come close"
         return [*named, Part(rest)]
 
-    def _named(self, places: Sequence[int]) -> list[Part]:
-        """Tokens by their labels; a patch's is two numbers, so it is said what they are of."""
-        kind = ("patch " if len(places) == 1 else "patches ") if self.noun == "patches" else ""
-        named = _listed([Part(self._label(at), "token", at) for at in places])
-        return [Part(kind), *named] if kind else named
+    @property
+    def _one(self) -> str:
+        return "patch" if self.noun == "patches" else self.noun[:-1]
 
     def _tie(self, highest: float) -> list[Part]:
         """That the highest score is no ranking."""
         size = number(highest, ratio=is_ratio(self.attribution))
         method = self.attribution.method
-        many = f"{self.tied} of {len(self.order)} tie at {size}"
-        parts = [Part(f"; {method} can't say because of which {self.noun}: {many}")]
+        many = f"{self.tied} of {len(self.order)} {self.noun} tie at {size}"
+        parts = [Part(f"; {method} can't tell which {self.noun} matter: {many}")]
         if self.ties != "text":
             first = self.order[0]
             named = Part(self._label(first), "token", first)
             parts += [Part(f" ({self.ties} puts "), named, Part(" first)")]
         return parts
 
-    def _against(self, highest: float) -> list[Part]:
-        """The token that speaks most against the answer, where scores are signed."""
+    def _beside(self, named: Sequence[int]) -> list[Part]:
+        """Words that speak for the answer or against it, by blanking or by signs of scores."""
+        if len(self.order) == 1:
+            return []
+        if self.claims is not None:
+            return [*self.claims.supporter(named), *self.claims.against(named)]
+        highest = max(float(self.scores[self.order[0]]), 0.0)
         lowest = min(self.order, key=lambda at: self.scores[at])
-        if self.scores[lowest] > -COUNTER * max(highest, 0) or self.scores[lowest] >= 0:
+        if self.scores[lowest] > -COUNTER * highest or self.scores[lowest] >= 0:
             return []
         name = Part(self._label(lowest), "against", lowest)
         return [Part("; "), name, Part(" pulls the other way")]
 
     def _label(self, at: int) -> str:
-        return distinct_labels(self.attribution.tokens, LONGEST)[at]
+        return word_labels(self.attribution, LONGEST)[at]
 
     def notes(self, *, full: bool) -> list[str]:
         """Of ties and ratios, in sentences."""
@@ -199,14 +248,4 @@ def _asked_for(of: Attribution) -> str:
     if contrast is not None:
         named = label(str(said if target is None else target), LONGEST)
         return f"“{named}” rather than “{label(str(contrast), LONGEST)}”"
-    return "" if target in (None, said) else f"what bears on “{label(str(target), LONGEST)}”"
-
-
-def _listed(named: Sequence[Part]) -> list[Part]:
-    """Parts with commas and an "and" between them."""
-    parts: list[Part] = []
-    for at, part in enumerate(named):
-        if at:
-            parts.append(Part(" and " if at == len(named) - 1 else ", "))
-        parts.append(part)
-    return parts
+    return "" if target in (None, said) else f"“{label(str(target), LONGEST)}”"

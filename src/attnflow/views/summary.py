@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnflow.evaluation.blanking_check import check_by_blanking
+from attnflow.evaluation.blanking_check import (
+    BlankingCheck,
+    check_by_blanking,
+    read_blank_out,
+    why_unchecked,
+)
 from attnflow.measures.blank_out import MEMBER
 from attnflow.records import Attribution
+from attnflow.views.claims import LONGEST, Claims
 from attnflow.views.conclusions import agreement_sentence
 from attnflow.views.findings import Finding, find
-from attnflow.views.labels import distinct_labels
+from attnflow.views.labels import word_labels
 from attnflow.views.methods import method_info
-from attnflow.views.sentences import LONGEST
+from attnflow.views.numbers import join_names
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
 
 BLANK_OUT = MEMBER.name
+FEWEST = 3  # tokens: of fewer, any two rankings agree or don't by chance
 
 
 @dataclass(frozen=True)
@@ -29,41 +36,67 @@ class Summary:
         main: What the method that was asked for found.
         each: What each of them found, in order.
         agreement: Which of them agree with blanking, or with the main one; empty for one alone.
+        unchecked: Why the answer was not checked by blanking; empty where it was, or where there
+            is no answer to check.
     """
 
     main: Finding
     each: tuple[Finding, ...]
     agreement: str = ""
+    unchecked: str = ""
 
 
-def summarize(session: Session, attributions: Sequence[Attribution], *, blank: bool) -> Summary:
+def summarize(
+    session: Session, attributions: Sequence[Attribution], *, blank: bool, tokens: int = 0
+) -> Summary:
     """What attributions of a session found.
 
-    With ``blank`` they are compared with blanking, where that is cheap: it shows what happens
-    without a token.
+    With ``blank`` they are compared with blanking, where that is cheap or the input has at most so
+    many ``tokens``: it shows what happens without a word.
     """
-    each = tuple(find(item, break_ties(session, item, attributions)) for item in attributions)
+    asked = next((item for item in attributions if item.method == BLANK_OUT), None)
+    check = check_by_blanking(session, tokens) if blank else None
+    why = why_unchecked(session, tokens) if blank else ""
+    if check is None and asked is not None:
+        check = read_blank_out(asked)
+    unchecked = f"not checked by blanking: {why}" if why and check is None else ""
+    each = tuple(
+        find(item, break_ties(session, item, attributions), check) for item in attributions
+    )
     methods = [item.method for item in attributions]
     main = methods.index(session.config.method) if session.config.method in methods else -1
     comparable = [
         item for item in attributions if item.values.ndim == 1 and item.method != BLANK_OUT
     ]
-    blanked = check_by_blanking(session) if blank and comparable else None
-    if blanked is not None:
-        agreement = agreement_sentence(blanked, comparable, "blanking")
-        agreement += _what_blanking_says(blanked, each[main])
+    if check is not None:
+        agreement = _with_blanking(check, comparable, each)
     else:
         others = [item for item in comparable if item is not attributions[main]]
         agreement = agreement_sentence(attributions[main], others) if others else ""
-    return Summary(each[main], each, agreement)
+    return Summary(each[main], each, agreement, unchecked)
 
 
-def _what_blanking_says(blanked: Attribution, main: Finding) -> str:
-    """The token without which the answer changes most, where the main method named another."""
-    first = find(blanked).order[0]
-    if first == main.order[0] or not blanked.values[first] > 0:
+def _with_blanking(
+    check: BlankingCheck, comparable: Sequence[Attribution], each: Sequence[Finding]
+) -> str:
+    """How far methods rank tokens as blanking does, and whether they put the same word first."""
+    order = find(check.scores).order
+    if not comparable or len(order) == 1:
         return ""
-    return f" Without “{distinct_labels(blanked.tokens, LONGEST)[first]}” the answer changes most."
+    if len(order) < FEWEST:
+        return f"{len(order)} tokens are too few to compare their order with that of blanking."
+    said = agreement_sentence(check.scores, comparable, "blanking")
+    labels = word_labels(check.scores, LONGEST)
+    first = Claims(check, order, labels.__getitem__).strongest()
+    if first is None or not check.removals[first] or not check.scores.values[first] > 0:
+        return said
+    same = [
+        found.method
+        for found in each
+        if found.method != BLANK_OUT and found.tied == 1 and labels[found.order[0]] == labels[first]
+    ]
+    names = join_names(["blanking", *same])
+    return f"{said} {names[0].upper()}{names[1:]} put{'' if same else 's'} “{labels[first]}” first."
 
 
 def break_ties(

@@ -14,7 +14,7 @@ from attnflow.cli.app import run as command
 from attnflow.errors import InputError
 from attnflow.paper.reproduce.run import Request, run
 from attnflow.paper.training.run import train_sentiment
-from attnflow.paper.training.sentiment import SentimentRecipe, SentimentRun, read_sentiment
+from attnflow.paper.training.sentiment import SST2, SentimentRecipe, SentimentRun, read_sentiment
 
 ROWS = [
     (f"{first} {noun} {verb} {last}", int(last == "here"))
@@ -48,6 +48,7 @@ def base(tmp_path_factory):
 
 def test_training_and_table_3(data, base, tmp_path, monkeypatch, capsys):
     options = ["--data", str(data), "--base", str(base), "-o", str(tmp_path / "model")]
+    options += ["--labels", "negative,positive"]
     quick = SentimentRecipe(epochs=12, batch=16, learning_rate=3e-3)
     monkeypatch.setattr("attnflow.paper.training.sentiment.SentimentRecipe", lambda **_: quick)
     assert command(["train", "sentiment", *options, "--device", "cpu"]) == 0
@@ -75,7 +76,7 @@ def test_training_and_table_3(data, base, tmp_path, monkeypatch, capsys):
 
 def test_a_resumed_run_equals_an_uninterrupted_one(data, base, check_resuming):
     rows, recipe = read_sentiment(data / "dev.tsv"), SentimentRecipe(batch=16)
-    check_resuming(lambda: SentimentRun(base, rows, recipe, "cpu"))
+    check_resuming(lambda: SentimentRun(base, rows, SST2, recipe, "cpu"))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,12 @@ def test_a_resumed_run_equals_an_uninterrupted_one(data, base, check_resuming):
         (["sentiment", "--base", "x", "--learning-rate", "3"], "--learning-rate 3.0 must be above"),
         (["verbs", "--corpora", "nowhere", "--epochs", "2"], "--epochs is not for verbs"),
         (["verbs", "--corpora", "nowhere", "--base", "x"], "--base is not for verbs"),
+        (["verbs", "--corpora", "nowhere", "--labels", "a,b"], "--labels is not for verbs"),
+        (["sentiment", "--base", "x", "--labels", "a"], "labels='a' must be two or more"),
+        (
+            ["sentiment", "--base", "x", "--labels", "a,b,c"],
+            "no text to train on has the label 'c'",
+        ),
         (["verbs", "--corpora", "nowhere"], "nowhere has no brown.zip"),
         (["verbs", "--corpora", "nowhere", "--device", "foo"], "device='foo' can't be used"),
     ],
@@ -99,7 +106,7 @@ def test_bad_requests_are_one_line(options, message, data, tmp_path, capsys):
 
 
 def test_missing_data_is_named(base, tmp_path):
-    with pytest.raises(InputError, match=r"train\.tsv is missing: give GLUE's SST-2 folder"):
+    with pytest.raises(InputError, match=r"train\.tsv is missing: give a folder with train\.tsv"):
         train_sentiment(tmp_path, base, tmp_path / "model")
 
 
@@ -119,4 +126,4 @@ def test_a_decoder_without_padding_is_fine_tuned(data, tmp_path, capsys):
     assert (recipe["epochs"], recipe["learning_rate"]) == (20, 3e-3)
     texts = ["the key is here", "a red cat is playing"]
     found = attnflow.explain(texts, str(out), method="rollout")
-    assert [each.prediction.label for each in found] == ["positive", "negative"]
+    assert [each.prediction.label for each in found] == ["1", "0"]  # as in the data

@@ -1,6 +1,4 @@
-"""A server and a browser, each started once, and models small enough for both."""
-
-import shutil
+"""A server, started once, and models small enough for it and a browser."""
 
 import pytest
 import torch
@@ -13,8 +11,6 @@ from attnflow.views.explorer.server.limits import Limits
 from serving import running
 
 LABELS = {0: "singular", 1: "plural"}
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -72,16 +68,6 @@ def address(models):
     """Where a real server with all models answers."""
     with running(make_app(models, Limits(waiting=64))) as url:
         yield url
-
-
-@pytest.fixture(scope="session")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import attnflow
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.findings import find
+from attnflow.views.summary import summarize
 from seen import settle, slide, strip
 
 pytestmark = pytest.mark.browser
@@ -40,13 +43,17 @@ def test_what_was_found_is_said_first(tab, classifier, tmp_path):
     view = attnflow.explore(TEXT, classifier, method="rollout")
     tab.goto(view.save(tmp_path / "view.html").as_uri())
     tab.wait_for_selector(".token")
-    expected = find(attnflow.explain(TEXT, classifier, method="rollout"))
+    model = attnflow.load_model(classifier)
+    session = open_session(TEXT, model, ExplainConfig(method="rollout"))
+    expected = summarize(session, [session.attribution()], blank=True).main
     assert tab.inner_text(".finding") == expected.sentence
+    assert tab.inner_text(".evidence") == expected.evidence != ""
     assert tab.inner_text(".found").endswith(view.document["views"][0]["agreement"])
     slide(tab, "layer", 1)  # what was found there is said, too; agreement is of the first view
     below = find(attnflow.explain(TEXT, classifier, method="rollout", layer=1))
     assert tab.inner_text(".finding") == below.sentence != expected.sentence
     assert "agrees" not in tab.inner_text(".found")
+    assert tab.is_hidden(".evidence")
     slide(tab, "layer", 3)
     tab.check("[name=mode][value=explain]", force=True)
     tab.locator(".token").nth(2).click()

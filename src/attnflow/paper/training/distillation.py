@@ -13,10 +13,8 @@ from torch import Tensor, nn
 from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
 from attnflow.models.fetching import locate
-from attnflow.paper.training.corpora import Row
 from attnflow.paper.training.cutting import cut_down
 from attnflow.paper.training.loop import TrainingRun
-from attnflow.paper.training.sentiment import LABELS
 from attnflow.paper.training.subwords import check_pieces, choose_pieces, trim_tokenizer
 from attnflow.paper.training.variations import Lexicon, TextSampler
 
@@ -47,13 +45,13 @@ class SmallRun(TrainingRun):
     recipe: SmallRecipe
 
     def __init__(
-        self, teacher: str, rows: Sequence[Row], sentences: Sequence[str], recipe: SmallRecipe,
+        self, teacher: str, texts: Sequence[str], sentences: Sequence[str], recipe: SmallRecipe,
         device: str,
     ) -> None:  # fmt: skip
         torch.manual_seed(recipe.seed)
         self.recipe, self.device, self.steps = recipe, device, recipe.steps
         self.teacher_name = teacher
-        phrases = [joined for text, _ in rows for joined in written_both_ways(text)]
+        phrases = [joined for text in texts for joined in written_both_ways(text)]
         self.data_digest = digest([*phrases, *sentences])
         network, larger = load_teacher(teacher)
         self.length = min(MAX_LENGTH, network.config.max_position_embeddings)
@@ -131,10 +129,12 @@ def load_teacher(name: str) -> tuple[Any, Any]:
     network = AutoModelForSequenceClassification.from_pretrained(
         where, dtype=torch.float32, **options
     )
-    if network.config.id2label != LABELS or network.config.model_type != "bert":
+    if network.config.model_type != "bert" or "BertForSequenceClassification" not in (
+        network.config.architectures or ()
+    ):
         msg = (
-            f"--base {name!r} must be a BERT that says {' or '.join(LABELS.values())}; train one "
-            "first: attnflow train sentiment --data SST-2 --base ENCODER -o TEACHER"
+            f"--base {name!r} must be a BERT that was trained as a classifier; train one "
+            "first: attnflow train sentiment --data TEXTS --base ENCODER -o TEACHER"
         )
         raise InputError(msg)
     tokenizer = AutoTokenizer.from_pretrained(where, **options)

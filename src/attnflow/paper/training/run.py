@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,16 +21,19 @@ from attnflow.paper.training.batches import BatchSampler
 from attnflow.paper.training.corpora import Row, read_sentences
 from attnflow.paper.training.data import load_training_data
 from attnflow.paper.training.distillation import SmallRecipe, SmallRun
+from attnflow.paper.training.labelled import (
+    NAMED,
+    check_labels,
+    decided,
+    find_labels,
+    number,
+    read_held_out_lines,
+    read_training_lines,
+)
 from attnflow.paper.training.loop import TrainingRun, fit
 from attnflow.paper.training.recipe import Recipe
 from attnflow.paper.training.scores import Scores, score_rows, score_verbs
-from attnflow.paper.training.sentiment import (
-    DECIDES,
-    SentimentRecipe,
-    SentimentRun,
-    read_held_out,
-    read_training_rows,
-)
+from attnflow.paper.training.sentiment import SentimentRecipe, SentimentRun
 from attnflow.paper.training.verbs import VerbsRun
 from attnflow.paper.verbs.tokenizer import build_tokenizer
 
@@ -73,6 +77,7 @@ def train_sentiment(
     base: str | Path,
     out: Path,
     *,
+    labels: Sequence[str] | None = None,
     recipe: SentimentRecipe | None = None,
     device: str | None = None,
 ) -> Scores:
@@ -80,9 +85,12 @@ def train_sentiment(
 
     Args:
         data: A folder in the layout of GLUE's SST-2: train.tsv (or train.tsv.gz) and dev.tsv, each
-            with a header line and lines of a text, a tab and 0 (negative) or 1 (positive).
+            with a header line and lines of a text, a tab and a label, of which there may be any
+            number.
         base: The pretrained encoder or decoder: a hub name, a folder or a GGUF file.
         out: The folder to write: configuration, weights, tokenizer and scores.json.
+        labels: The names of the labels, in their order; by default as they are written. Where the
+            data has 0, 1, … they name these: ``("negative", "positive")`` for SST-2.
         recipe: The hyperparameters.
         device: ``"cpu"``, ``"cuda"`` …; by default the GPU if there is one.
 
@@ -91,11 +99,15 @@ def train_sentiment(
     """
     recipe, device = recipe or SentimentRecipe(), _resolve_device(device)
     _refuse_finished(out)
-    rows = read_training_rows(data)
-    held_out = read_held_out(data)
+    lines, held_out = read_training_lines(data), read_held_out_lines(data)
+    names = find_labels(lines) if labels is None else check_labels(labels, lines)
+    rows = number(lines, names, lines)
+    scored = {name: number(each, names, lines) for name, each in held_out.items()}
+    _tell_labels(names, rows)
     with _loading(base):
-        run = SentimentRun(base, rows, recipe, device)
-    return _finish(run, base, held_out, out)
+        run = SentimentRun(base, rows, names, recipe, device)
+    run.model.config.decides = decided(names)
+    return _finish(run, base, scored, out)
 
 
 def train_small(
@@ -110,7 +122,8 @@ def train_small(
     """Distill a fine-tuned classifier into a small one; an interrupted run continues.
 
     Args:
-        data: GLUE's SST-2: the phrases of train.tsv are what the small model learns on.
+        data: What the teacher was trained on, GLUE's SST-2 for the shipped model: the texts of
+            train.tsv are what the small model learns on.
         corpora: The folder with brown.zip, masc_tagged.zip and ud_english_ewt.conllu.gz, whose
             sentences have no labels: the teacher gives them.
         teacher: A classifier that `train_sentiment` made of an encoder with WordPiece tokens.
@@ -123,13 +136,16 @@ def train_small(
     """
     recipe, device = recipe or SmallRecipe(), _resolve_device(device)
     _refuse_finished(out)
-    rows = read_training_rows(data)
-    held_out = read_held_out(data)
+    lines, held_out = read_training_lines(data), read_held_out_lines(data)
     with Console(stderr=True).status("reading data"):
         sentences = read_sentences(corpora)
         with _loading(teacher):
-            run = SmallRun(str(teacher), rows, sentences, recipe, device)
-    return _finish(run, teacher, held_out, out)
+            texts = [line.text for line in lines]
+            run = SmallRun(str(teacher), texts, sentences, recipe, device)
+    names = list(run.model.config.id2label.values())
+    scored = {name: number(each, names, lines) for name, each in held_out.items()}
+    run.model.config.decides = getattr(run.teacher.config, "decides", decided(names))
+    return _finish(run, teacher, scored, out)
 
 
 def _finish(
@@ -138,13 +154,21 @@ def _finish(
     """Train to the end, score what was held out and save."""
     checkpoint = _train(run, out, run.device)
     run.model.eval()
-    run.model.config.decides = DECIDES
     scores = {name: score_rows(run.model, run.tokenizer, rows) for name, rows in held_out.items()}
     recipe = asdict(run.recipe)
     metadata = {"base": str(base), "recipe": recipe, "device": run.device, "scores": scores}
     _save_model(run.model, run.tokenizer, out, metadata)
     checkpoint.done()
     return scores
+
+
+def _tell_labels(names: Sequence[str], rows: Sequence[Row]) -> None:
+    """Say which labels there are, since a wrong column is seen there."""
+    counts = Counter(label for _, label in rows)
+    shown = ", ".join(f"{name} ({counts[at]})" for at, name in enumerate(names[:NAMED]))
+    more = f", … {len(names)} in all" if len(names) > NAMED else ""
+    line = f"labels of the texts to train on: {shown}{more}"
+    Console(stderr=True).print(line, markup=False, highlight=False)
 
 
 @contextmanager

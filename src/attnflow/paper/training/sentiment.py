@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,15 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
 from attnflow.models.fetching import locate
 from attnflow.paper.training.corpora import Row
+from attnflow.paper.training.labelled import number, read_lines
 from attnflow.paper.training.loop import TrainingRun
 
-LABELS = {0: "negative", 1: "positive"}
-DECIDES = "whether a text is positive or negative"
-"""What is said of the model's answers; its configuration keeps it."""
+SST2 = ("negative", "positive")
+"""The names of SST-2's labels, which its files have as 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -38,28 +36,8 @@ class SentimentRecipe:
 
 def read_sentiment(path: Path) -> list[Row]:
     """Read sentences and labels from one of GLUE's SST-2 files, plain or gzipped."""
-    if not path.is_file():
-        msg = f"{path} is missing: give GLUE's SST-2 folder, with train.tsv(.gz) and dev.tsv"
-        raise InputError(msg)
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        lines = file.read().splitlines()[1:]
-    pairs = (line.rpartition("\t") for line in lines)
-    return [(sentence.strip(), int(label)) for sentence, _, label in pairs]
-
-
-def read_training_rows(folder: Path) -> list[Row]:
-    """Read the rows to train on: train.tsv.gz, or train.tsv."""
-    compressed = folder / "train.tsv.gz"
-    return read_sentiment(compressed if compressed.exists() else folder / "train.tsv")
-
-
-def read_held_out(folder: Path) -> dict[str, list[Row]]:
-    """Read the rows to score on: dev.tsv, and the labelled test rows where they are there."""
-    held_out = {"dev.tsv": read_sentiment(folder / "dev.tsv")}
-    if (test := folder / "test-labeled.tsv").exists():
-        held_out[test.name] = read_sentiment(test)
-    return held_out
+    lines = read_lines(path)
+    return number(lines, SST2, lines)
 
 
 class SentimentRun(TrainingRun):
@@ -68,12 +46,14 @@ class SentimentRun(TrainingRun):
     recipe: SentimentRecipe
 
     def __init__(
-        self, base: str | Path, rows: list[Row], recipe: SentimentRecipe, device: str
-    ) -> None:
+        self, base: str | Path, rows: list[Row], labels: Sequence[str], recipe: SentimentRecipe,
+        device: str,
+    ) -> None:  # fmt: skip
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         torch.manual_seed(recipe.seed)
         self.base, self.rows, self.recipe, self.device = str(base), rows, recipe, device
+        self.labels = list(labels)
         self.data_digest = digest(rows)
         self.steps = recipe.epochs * -(-len(rows) // recipe.batch)
         where, options = locate(str(base))
@@ -82,8 +62,10 @@ class SentimentRun(TrainingRun):
         level = log.level
         log.setLevel(logging.ERROR)  # no warning that the classifier is new
         model = AutoModelForSequenceClassification.from_pretrained(
-            where, num_labels=2, id2label=LABELS, label2id={v: k for k, v in LABELS.items()},
-            dtype=torch.float32, **options,
+            where, num_labels=len(labels), id2label=dict(enumerate(labels)),
+            label2id={name: at for at, name in enumerate(labels)}, dtype=torch.float32,
+            ignore_mismatched_sizes=True,  # the base may be a classifier with other labels
+            **options,
         )  # fmt: skip
         log.setLevel(level)
         if options:  # a GGUF file's weights were unpacked; this mark would forbid to save them
@@ -101,8 +83,8 @@ class SentimentRun(TrainingRun):
 
     @property
     def request(self) -> dict[str, Any]:
-        """The recipe, the data and the pretrained encoder."""
-        return {**super().request, "base": self.base}
+        """The recipe, the data with its labels and the pretrained encoder."""
+        return {**super().request, "base": self.base, "labels": self.labels}
 
     def learning_rate(self) -> float:
         """The learning rate of the present step: up for 6 % of the run, then down to zero."""

@@ -26,6 +26,7 @@ from attnflow.records import FloatArray
 IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]
 ByteArray = npt.NDArray[np.uint8]
+BoolArray = npt.NDArray[np.bool_]
 
 # A capacity that carries nothing. Subtractions leave residues of this size on edges that are full:
 # without the tolerance, searches would follow them and send next to nothing, again and again.

@@ -6,7 +6,14 @@ from numba import njit
 
 from attnflow.records import FloatArray
 from attnflow.solvers.cpu.bounds import Bounds, capped_sum, cut_capacity, recall_reach
-from attnflow.solvers.cpu.network import ByteArray, IntArray, LongArray, Network, restore
+from attnflow.solvers.cpu.network import (
+    BoolArray,
+    ByteArray,
+    IntArray,
+    LongArray,
+    Network,
+    restore,
+)
 from attnflow.solvers.cpu.pouring import pour
 from attnflow.solvers.cpu.search import measure, send_along
 
@@ -24,17 +31,21 @@ def solve_sinks(
     sinks: LongArray,
     sources: tuple[FloatArray, IntArray, LongArray],
     causal: bool,
-    results: tuple[FloatArray, FloatArray, LongArray, ByteArray],
+    results: tuple[FloatArray, FloatArray, BoolArray, LongArray, ByteArray],
 ) -> None:
     """Fill the results, ``[sink, source]``: values, gaps, and how many were proven in which way.
+
+    Pairs that are known already, the third result, stay as they are.
 
     ``sources`` are their edges, ``[source, key]``, the keys by falling edge, and their layers,
     counted from the sinks'. A nonzero last result, set by another thread, stops the work.
     """
-    values, gaps, proofs, stop = results
+    values, gaps, known, proofs, stop = results
     edges, orders, layers = sources
     deepest = layers.max() - 1
     for place in range(sinks.shape[0]):
+        if known[place].all():
+            continue
         sink = sinks[place]
         low = sink if causal else 0  # in a causal network nothing before the sink can reach it
         # Sinks are the outer loop because bounds depend on the sink, and all sources share them.
@@ -43,6 +54,8 @@ def solve_sinks(
             # Between pairs, where the network is restored: the next call can use it as it is.
             if stop[0]:
                 return
+            if known[place, source]:
+                continue
             value, gap, proof = _solve(
                 network, sink, edges[source], orders[source], layers[source], causal
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
@@ -17,9 +17,12 @@ from attnflow.solvers.cpu.network import ByteArray, Network, make_network
 from attnflow.solvers.cpu.pair import solve_pair
 from attnflow.solvers.cpu.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND, solve_sinks
 from attnflow.solvers.execution import Execution
-from attnflow.solvers.interface import LongArray, PairFlow, Sources
+from attnflow.solvers.interface import BoolArray, LongArray, PairFlow, Sources
 from attnflow.solvers.threads import cores
 
+FEW, ROUNDS = 16, 5
+LEAST_SIZE, LEAST_LAYERS = 256, 16
+"""Few sources of deep graphs have their flows spread first; shorter texts are searched sooner."""
 POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
 NETWORK_BYTES = 2 << 30  # of all threads' networks together, each about as large as the weights
 
@@ -87,8 +90,7 @@ class PreparedCpuGraph:
     ) -> tuple[FloatArray, dict[str, Any]]:
         # Threads take sinks and not pairs: the bounds of a sink serve all sources.
         workers = min(execution.threads or cores(), len(sinks), most_networks(self._weights.nbytes))
-        values = np.zeros((len(sinks), len(sources.edges)))
-        gaps = np.zeros_like(values)
+        shape = (len(sinks), len(sources.edges))
         # A row per thread, so that counting needs no lock; the sum is the progress.
         proofs = np.zeros((workers, 3), np.int64)
         # Sorted once for all sinks: the order depends on the source alone.
@@ -105,13 +107,15 @@ class PreparedCpuGraph:
         def work(network: Network, proofs: Any) -> None:
             for part in parts:
                 # Slices are views: threads write into different rows of the same arrays.
-                results = (values[part], gaps[part], proofs, stop)
+                results = (values[part], gaps[part], known[part], proofs, stop)
                 solve_sinks(network, bounds, sinks[part], source_arrays, self._causal, results)
 
         with (
-            progress_bar("flow", values.size, shown=execution.progress) as show,
+            progress_bar("flow", shape[0] * shape[1], shown=execution.progress) as show,
             ThreadPoolExecutor(workers) as pool,
         ):
+            values, gaps, known = self._spread(sources, sinks, show)
+            proofs[0, BOUND_MET] = known.sum()
             pairs = zip(networks, proofs, strict=True)
             running = [pool.submit(work, network, own) for network, own in pairs]
             # Waiting in short turns lets this thread receive Ctrl-C and move the bar.
@@ -126,6 +130,31 @@ class PreparedCpuGraph:
             for future in running:
                 future.result()
         return values.T, _statistics(gaps, proofs.sum(axis=0), workers)
+
+    def _spread(
+        self, sources: Sources, sinks: LongArray, show: Callable[[int], None]
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Values and gaps, ``[sink, source]``, of few and deep sources, and which are known."""
+        values = np.zeros((len(sinks), len(sources.edges)))
+        gaps, known = np.zeros_like(values), np.zeros(values.shape, bool)
+        deep = np.flatnonzero(sources.layers >= LEAST_LAYERS)
+        if not 0 < len(deep) <= FEW or self._weights.shape[-1] < LEAST_SIZE:
+            return values, gaps, known
+        import torch
+
+        from attnflow.solvers.spreading import Effort, spread
+
+        weights = torch.from_numpy(self._weights)
+        for source in deep:
+            below = weights[: sources.layers[source] - 1]
+            edges = torch.from_numpy(np.array(sources.edges[source]))
+            found, missing = spread(
+                below, edges, sinks, causal=self._causal, effort=Effort(ROUNDS), show=show
+            )
+            known[:, source] = np.isfinite(missing)
+            values[:, source] = np.where(known[:, source], found, 0.0)
+            gaps[:, source] = np.where(known[:, source], missing, 0.0)
+        return values, gaps, known
 
     def _networks_for(self, workers: int) -> list[Network]:
         while len(self._networks) < workers:

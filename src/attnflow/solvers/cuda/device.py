@@ -32,6 +32,9 @@ class Device(Protocol):
     def upload(self, given: Any) -> Any:
         """A NumPy array, copied to the device as it is."""
 
+    def tensor(self, array: Any) -> Any:
+        """An array of the device as a torch tensor of the same memory."""
+
     def download(self, array: Any) -> Any:
         """An array of the device as NumPy, when the kernels before have ended."""
 
@@ -126,6 +129,14 @@ class CudaDevice:
         """See `Device`."""
         with self._device, self._stream:
             return self._cupy.asarray(given)
+
+    def tensor(self, array: Any) -> Any:
+        """See `Device`."""
+        import torch
+
+        with self._device:
+            self._stream.synchronize()
+            return torch.utils.dlpack.from_dlpack(array)
 
     def download(self, array: Any) -> Any:
         """See `Device`."""

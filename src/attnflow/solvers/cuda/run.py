@@ -21,12 +21,17 @@ from attnflow.solvers.cuda.memory import (
 )
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import LongArray, Sources
+from attnflow.solvers.spreading import Effort, spread
 
 WAYS = ("closed_form", "bound_met", "cut_found")
+BOUND_MET = WAYS.index("bound_met")
 NO_ROOM, UNFINISHED = 3, 4  # in solve.cu, after the three ways of proof
 COLUMNS_FROM = 7
 """From this layer on, whole columns are poured first: faster, and it leaves as little to repair."""
 TILE, TILE_SHARED = 64, 2 * 16 * 65 * 8  # of bound_next: positions, bytes
+FEW, ROUNDS = 16, 16
+LEAST_SIZE, LEAST_LAYERS = 64, 16
+"""Few sources of deep graphs have their flows spread first; of many, warps work side by side."""
 SHARE_OF_MEMORY = 0.4  # for the bounds of a piece, and for the pairs in flight, each
 
 
@@ -34,15 +39,16 @@ class Run:
     """What is computed once for all pieces, and what they found."""
 
     def __init__(
-        self, device: Device, graph: Any, shape: tuple[int, ...], sources: Sources
+        self, device: Device, graph: Any, weights: Any, above: Any, sources: Sources
     ) -> None:
-        # `graph` is the packed structure, `shape` [layer, item, query, key].
-        self._device, self._graph = device, graph
-        self._depth, self._items, self._size, _ = shape
+        # `graph` is the packed structure of the weights, [layer, item, query, key].
+        self._device, self._graph, self._weights, self._above = device, graph, weights, above
+        self._depth, self._items, self._size, _ = weights.shape
         self._edges = device.array(sources.edges).reshape(self._items, -1, self._size)
         self._count = int(self._edges.shape[1])
         self._order = device.empty(self._edges.shape, np.int32)
         self._layers = device.upload(sources.layers.astype(np.int32))
+        self._heights = sources.layers
         self._deepest = max(1, int(sources.layers.max()) - 1)
         rows = self._items * self._count
         args = (self._edges, self._order, np.int64(rows), np.int32(self._size))
@@ -53,27 +59,67 @@ class Run:
 
     def solve(self, sinks: LongArray, execution: Execution) -> FloatArray:
         """The maximum flows, ``[item, source, sink]``."""
-        values = np.empty((self._items, self._count, len(sinks)))
+        with progress_bar(
+            "flow", self._items * self._count * len(sinks), shown=execution.progress
+        ) as show:
+            values, known = self._spread(sinks, show)
+            rest = np.flatnonzero(~known.all((0, 1)))
+            if len(rest):
+                self._search(sinks[rest], values, known, rest, show)
+            show(values.size)
+        return values
+
+    def _spread(self, sinks: LongArray, show: Any) -> tuple[FloatArray, Any]:
+        """The flows of few and deep sources that need no search, and which pairs these are."""
+        values = np.zeros((self._items, self._count, len(sinks)))
+        known = np.zeros(values.shape, bool)
+        deep = np.flatnonzero(self._heights >= LEAST_LAYERS)
+        if not len(deep) or len(deep) * self._items > FEW or self._size < LEAST_SIZE:
+            return values, known
+        weights, edges = self._device.tensor(self._weights), self._device.tensor(self._edges)
+        causal = self._device.download(self._above) == 0
+        for item in range(self._items):
+            for source in deep:
+                found, gaps = spread(
+                    weights[: self._heights[source] - 1, item],
+                    edges[item, source],
+                    sinks,
+                    causal=bool(causal[item]),
+                    effort=Effort(ROUNDS, int(0.1 * self._device.free_bytes())),
+                    show=show,
+                )
+                values[item, source], known[item, source] = found, np.isfinite(gaps)
+                self._proofs[BOUND_MET] += known[item, source].sum()
+                met = np.abs(gaps[known[item, source]])
+                self._largest_gap = max(self._largest_gap, float(met.max(initial=0.0)))
+        return values, known
+
+    def _search(
+        self, sinks: LongArray, values: FloatArray, known: Any, places: LongArray, show: Any
+    ) -> None:
+        """Fill in the values of the pairs that are not known, of the sinks at these places."""
         per_sink = self._items * (16 * self._size * self._deepest + 17 * self._count + 8)
         step = int(SHARE_OF_MEMORY * self._device.free_bytes()) // per_sink
         step = max(1, min(step, len(sinks)))
         stop = self._device.stop_flag()
-        start = 0
-        with progress_bar("flow", values.size, shown=execution.progress) as show:
-            while start < len(sinks):
-                piece = sinks[start : start + step]
-                done = start * self._items * self._count
-                try:
-                    found = self._solve_piece(piece, stop, lambda now, at=done: show(at + now))
-                except OutOfMemory:
-                    if step == 1:
-                        raise AttnflowError(_too_large(self._size)) from None
-                    step //= 2
-                    continue
-                values[:, :, start : start + step] = found.transpose(0, 2, 1)
-                start += step
-            show(values.size)
-        return values
+        start, done = 0, int(known.sum())
+        while start < len(sinks):
+            at = places[start : start + step]
+            open_pairs = ~known[:, :, at].transpose(0, 2, 1)
+            piece = sinks[start : start + step]
+            try:
+                found = self._solve_piece(
+                    piece, open_pairs, stop, lambda now, before=done: show(before + now)
+                )
+            except OutOfMemory:
+                if step == 1:
+                    raise AttnflowError(_too_large(self._size)) from None
+                step //= 2
+                continue
+            chosen = np.where(open_pairs, found, values[:, :, at].transpose(0, 2, 1))
+            values[:, :, at] = chosen.transpose(0, 2, 1)
+            start += step
+            done += int(open_pairs.sum())
 
     def statistics(self) -> dict[str, Any]:
         """How the flows were found, of all pieces; ``threads`` is the pairs in flight."""
@@ -84,8 +130,8 @@ class Run:
             "threads": self._in_flight,
         }
 
-    def _solve_piece(self, sinks: LongArray, stop: Any, show: Any) -> FloatArray:
-        """The values of some sinks, ``[item, slot, source]``."""
+    def _solve_piece(self, sinks: LongArray, wanted: Any, stop: Any, show: Any) -> FloatArray:
+        """The values of some sinks, ``[item, slot, source]``, of the pairs that are wanted."""
         device, slots = self._device, len(sinks)
         on_device = device.upload(sinks.astype(np.int32))
         reach, share = self._bound(on_device, slots)
@@ -95,24 +141,27 @@ class Run:
         given = (self._edges, self._order, self._layers, on_device, reach, share)
         addresses = [device.address(each) for each in (*given, values, gaps, proofs)]
         blocks = usual_blocks(self._deepest, self._size)
-        jobs, count = None, int(np.prod(shape))
+        chosen = np.flatnonzero(wanted)
+        again, jobs = chosen, None
         while True:
             # Pairs that found no room are solved again with more, so that most take little.
+            count = len(again)
+            if count < wanted.size:
+                jobs = device.upload(again.astype(np.int64))
             listed = 0 if jobs is None else device.address(jobs)
             numbers = (count, self._items, self._count, slots)
             pairs = device.upload(pack(PAIRS, (*addresses, listed), *numbers))
             self._launch(pairs, count, blocks, stop, show)
-            ways = device.download(proofs)
+            ways = device.download(proofs).ravel()[chosen]
             if (ways == UNFINISHED).any():
                 msg = "device='cuda' did not finish a pair; please report this, and use 'cpu'"
                 raise AttnflowError(msg)
-            again = np.flatnonzero(ways == NO_ROOM)
+            again = chosen[ways == NO_ROOM]
             if not len(again):
                 break
-            jobs, count = device.upload(again.astype(np.int64)), len(again)
             blocks = min(4 * blocks, most_blocks(self._deepest, self._size))
-        self._proofs += np.bincount(ways.ravel(), minlength=len(self._proofs))
-        largest = float(np.abs(device.download(gaps)).max())
+        self._proofs += np.bincount(ways, minlength=len(self._proofs))
+        largest = float(np.abs(device.download(gaps).ravel()[chosen]).max())
         self._largest_gap = max(self._largest_gap, largest)
         found: FloatArray = device.download(values)
         return found

@@ -72,6 +72,11 @@ __device__ int solve_pair(Network &net, const double *supply, const int *order, 
     value = warp_sum(reached);
     if (layer == 2) return CLOSED_FORM;
     double bound = fmin(value, warp_sum(demanded));
+    if (bound <= NEGLIGIBLE) {  // as for every sink that is padding
+        value = 0.0;
+        gap = bound;
+        return BOUND_MET;
+    }
     for (int word = net.lane; word < net.words; word += LANES) net.open[word] = 0;
     __syncwarp();
     net.used = net.full = 0;

@@ -77,7 +77,7 @@ class PreparedCudaGraph:
         warp after the pair it is at.
         """
         with self._lock:
-            run = Run(self._device, self._graph, self._weights.shape, sources)
+            run = Run(self._device, self._graph, self._weights, self._known[-1], sources)
             values = run.solve(np.asarray(sinks), execution)
             return (values[0] if self._single else values), run.statistics()
 

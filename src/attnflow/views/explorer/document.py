@@ -35,7 +35,9 @@ from attnflow.views.explorer.schema import (
     pack,
 )
 from attnflow.views.explorer.traces import trace_path
+from attnflow.views.numbers import as_sentence
 from attnflow.views.scaling import input_positions
+from attnflow.views.summary import BLANK_OUT
 
 MOST_HEAD_WORK = 10**10  # edges that flows of all heads of a layer pass: seconds on one core
 
@@ -88,7 +90,7 @@ def make_view(
     if extent.all_methods:  # a server adds the scores that the document lacks
         by_head = [member.name for member in offered if can_show_heads(session, member.name)]
     top = _ranking(session, query)
-    found = find_all(session, methods)
+    found = find_all(session, methods, extent.blanks)
     view: View = {
         "text": tokens.text,
         "answer": tokens.answer,
@@ -134,7 +136,10 @@ def make_view(
         "blanked": [],
         "findings": found.findings,
         "agreement": found.agreement,
-        "notes": make_notes(session.warnings, len(session.forward.pooled), tokens.names[query]),
+        "notes": [
+            *make_notes(session.warnings, len(session.forward.pooled), tokens.names[query]),
+            *_unchecked(session, found.unchecked, extent),
+        ],
     }
     traced = [name for name in methods if _has_routes(name)]
     for layer, token in traced_pairs(top, session.depth, extent.pairs, found.key):
@@ -142,9 +147,26 @@ def make_view(
             check()
         view["traces"] += [trace_path(session, name, layer, query, token) for name in traced]
     if session.blanking.filler is not None and session.size <= extent.blanks:
-        alone = [[at] for at in session.blanking.positions]
-        view["blanked"] = predict_blanked(session, alone, check)
+        view["blanked"] = predict_blanked(session, _blanked_apart(session), check)
     return view
+
+
+def _blanked_apart(session: Session) -> list[Sequence[int]]:
+    """Each token alone, and each word of several tokens."""
+    places = session.blanking.positions
+    words = [group for group in session.groups if len(group) > 1 and set(group) <= set(places)]
+    return [*([at] for at in places), *words]
+
+
+def _unchecked(session: Session, why: str, extent: Extent) -> list[str]:
+    """Why the answer was not checked by blanking, and what does it."""
+    if not why:
+        return []
+    title = AGGREGATORS[BLANK_OUT].title
+    if extent.all_methods:
+        return [as_sentence(f"{why}; the method {title} does it")]
+    limit = f" (a page does that for up to {extent.blanks})" if session.size > extent.blanks else ""
+    return [as_sentence(f"{why}{limit}; a page that is made with the method {title} has it")]
 
 
 def _is_shown(member: Aggregator | Measure, session: Session) -> bool:

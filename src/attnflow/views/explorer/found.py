@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnflow.aggregation import AGGREGATORS, Measure, Scores
+from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.pipeline.attributions import make_attribution
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution, FloatArray
@@ -24,13 +25,17 @@ class Found:
 
     findings: list[FoundByMethod]
     agreement: str
+    unchecked: str
     key: int
 
 
-def find_all(session: Session, methods: Sequence[str]) -> Found:
-    """What these methods found where the configuration asks, compared with blanking if cheap."""
+def find_all(session: Session, methods: Sequence[str], blanks: int) -> Found:
+    """What these methods found where the configuration asks, compared with blanking if cheap.
+
+    Inputs of up to ``blanks`` tokens are, whatever it costs.
+    """
     attributions = [session.attribution(method) for method in methods]
-    summary = summarize(session, attributions, blank=True)
+    summary = summarize(session, attributions, blank=True, tokens=blanks)
     order = summary.main.order
     if session.config.words:
         order = tuple(session.groups[at][0] for at in order)
@@ -40,6 +45,7 @@ def find_all(session: Session, methods: Sequence[str]) -> Found:
             for found, of in zip(summary.each, attributions, strict=True)
         ],
         summary.agreement,
+        summary.unchecked,
         first_key(order, session.tokens.names, session.tokens),
     )
 
@@ -55,8 +61,10 @@ def find_elsewhere(
 
     Of many positions, every layer for the one that the session explains, and all at the last.
     """
+    # What the model says without each word is used where it is known: this is asked for scores.
+    check = check_by_blanking(session, session.size) if session.blanking.known else None
     if isinstance(AGGREGATORS[method], Measure):
-        found = find(session.attribution(method))
+        found = find(session.attribution(method), None, check)
         return [describe_finding(found, session.depth, session.query)]
     breaker = method_info(method).tie_breaker
     seconds = session.scores(breaker, layers, queries).values if breaker else None
@@ -69,7 +77,8 @@ def find_elsewhere(
         ties = None
         if seconds is not None:
             ties = _attribution(session, breaker, layer, query, seconds[place])
-        said.append(describe_finding(find(of, ties), layer, query))
+        answer = layer == session.depth and query == session.query
+        said.append(describe_finding(find(of, ties, check if answer else None), layer, query))
     return said
 
 

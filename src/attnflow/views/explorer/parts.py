@@ -63,6 +63,7 @@ def describe_finding(found: Finding, layer: int, query: int) -> FoundByMethod:
         "layer": layer,
         "query": query,
         "parts": [{"text": part.text, "role": part.role} for part in found.parts],
+        "evidence": found.evidence,
         "notes": [as_sentence(note) for note in found.notes],
         "tied": found.tied,
         "alternative": found.alternative,

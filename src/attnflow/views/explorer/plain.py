@@ -35,12 +35,15 @@ def _section(view: View) -> str:
         cells = "".join(f'<td class="number">{number(row[at])}</td>' for row in columns)
         lines.append(f'<tr><th scope="row" dir="auto">{_text(name)}</th>{cells}</tr>')
     found = "".join(
-        f"<li>{_text(titles[each['method']])}: {_text(_sentence(each['parts']))}</li>"
+        f"<li>{_text(titles[each['method']])}: {_text(_sentence(each['parts']))} "
+        f"{_text(each['evidence'])}</li>"
         for each in view["findings"]
     )
     said = "".join(f"<li>{_text(e['label'])} {e['probability']:.1%}</li>" for e in view["said"])
+    notes = [each for each in (view["agreement"], *view["notes"]) if each]
+    about = "".join(f"<p>{_text(each)}</p>" for each in notes)
     return (
-        f"<h2>{_text(view['text'])}</h2><ul>{found}</ul><ul>{said}</ul>"
+        f"<h2>{_text(view['text'])}</h2><ul>{found}</ul>{about}<ul>{said}</ul>"
         f"<table><caption>Scores at layer {view['layer']}, for {_text(names[view['query']])}"
         f'</caption><thead><tr><th scope="col">Token</th>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table>"
@@ -66,7 +69,7 @@ def _answer_section(written: Written) -> str:
 
 def _sentence(parts: list[FindingPart]) -> str:
     return "".join(
-        f"“{part['text']}”" if part["role"] in ("token", "against") else part["text"]
+        f"“{part['text']}”" if part["role"] in ("token", "for", "against") else part["text"]
         for part in parts
     )
 

@@ -59,7 +59,7 @@ class Trace(TypedDict):
 
 
 class FindingPart(TypedDict):
-    """A piece of a sentence; its ``role`` is "said", "token", "against" or empty."""
+    """A piece of a sentence; its ``role`` is "said", "token", "for", "against" or empty."""
 
     text: str
     role: str
@@ -68,13 +68,15 @@ class FindingPart(TypedDict):
 class FoundByMethod(TypedDict):
     """What a method found at one layer and position, in words.
 
-    ``tied`` tokens share the highest score; ``alternative`` is a method that tells them apart.
+    ``evidence`` is what happens to the answer without the words that matter. ``tied`` tokens share
+    the highest score; ``alternative`` is a method that tells them apart.
     """
 
     method: str
     layer: int
     query: int
     parts: list[FindingPart]
+    evidence: str
     notes: list[str]
     tied: int
     alternative: str

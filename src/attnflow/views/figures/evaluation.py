@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attnflow.aggregation import AGGREGATORS
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation
 from attnflow.evaluation.statistics import interval
@@ -25,11 +27,26 @@ THEME = THEMES["light"]
 STYLES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 
 
+def draw(kind: str, of: Evaluation, **options: Any) -> Figure:
+    """The figure of one kind, with the options of its function below."""
+    kinds: dict[str, Callable[..., Figure]] = {"curves": curves, "ranks": ranks}
+    if kind not in kinds:
+        msg = f"kind={shown(kind)} is unknown; allowed: {', '.join(kinds)}"
+        raise InputError(msg)
+    known = list(signature(kinds[kind]).parameters)[1:]
+    for name in options:
+        if name not in known:
+            msg = f"{name}= is not for {kind}; allowed: {', '.join(known)}"
+            raise InputError(msg)
+    return kinds[kind](of, **options)
+
+
 def curves(of: Evaluation, filler: str | None = None) -> Figure:
     """The probability while tokens are removed and put back.
 
     Methods have their colours, other baselines are grey; the legend of each panel has the best
-    first, with the area below its curve. The band is the best one's 95 % interval over texts.
+    first, with the area below its curves, the mean over texts that the table has. The band is the
+    best one's 95 % interval over texts.
     """
     from matplotlib.figure import Figure
 
@@ -42,7 +59,9 @@ def curves(of: Evaluation, filler: str | None = None) -> Figure:
     for number, (kind, axes) in enumerate(
         zip(KINDS, figure.subplots(1, 2, sharey=True), strict=True)
     ):
-        _draw_curves(axes, of, of.curves[chosen][number], higher=METRICS[kind].higher)
+        values = of.curves[chosen][number]
+        areas = _areas(of, kind, chosen, values)
+        _draw_curves(axes, of, values, areas, higher=METRICS[kind].higher)
         removed = "removed" if kind == "deletion" else "put back"
         _name(axes, f"share of tokens {removed}, the highest-scored first ({chosen})")
         _head(axes, METRICS[kind].title, "higher is better" if METRICS[kind].higher else "")
@@ -51,11 +70,25 @@ def curves(of: Evaluation, filler: str | None = None) -> Figure:
     return figure
 
 
-def _draw_curves(axes: Axes, of: Evaluation, values: FloatArray, *, higher: bool) -> None:
+def _areas(of: Evaluation, kind: str, filler: str, values: FloatArray) -> FloatArray:
+    """The mean area below each explainer's curves ``[explainer, text, step]``.
+
+    It is the table's where the table has it: measured at the shares that a text's own number of
+    tokens allows, and not at the steps of the figure, between which curves are interpolated.
+    """
+    for at, column in enumerate(of.columns):
+        if (column.metric, column.against) == (kind, filler):
+            return np.asarray(np.nanmean(of.values[:, at], 1))
+    shares = np.linspace(0, 1, values.shape[2])
+    return np.asarray(np.trapezoid(np.nanmean(values, 1), shares, axis=1))
+
+
+def _draw_curves(
+    axes: Axes, of: Evaluation, values: FloatArray, areas: FloatArray, *, higher: bool
+) -> None:
     """The mean curves of values ``[explainer, text, step]``, the best on top."""
     means = np.nanmean(values, 1)
     shares = np.linspace(0, 1, values.shape[2])
-    areas = np.trapezoid(means, shares, axis=1)
     order = np.argsort(-areas if higher else areas, kind="stable")
     looks = _looks(of)
     for rank, place in enumerate(order):
@@ -83,14 +116,14 @@ def _draw_curves(axes: Axes, of: Evaluation, values: FloatArray, *, higher: bool
     )
 
 
-def ranks(of: Evaluation, metric: str, against: str | None = None) -> Figure:
+def ranks(of: Evaluation, metric: str | None = None, against: str | None = None) -> Figure:
     """Mean ranks over texts, the best on top; bars join what is not significantly different.
 
     Significance is of paired differences, corrected for all pairs (Holm).
     """
     from matplotlib.figure import Figure
 
-    column = _find(of, metric, against)
+    column = _find(of, metric or of.columns[0].metric, against)
     means = mean_ranks(of, column)
     order = np.argsort(means, kind="stable")
     figure = Figure(
@@ -119,7 +152,7 @@ def ranks(of: Evaluation, metric: str, against: str | None = None) -> Figure:
     axes.set_xticks(range(1, len(order) + 1))
     bars = "bars join what can't be told apart" if groups else "all of them can be told apart"
     _name(axes, f"mean rank over {of.texts} texts, 1 is best; {bars}")
-    _head(axes, METRICS[metric].title, str(of.columns[column].against))
+    _head(axes, METRICS[of.columns[column].metric].title, str(of.columns[column].against))
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelsize=8.5, colors=THEME.ink)
     return figure

@@ -13,6 +13,8 @@ from rich.text import Text
 from attnflow.evaluation.result import Evaluation, Line
 from attnflow.evaluation.tables import SURE, describe, grids
 
+BEST = "*"
+"""Behind the best of a column, beside bold type, which pipes and files have not."""
 BETWEEN = 2  # cells between columns
 
 Column = tuple[str, list[Line]]
@@ -27,7 +29,7 @@ def show_evaluation(found: Evaluation, console: Console) -> None:
         for part in _parts(columns, console.width - max(map(len, labels)) - BETWEEN):
             console.print(_table(labels, part))
             console.print()
-    console.print(Text(describe(found), "dim"))
+    console.print(Text(describe(found, best=BEST), "dim"))
 
 
 def _parts(columns: Sequence[Column], room: int) -> list[list[Column]]:
@@ -61,6 +63,8 @@ def _cell(line: Line) -> Text:
     text = Text(_number(line.mean), "bold" if line.best else "")
     if not math.isnan(line.low):
         text.append(f" [{_number(line.low)}, {_number(line.high)}]", "not bold dim")
+    if line.best:
+        text.append(f" {BEST}", "bold")
     if not line.best and line.p >= SURE:
         text.append(" †", "not bold")
     if line.undefined:

@@ -32,6 +32,8 @@ def header(
     if other is not None:
         sources.append(_source_line(other, all_layers=all_layers))
     found = [] if finding is None else [sentence(finding)]
+    if finding is not None and finding.evidence:
+        found.append(Text(finding.evidence))
     warnings = warning_lines(attribution.warnings)
     predicted = prediction_lines(attribution.prediction)
     return Group(title(attribution.text), *found, *predicted, *sources, *warnings)

@@ -14,7 +14,7 @@ from rich.text import Text
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.findings import Finding
 from attnflow.views.labels import distinct_labels
-from attnflow.views.scaling import top_of
+from attnflow.views.scaling import scale_setters, top_of
 from attnflow.views.sentences import noun_of
 from attnflow.views.terminal import paint
 
@@ -95,7 +95,8 @@ def _maps(
         listed = f"{which} with the highest {found.method} scores; --top N lists more."
         parts.append(Text(listed, style="dim"))
     what = "head" if names[0].startswith("H") else "layer"
-    legend = f"Shades run from 0 to the highest score of ordinary tokens in any {what}."
+    setters = scale_setters(attributions[0])
+    legend = f"Shades run from 0 to the highest score of {setters} in any {what}."
     return Group(*parts, Text(legend, style="dim"))
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from attnflow.records import Attribution
 from attnflow.views.methods import method_info
 from attnflow.views.numbers import as_sentence
-from attnflow.views.summary import Summary
+from attnflow.views.summary import BLANK_OUT, Summary
 
 
 def show_notes(found: Summary, console: Console) -> None:
@@ -18,6 +18,8 @@ def show_notes(found: Summary, console: Console) -> None:
     notes = [note for finding in found.each for note in finding.notes]
     apart = {each.alternative: None for each in found.each if each.alternative}
     notes += [f"--method {name} tells them apart" for name in apart]
+    if found.unchecked:
+        notes.append(f"{found.unchecked}; --method {BLANK_OUT} does it")
     lines = list(dict.fromkeys(notes))
     if lines or found.agreement:
         console.print()

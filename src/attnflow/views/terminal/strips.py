@@ -12,7 +12,7 @@ from attnflow.records import Attribution
 from attnflow.views.labels import label
 from attnflow.views.methods import is_signed, signs_note
 from attnflow.views.numbers import as_sentence
-from attnflow.views.scaling import colour_top
+from attnflow.views.scaling import colour_top, scale_setters
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.wrapping import wrap_parts
 
@@ -38,7 +38,7 @@ def _legends(attributions: Sequence[Attribution], console: Console) -> list[str]
     signed = [item for item in attributions if is_signed(item)]
     lines = []
     if len(signed) < len(attributions):
-        lines.append("Shades run from 0 to the highest score of ordinary tokens.")
+        lines.append(f"Shades run from 0 to the highest score of {scale_setters(attributions[0])}.")
     if signed:
         names = "" if len(signed) == len(attributions) else f"{_names(signed)}: "
         signs = signs_note(signed[0].options, colours=not paint.is_plain(console))

@@ -5,8 +5,9 @@ import { make } from "./dom.js";
 export class FindingText {
   constructor() {
     this.sentence = make("p", { class: "finding" });
+    this.evidence = make("p", { class: "evidence" });
     this.notes = make("div", { class: "notes" });
-    this.element = make("div", { class: "found" }, this.sentence, this.notes);
+    this.element = make("div", { class: "found" }, this.sentence, this.evidence, this.notes);
   }
 
   show({ view, method, layer, query, shared }, more) {
@@ -23,6 +24,8 @@ export class FindingText {
     const apart = other ? [`The method ${other.label} tells them apart.`] : [];
     const first = layer === view.data.layer && query === view.data.query;
     const agree = agreement && first && !shared ? [agreement] : [];
+    this.evidence.textContent = found?.evidence ?? "";
+    this.evidence.hidden = !found?.evidence;
     const lines = found ? [...quick, ...found.notes, ...apart, ...agree] : [];
     const all = [...lines, ...more, ...(shared ? [] : notes)];
     this.notes.replaceChildren(...all.map((text) => make("p", { class: "note" }, text)));

@@ -1,0 +1,94 @@
+"""Flows of deep graphs that are spread over all edges: what they close is the searches' value."""
+
+import numpy as np
+import pytest
+import torch
+
+import attention as some
+import oracle
+from attnflow.solvers import spreading
+from attnflow.solvers.cpu.solver import CpuSolver
+from attnflow.solvers.cuda import run
+from attnflow.solvers.cuda.solver import CudaSolver
+from attnflow.solvers.execution import Execution
+from attnflow.solvers.interface import Sources
+from emulated import Emulated, available
+
+ENDLESS = 1e9
+
+
+def searched(weights, edges, layer, sinks):
+    prepared = CpuSolver().prepare(weights)
+    sources = Sources(edges[None], np.array([layer]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("attnflow.solvers.cpu.solver.FEW", 0)
+        return prepared.solve(sources, sinks, Execution(1))[0][0]
+
+
+@pytest.mark.parametrize("kind", some.KINDS)
+@pytest.mark.parametrize(("depth", "size", "query"), [(20, 30, 29), (17, 40, 3), (6, 12, 5)])
+def test_what_is_closed_is_the_maximum(kind, depth, size, query):
+    weights = oracle.edges(some.make(kind, depth, size, seed=depth))
+    edges, sinks = weights[-1, query].copy(), np.arange(size)[::-1]
+    causal = not np.triu(weights, 1).any()
+    tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(edges))
+    values, gaps = spreading.spread(*tensors, sinks, causal=causal, effort=spreading.Effort(12))
+    expected = searched(weights, edges, depth, sinks)
+    closed = np.isfinite(gaps)
+    np.testing.assert_allclose(values[closed], expected[closed], rtol=0, atol=2e-12)
+    assert (np.abs(gaps[closed]) <= spreading.MET).all()
+    if kind in ("dense", "tied", "uniform") and depth == 20:
+        assert closed.mean() > 0.9
+
+
+def test_what_arrives_is_a_flow():
+    """Every amount within its capacity, nothing lost on the way: written out edge by edge."""
+    torch.manual_seed(3)
+    layers = [torch.rand(6, 6, dtype=torch.float64) / 6 for _ in range(5)]
+    start, end = torch.rand(1, 6, dtype=torch.float64), torch.full((1, 6), ENDLESS).double()
+    bridge = spreading._Bridge(layers, 0.2 * start, end, 0)
+    bridge._steering = [torch.rand(1, 6, dtype=torch.float64) ** 6 for _ in layers]
+    arrived = bridge._send()
+    held, clipped = 0.2 * start[0], 0
+    for layer, (weight,) in zip(layers, bridge._steering, strict=True):
+        sent = torch.zeros(6, 6, dtype=torch.float64)
+        for node in range(6):
+            low, high = 0.0, 1e12
+            for _ in range(200):
+                middle = (low + high) / 2
+                total = (layer[node] * (middle * weight).clamp(max=1)).sum()
+                low, high = (middle, high) if total < held[node] else (low, middle)
+            sent[node] = layer[node] * (high * weight).clamp(max=1)
+            clipped += int((high * weight > 1).sum())
+        assert (sent <= layer * (1 + 1e-12)).all()
+        held = sent.sum(0)
+    assert clipped > 0
+    np.testing.assert_allclose(arrived[0], held, rtol=1e-9)
+
+
+def test_a_sink_that_nothing_reaches():
+    weights = oracle.edges(some.make("causal", 18, 20, 1))
+    tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(weights[-1, 4].copy()))
+    values, gaps = spreading.spread(
+        *tensors, np.array([12, 5, 19]), causal=True, effort=spreading.Effort(3)
+    )
+    assert values.tolist() == gaps.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.skipif(not available(), reason="needs g++")
+@pytest.mark.parametrize("kind", ["causal", "dense", "peaked"])
+def test_the_gpu_searches_only_what_is_open(kind, monkeypatch):
+    monkeypatch.setattr(run, "LEAST_SIZE", 8)
+    monkeypatch.setattr(run, "LEAST_LAYERS", 9)
+    items = [oracle.edges(some.make(kind, 12, 14, seed)) for seed in (1, 2)]
+    layers = np.array([3, 9, 12])
+    edges = np.stack([item[layers - 1, [13, 4, 13]] for item in items])
+    gpu = CudaSolver(Emulated()).prepare(np.stack(items, axis=1))
+    sinks = np.array([2, 13, 0, 7])
+    found, statistics = gpu.solve(Sources(edges, layers), sinks, Execution(1))
+    assert sum(statistics[way] for way in run.WAYS) == statistics["pairs"] == found.size
+    assert statistics["largest_gap"] < 2e-12
+    for item, weights in enumerate(items):
+        for source, layer in enumerate(layers):
+            expected = searched(weights, edges[item, source], layer, sinks)
+            np.testing.assert_allclose(found[item, source], expected, rtol=0, atol=2e-12)

@@ -1,0 +1,40 @@
+"""What a page says of the check by blanking."""
+
+from dataclasses import replace
+
+import attnflow
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session
+from attnflow.views.explorer.document import make_view
+from attnflow.views.explorer.extent import SERVED, STANDALONE
+
+SIZES = {"short": 20, "long": 60, "longer": 130}
+
+
+def test_a_page_says_why_it_has_no_check_by_blanking(monkeypatch):
+    """A file has it for up to 128 tokens, whatever that costs; a server, where it is cheap."""
+    model = attnflow.load_model("sentiment")
+    config = ExplainConfig(edges="attention", method="rollout")
+    sizes = {
+        name: open_session("slow " * many, model, config, all_heads=True)
+        for name, many in SIZES.items()
+    }
+    for name, extent, note in (
+        ("short", SERVED, ""),
+        ("long", SERVED, "the method Blank-out does it."),
+        ("long", STANDALONE, ""),
+        ("longer", STANDALONE, "(a page does that for up to 128); a page that is made with the "),
+    ):
+        view = make_view(sizes[name], replace(extent, solved=8, pairs=1))
+        said = " ".join(view["notes"])
+        assert ("Not checked by blanking" in said) is bool(note)
+        assert note in said
+        assert "--" not in said
+        assert bool(view["findings"][0]["evidence"]) is not bool(note)
+
+
+def test_words_of_several_tokens_are_blanked_as_words(classifier):
+    view = attnflow.explore("the cats playing", classifier).document["views"][0]
+    sets = [each["positions"] for each in view["blanked"]]
+    assert [2, 3] in sets
+    assert [4, 5] in sets
