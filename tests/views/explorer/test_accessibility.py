@@ -95,11 +95,11 @@ def test_a_printed_page_is_whole(tab, models, tmp_path):
     fits = "e => e.scrollHeight <= e.clientHeight + 1"
     for part in (".strip", ".graph .scroller"):
         assert tab.eval_on_selector(part, fits)
-    assert len(re.findall(rb"/Type\s*/Page\b", tab.pdf(format="A4"))) <= 4
     tab.evaluate("() => window.dispatchEvent(new Event('afterprint'))")
     settle(tab)
     assert tab.locator(".graph canvas").count() == 1
     assert tab.evaluate(theme) == ["system", ""]
+    assert len(re.findall(rb"/Type\s*/Page\b", tab.pdf(format="A4"))) <= 4
 
 
 def test_a_picture_is_printed_with_its_charts_beside_each_other(tab, models, tmp_path):
