@@ -98,7 +98,7 @@ def test_blanks_are_visible():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_token_is_found_again_by_its_name(kind):
-    """A prediction's label is a target: a token that is displayed so, if not always the same one."""
+    """A predicted label can be a target: it is a token that is displayed so."""
     tokenizer = KINDS[kind]()
     for token in range(len(tokenizer)):
         name = name_token(tokenizer, token)
