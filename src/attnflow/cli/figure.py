@@ -139,7 +139,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     named = model_options.choose(model, device, dtype, revision, trust_remote_code)
     if chosen.answers:
         texts = None if text is None else [text]
-        (found,) = make_answers(texts, file, named, config, asked, live=False)
+        (found,) = make_answers(texts, file, named, config, asked, live=False, deletions=False)
         drawing = compose(kind, found, theme=str(theme), width=width, **look)
         save(drawing, output, overwrite=force, dpi=dpi)
         _tell(found.warnings, output)
