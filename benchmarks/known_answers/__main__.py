@@ -28,6 +28,23 @@ from benchmarks.known_answers.report import write_results
 from benchmarks.known_answers.steps import Step, do_all
 from benchmarks.known_answers.trials import Settings, make_trials
 
+PAGE = """# Known answers: all tables
+
+Every edge rule (rows) with every method (columns), and methods that read no edges, where it is
+known which token decided or where blanking tokens out says so; [choosing.md](choosing.md) explains
+the trials and says what follows. Written by
+
+```
+python -m benchmarks.known_answers WORK --data FOLDER --page docs/known-answers.md
+```
+
+A row such as `alti` has the correction that a method gets by default on that model; `alti.plain`
+has none, `alti.sink` leaves the first token out, `alti.logit` starts at the prediction's logit, and
+`gradient.learned` weighs heads as `attnflow fit` learned them. *Second first* is what naming the
+second token whatever it is would reach: a correction that leaves the first token out must beat it.
+
+"""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -46,6 +63,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin nothing new after these")
     parser.add_argument("--results", type=Path, help="where to write them; WORK/results by default")
+    parser.add_argument("--page", type=Path, help="write the tables to a page of docs, too")
     given = parser.parse_args()
     settings = Settings(
         given.work, given.data, given.seed, given.device, given.minilm, given.smollm
@@ -66,7 +84,10 @@ def main() -> None:
     seconds = time.monotonic() - start
     folder = given.results or given.work / "results"
     write_results(folder, settings, counts, seconds, missing)
-    print((folder / "tables.md").read_text(encoding="utf-8"))
+    tables = (folder / "tables.md").read_text(encoding="utf-8")
+    print(tables)
+    if given.page is not None:
+        given.page.write_text(PAGE + tables, encoding="utf-8")
     if missing:
         sys.exit(f"{len(missing)} steps are missing, such as {missing[0]}; run it again")
 

@@ -12,7 +12,7 @@ from benchmarks.known_answers.cases import planted_sentence
 
 from attnflow.cli.app import run
 from attnflow.io.checkpoint import write_atomically
-from attnflow.models.fetching import locate
+from attnflow.models.locating import locate
 
 SST_ROWS = 12_000
 

@@ -32,6 +32,8 @@ def with_baselines(case: dict[str, Any], chance: np.random.Generator) -> dict[Ke
     found["", "random"] = chance.random(len(places))
     found["", "last first"] = np.array(places, dtype=float)
     found["", "first first"] = -np.array(places, dtype=float)
+    # What is left of "first first" where a correction leaves the first token out.
+    found["", "second first"] = -np.abs(np.arange(len(places)) - 1.0)
     return found
 
 

@@ -53,6 +53,15 @@ def test_model_and_process_are_left_as_they_were(raises):
     assert modes() == 0
 
 
+def test_hooks_that_transformers_adds_to_a_copy_stay_there():
+    model, inputs = tiny.build("bert"), tiny.ids()
+    model.train()
+    with torch.no_grad():
+        network.called(network.in_eval_mode(model), {**inputs, "output_hidden_states": True})
+        shown = model(**inputs, output_hidden_states=True).hidden_states
+    assert len(shown) == model.config.num_hidden_layers + 1
+
+
 def test_dropout_is_off_while_a_model_in_training_is_read():
     model, inputs = tiny.build("bert"), tiny.ids()
     expected, _ = network.run(model, inputs, CaptureSpec())

@@ -12,8 +12,8 @@ import tiny
 from attnflow import shipped
 from attnflow.errors import InputError, ModelError
 from attnflow.models import hub
-from attnflow.models.fetching import refuse_near_shipped
 from attnflow.models.loading import load_model
+from attnflow.models.locating import refuse_near_shipped
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 import tiny
+from attnflow.models.objectives import token_index
 from attnflow.models.text.tokens import name_token, tokenize
 from attnflow.models.text.words import assign_words, split_words
 
@@ -93,6 +94,16 @@ def test_blanks_are_visible():
     newline = tokenizer("\n")["input_ids"][0]
     assert name_token(tokenizer, newline) == "⏎"
     assert name_token(tokenizer, 10**6) == "[1000000]"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_token_is_found_again_by_its_name(kind):
+    """A predicted label can be a target: it is a token that is displayed so."""
+    tokenizer = KINDS[kind]()
+    for token in range(len(tokenizer)):
+        name = name_token(tokenizer, token)
+        found = token_index(tokenizer, name, len(tokenizer), "a model")
+        assert name_token(tokenizer, found) == name
 
 
 @pytest.mark.parametrize(

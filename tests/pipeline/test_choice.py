@@ -44,13 +44,24 @@ def used(found):
 
 
 def test_encoders_and_decoders_have_what_was_measured(encoder, decoder):
-    assert used(attnflow.explain(TEXT, encoder)) == choice.ENCODER
-    assert used(attnflow.explain(TEXT, decoder)) == choice.DECODER
+    assert used(attnflow.explain(TEXT, encoder)) == choice.ENCODER[:2]
+    assert used(attnflow.explain(TEXT, decoder)) == choice.DECODER[:2]
+    assert not attnflow.explain(TEXT, encoder).warnings
+
+
+def test_decoders_that_classify_have_an_encoders_without_the_sink(decoder):
     gpt = classifier(
         tf.GPT2ForSequenceClassification, tf.GPT2Config, n_embd=32, n_layer=3, n_head=4
     )
-    assert used(attnflow.explain(TEXT, gpt)) == choice.DECODER  # by what it does, not its name
-    assert not attnflow.explain(TEXT, encoder).warnings
+    found = attnflow.explain(TEXT, gpt)
+    assert used(found) == choice.DECODER_CLASSIFIER[:2]
+    named = attnflow.explain(TEXT, gpt, edges="alti", method="rollout", correction="sink")
+    np.testing.assert_array_equal(found.values, named.values)
+    assert attnflow.explain(TEXT, gpt, correction=None).options["correction"] is None
+    assert used(attnflow.explain(TEXT, gpt, target=1)) == choice.ENCODER_WITH_TARGET[:2]
+    both = attnflow.explain([TEXT, "the keys"], gpt)
+    assert [each.options["correction"] for each in both] == ["sink", "sink"]
+    np.testing.assert_allclose(both[0].values, found.values, atol=1e-6)
 
 
 def test_named_pairs_are_as_they_are_named(encoder):
@@ -79,7 +90,7 @@ def test_edges_named_alone_have_the_method_that_reads_them_best(encoder, edges):
 
 def test_a_target_needs_edges_that_see_it(encoder):
     found = attnflow.explain(TEXT, encoder, target=2, contrast=0)
-    assert used(found) == choice.ENCODER_WITH_TARGET
+    assert used(found) == choice.ENCODER_WITH_TARGET[:2]
     assert found.options["target"] == "LABEL_2"
     with pytest.raises(InputError, match="target=2 has no effect on edges='attention'"):
         attnflow.explain(TEXT, encoder, method="flow", target=2)
@@ -88,7 +99,7 @@ def test_a_target_needs_edges_that_see_it(encoder):
 @pytest.mark.parametrize("options", [{"heads": "each"}, {"heads": [1]}, {"residual": 0.3}])
 def test_options_that_the_default_has_not_choose_the_papers(encoder, options):
     found = attnflow.explain(TEXT, encoder, **options)
-    assert used(found) == choice.PAPER
+    assert used(found) == choice.PAPER[:2]
     (name,) = options
     assert f"{name}=" in found.warnings[-1]
     expected = attnflow.explain(TEXT, encoder, edges="attention", method="flow", **options)
@@ -99,12 +110,12 @@ def test_models_that_refuse_have_attention_and_say_why():
     torch.manual_seed(0)
     plain = load_model((tf.LlamaModel(tf.LlamaConfig(**tiny.DECODER)).eval(), tiny.plain()))
     found = attnflow.explain(TEXT, plain)
-    assert used(found) == choice.PAPER
+    assert used(found) == choice.PAPER[:2]
     assert "no head that predicts" in found.warnings[-1]
     with pytest.raises(ModelError, match="no head that predicts"):
         attnflow.explain(TEXT, plain, edges="gradient", method="direct")
     strict = attnflow.explain(TEXT, plain, strict=True)  # it is no warning about the model
-    assert used(strict) == choice.PAPER
+    assert used(strict) == choice.PAPER[:2]
 
 
 def test_one_text_alone_falls_back(encoder, monkeypatch):
@@ -119,7 +130,7 @@ def test_one_text_alone_falls_back(encoder, monkeypatch):
 
     monkeypatch.setattr(EDGE_RULES["alti"].__class__, "apply", _applied(picky))
     found = attnflow.explain([TEXT, "a cat"], encoder)
-    assert [used(one) for one in found] == [choice.ENCODER, choice.PAPER]
+    assert [used(one) for one in found] == [choice.ENCODER[:2], choice.PAPER[:2]]
     assert found[1].warnings[-1].endswith("as in the paper: not this one")
     alone = attnflow.explain("a cat", encoder, method="flow")
     np.testing.assert_allclose(found[1].values, alone.values, atol=1e-6)
@@ -142,7 +153,7 @@ def test_encoder_decoders_have_the_papers():
     torch.manual_seed(0)
     model = tiny.build("t5"), tiny.word_piece()
     found = attnflow.explain(TEXT, model, answer="a cat")
-    assert used(found) == choice.PAPER
+    assert used(found) == choice.PAPER[:2]
     assert "encoder–decoders" in found.warnings[-1]
 
 
@@ -157,7 +168,7 @@ def test_routes_are_of_flow_through_the_measured_edges(encoder, decoder):
 
 def test_the_document_names_both(encoder):
     view = open_session(TEXT, encoder, ExplainConfig(), all_heads=True)
-    assert used(view.attribution()) == choice.ENCODER
+    assert used(view.attribution()) == choice.ENCODER[:2]
     document = attnflow.explore(TEXT, encoder).document
     assert document["method"] == "rollout"
     assert document["views"][0]["rule"] == {"name": "alti", "title": "ALTI"}
@@ -188,7 +199,7 @@ def test_a_list_has_what_each_has_alone(encoder, kind):
 
 def test_a_list_of_no_targets_is_no_target(encoder):
     found = attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, None])
-    assert used(found[0]) == choice.PAPER
+    assert used(found[0]) == choice.PAPER[:2]
     with pytest.raises(InputError, match="target=2 has no effect"):
         attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, 2])
 

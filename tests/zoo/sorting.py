@@ -264,8 +264,11 @@ def _use_sdpa(model, inputs):
 
 
 def _eager_maps(model, adapter, tokens, *, pair):
+    inputs = adapter.inputs([tokens])
     with torch.no_grad():
-        output = model(**adapter.inputs([tokens]), output_attentions=True)
+        model(**inputs)  # a short text makes BigBird choose other modules, which then show maps
+        output = model(**inputs, output_attentions=True)
+    output = _out_of_windows(output, inputs["input_ids"].shape[1])
     if not pair:
         parts = [_square(each[0]) for each in _shown(output) if each.shape[-2] == each.shape[-1]]
         assert parts, "eager attention shows no maps to compare with"
@@ -278,6 +281,31 @@ def _eager_maps(model, adapter, tokens, *, pair):
     steps = make_steps((source, count), depths)
     squared = [each[0] if each.shape[-1] != each.shape[-2] else _square(each[0]) for each in maps]
     return [step.place_attention(each) for step, each in zip(steps, squared, strict=True)]
+
+
+def _out_of_windows(output, size):
+    """Longformer's attention, which it shows in windows, as maps."""
+    for side in ("", "encoder_"):
+        marked = getattr(output, f"{side}global_attentions", None)
+        shown = getattr(output, f"{side}attentions", None)
+        if shown is None or not hasattr(output, f"{side}global_attentions"):
+            continue
+        count = 0 if marked is None else marked[0].shape[-1]  # the first tokens are global ones
+        maps = []
+        for layer, band in enumerate(shown):
+            reach = (band.shape[-1] - count - 1) // 2
+            made = band.new_zeros(*band.shape[:2], size, size)
+            for query in range(size):
+                for key in range(size):
+                    if key < count:
+                        made[:, :, query, key] = band[:, :, query, key]
+                    elif abs(key - query) <= reach:
+                        made[:, :, query, key] = band[:, :, query, count + reach + key - query]
+            if marked is not None:
+                made[:, :, :count] = marked[layer].transpose(-1, -2)[..., :size]
+            maps.append(made)
+        output[f"{side}attentions"] = tuple(maps)
+    return output
 
 
 def _shown(output):

@@ -11,15 +11,20 @@ import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import require_maps, select
+from attnflow.aggregation.sparse import added_rows
 from attnflow.errors import InputError
 from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
+from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
 
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """The relevance of each position of ``to_layer`` to every position, without R's identity."""
-    maps = to_numpy(require_maps(graph, MEMBER.name))
+    held = require_maps(graph, MEMBER.name)
+    if isinstance(held, SparseLayers):
+        return added_rows(held, selection)
+    maps = to_numpy(held)
     identity = np.eye(graph.size)
     relevance = np.broadcast_to(identity, maps.shape[1:])
     found = []

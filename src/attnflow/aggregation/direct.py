@@ -12,23 +12,31 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.maps import require_maps, select
+from attnflow.aggregation.maps import require_maps, select, select_keys
+from attnflow.aggregation.sparse import summed_rows
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
+from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
 
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """Σ over layers of the maps' rows of the selected positions."""
-    maps = to_numpy(require_maps(graph, MEMBER.name))[selection.to_layer : max(selection.layers)]
+    found = require_maps(graph, MEMBER.name)
+    if isinstance(found, SparseLayers):
+        return summed_rows(found, selection, everywhere=False)
+    maps = to_numpy(found)[selection.to_layer : max(selection.layers)]
     steps = [layer - selection.to_layer - 1 for layer in selection.layers]
-    return Scores(select(np.cumsum(maps, axis=0), steps, selection))
+    rows = np.cumsum(maps[..., list(selection.queries), :], axis=0)
+    return Scores(select_keys(rows[steps], selection))
 
 
 def score_everywhere(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """Σ over layers and positions; the same for every selected position."""
-    maps = to_numpy(require_maps(graph, EVERYWHERE.name))
-    maps = maps[selection.to_layer : max(selection.layers)]
+    found = require_maps(graph, EVERYWHERE.name)
+    if isinstance(found, SparseLayers):
+        return summed_rows(found, selection, everywhere=True)
+    maps = to_numpy(found)[selection.to_layer : max(selection.layers)]
     sums = np.cumsum(maps.sum(-2, keepdims=True), axis=0)
     steps = [layer - selection.to_layer - 1 for layer in selection.layers]
     return Scores(select(np.broadcast_to(sums, maps.shape), steps, selection))
@@ -57,6 +65,7 @@ MEMBER = Aggregator(
     score=score,
     trace=trace,
     uses_maps=True,
+    sums_maps=True,
     edges="gradient",
     correction="sink",
     shown_by_default=False,
@@ -68,6 +77,7 @@ EVERYWHERE = Aggregator(
     score=score_everywhere,
     trace=trace_everywhere,
     uses_maps=True,
+    sums_maps=True,
     edges="gradient",
     correction="sink",
     shown_by_default=False,

@@ -8,17 +8,25 @@ from dataclasses import replace
 import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores, merge_statistics
+from attnflow.aggregation.sparse import flows
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Route, Selection
 from attnflow.records.selection import Groups
+from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import FlowSolver, PreparedGraph, Sources, find_solver
 
 KEPT_BYTES = 512 << 20
 """What is derived from larger weights (a copy, buffers) is made anew instead of being held."""
 
+FEW_PAIRS = 100
+MOST_DENSE = 2 << 30
+DENSE_BYTES = 29  # what the dense solver holds of every pair of positions in a layer
+
 
 def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
     """One maximum flow for every selected (layer, query, key), in float64."""
+    if isinstance(graph.weights, SparseLayers) and _stays_sparse(graph, selection, execution):
+        return flows(graph, selection, execution)
     solver = _solver(graph, selection, execution)
     if graph.weights.ndim == 4 and not solver.batches:
         execution = replace(execution, device=solver.name)
@@ -68,6 +76,16 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
         ),
         method=MEMBER.name,
     )
+
+
+def _stays_sparse(graph: LayeredGraph, selection: Selection, execution: Execution) -> bool:
+    """Whether flow goes through sparse layers as they are.
+
+    The dense solver is quicker for many pairs, and has room where texts are short.
+    """
+    pairs = len(selection.layers) * len(selection.queries) * len(selection.keys)
+    dense = DENSE_BYTES * graph.depth * graph.size**2
+    return execution.device != "cuda" and (pairs <= FEW_PAIRS or dense > MOST_DENSE)
 
 
 def _solver(graph: LayeredGraph, selection: Selection, execution: Execution) -> FlowSolver:

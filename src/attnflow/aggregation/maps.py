@@ -20,10 +20,15 @@ def select(maps: Array, layers: Sequence[int], selection: Selection) -> Array:
         maps = maps[list(layers)]
     if selection.queries != tuple(range(size)):
         maps = maps[..., list(selection.queries), :]
+    return select_keys(maps, selection)
+
+
+def select_keys(maps: Array, selection: Selection) -> Array:
+    """The selected keys of ``[…, key]``."""
     if selection.groups is not None:
         groups = [selection.groups[key] for key in selection.keys]
         return namespace(maps).stack([maps[..., list(group)].sum(-1) for group in groups], -1)
-    if selection.keys != tuple(range(size)):
+    if selection.keys != tuple(range(maps.shape[-1])):
         maps = maps[..., list(selection.keys)]
     return maps
 

@@ -6,12 +6,16 @@ import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import select
+from attnflow.aggregation.sparse import rows_of
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
 
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """The attention of every position to the positions of the layer directly below."""
+    if isinstance(graph.weights, SparseLayers):
+        return rows_of(graph.weights, selection)
     edges = graph.weights if graph.heads is None else graph.heads
     return Scores(select(edges, [layer - 1 for layer in selection.layers], selection))
 

@@ -6,13 +6,17 @@ import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import select
+from attnflow.aggregation.sparse import rolled_rows
 from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import namespace, to_numpy
+from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
 
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """How much of every position is made of each position of ``selection.to_layer``."""
+    if isinstance(graph.weights, SparseLayers):
+        return rolled_rows(graph.weights, selection)
     xp = namespace(graph.weights)
     weights = graph.weights[selection.to_layer : max(selection.layers)]
     rolled = xp.empty_like(weights)

@@ -88,7 +88,7 @@ def _at(model: str | None, revision: str | None) -> str | None:
     if model is None:
         msg = f"--revision {revision} is for a model of the hub; name it by --model"
         raise InputError(msg)
-    from attnflow.models.fetching import exists
+    from attnflow.models.locating import exists
 
     if exists(Path(model).expanduser()):
         msg = f"--revision {revision} is for models of the hub, and {model} is on this machine"

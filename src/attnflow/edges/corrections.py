@@ -4,9 +4,9 @@ Under a causal mask the first token is seen by every position and the last by on
 tokens collect more than their share whatever the model does. The named corrections:
 
     uniform   the result divided by what the same method gives where each position reads as much,
-              evenly: 1/(i + 1) from position i to itself and each one before. Where the residual
-              connection is measured, i keeps what it takes from itself, and the rest is even. 1
-              means "as by chance"
+              evenly: 1/(i + 1) from position i to itself and each one before, or as evenly from
+              those in its window. Where the residual connection is measured, i keeps what it takes
+              from itself, and the rest is even. 1 means "as by chance"
     visible   every column of attention divided by the number of positions that see it, n − j, and
               rows made to sum to what they did
     sink      attention to the first token removed (but its own), rows made to sum to what they did
@@ -15,33 +15,42 @@ tokens collect more than their share whatever the model does. The named correcti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from attnflow.edges.sight import even_rows, first_seen
 from attnflow.records.activations import Activations
 from attnflow.records.arrays import to_numpy
 from attnflow.records.types import Array, FloatArray
 
 
 def uniform_activations(like: Activations) -> Activations:
-    """The activations of a model of the same size that attends evenly to all it sees."""
-    size = int(like.attention[0].shape[-1])
-    even = np.tril(np.ones((size, size))) / np.arange(1, size + 1)[:, None]
-    shapes = [tuple(each.shape) for each in like.attention]
-    of_shape = {shape: np.array(np.broadcast_to(even, shape)) for shape in set(shapes)}
-    layers = tuple(of_shape[shape] for shape in shapes)
-    return Activations(layers, causal=True, ends=like.ends)
+    """The activations of a model of the same size and windows that attends evenly to all it sees.
+
+    Layers that see the same share their memory.
+    """
+    made: dict[tuple[Any, ...], FloatArray] = {}
+    layers = []
+    for each in like.attention:
+        first, shape = first_seen(each), tuple(each.shape)
+        key = (shape, first.tobytes())
+        if key not in made:
+            made[key] = np.array(np.broadcast_to(np.asarray(even_rows(first)), shape))
+        layers.append(made[key])
+    return Activations(tuple(layers), causal=True, ends=like.ends)
 
 
-def spread_evenly(maps: Array, *, keep_own: bool) -> FloatArray:
+def spread_evenly(maps: Array, seen_by: Array, *, keep_own: bool) -> FloatArray:
     """Maps ``[…, query, key]`` of which each row is spread over what its position sees.
 
-    With ``keep_own`` a position takes as much from itself as it does.
+    ``seen_by`` is the attention that tells what that is. With ``keep_own`` a position takes as much
+    from itself as it does.
     """
     layer: FloatArray = to_numpy(maps)
     size = layer.shape[-1]
     own = np.einsum("...ii->...i", layer) * keep_own
-    seen = np.tril(np.ones((size, size)), -1 if keep_own else 0)
+    seen = np.tril(np.arange(size) >= first_seen(seen_by)[:, None], -1 if keep_own else 0)
     counts = seen.sum(-1)
     rest = np.divide(layer.sum(-1) - own, counts, out=np.zeros_like(own), where=counts > 0)
     even: FloatArray = np.maximum(rest, 0.0)[..., None] * seen + own[..., None] * np.eye(size)

@@ -11,6 +11,7 @@ from attnflow.edges.corrections import correct_maps, spread_evenly, uniform_acti
 from attnflow.edges.heads import fuse_layers, head_weights, strengths
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.edges.rule import EDGE_RULES, EdgeRule, Maps
+from attnflow.edges.windows import even_attention, is_sparse, make_dense, sparse_graph
 from attnflow.errors import InputError
 from attnflow.records import Activations, Array, FloatArray, LayeredGraph
 from attnflow.records.arrays import (
@@ -38,6 +39,10 @@ def build_graph(
     ``made`` are the rule's maps of these activations, where they are at hand.
     """
     rule = EDGE_RULES[options.rule]
+    if is_sparse(activations):
+        if not options.discard:
+            return sparse_graph(activations, options, keep_maps=keep_maps)
+        activations = make_dense(activations)
     made = made or rule.apply(activations)
     return _built(rule, made, activations, options, keep_maps=keep_maps)
 
@@ -54,11 +59,14 @@ def chance_graph(
     Where the rule measures the residual, a position takes as much from itself as it does.
     """
     rule = EDGE_RULES[options.rule]
+    if is_sparse(activations):
+        return build_graph(even_attention(activations), options, keep_maps=keep_maps)
     if rule.fuses_heads:
         even = Maps(rule.apply(uniform_activations(activations)).layers)
     else:
         own, maps = rule.residual == "measured", (made or rule.apply(activations)).layers
-        even = Maps([spread_evenly(each, keep_own=own) for each in maps])
+        pairs = zip(maps, activations.attention, strict=True)
+        even = Maps([spread_evenly(each, seen, keep_own=own) for each, seen in pairs])
     return _built(rule, even, activations, options, keep_maps=keep_maps)
 
 

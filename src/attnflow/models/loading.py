@@ -11,8 +11,9 @@ from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.fetching import Checkpoint, LoadOptions, ModelReference, exists
+from attnflow.models.fetching import Checkpoint, LoadOptions, ModelReference
 from attnflow.models.heads import AUDIO, BARE, CLASSIFIER, SEQ2SEQ, SPANS, head_of
+from attnflow.models.locating import exists
 from attnflow.models.modality import HEARS, hears, reads_both, two_towers
 from attnflow.shipped import DEFAULT, find_shipped, full_name
 

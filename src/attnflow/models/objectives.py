@@ -62,16 +62,25 @@ def label_index(config: Any, target: str | int, name: str) -> int:
 def token_index(
     tokenizer: Any, target: str | int, size: int, name: str, *, as_target: bool = False
 ) -> int:
-    """The number of a word that is one token."""
+    """The number of a word that is one token, or of a blank as it is displayed."""
+    from attnflow.models.text.tokens import name_token, without_marks
+
     number = _number(target, size)
     if number is not None:
         return number
-    for spelled in (f" {target}", target):
+    for spelled in (f" {target}", target, without_marks(str(target))):
         text = {"text_target" if as_target else "text": spelled}
         ids = tokenizer(**text, add_special_tokens=False)["input_ids"]
         if len(ids) == 1 and ids[0] != tokenizer.unk_token_id:
             return int(ids[0])
+    # Some tokens can't be written: parts of characters, say. They are found by their names.
+    found = [token for token in range(size) if name_token(tokenizer, token) == target]
+    if len(found) == 1:
+        return found[0]
     msg = f"target={target!r} is not one token of {name}; choose a word that is"
+    if found:
+        numbers = ", ".join(map(str, found[:3])) + (" …" if len(found) > 3 else "")
+        msg = f"target={target!r} is the name of several tokens of {name}; give a number: {numbers}"
     raise InputError(msg)
 
 

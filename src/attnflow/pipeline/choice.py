@@ -5,6 +5,7 @@ By model, as measured where the answer is known (docs/methods.md):
     encoders                   ALTI, handed down by rollout
     encoders, with a target    attention × gradient, direct contributions of all positions
     decoders                   attention × gradient, direct contributions (correction sink)
+    decoders that classify     as encoders, with the correction sink
     all others                 attention and flow, as in the paper
 
 A method named alone has the edges it was published with, and edges named alone the method that
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, find_aggregator
 from attnflow.edges import EDGE_RULES
+from attnflow.models.heads import CLASSIFIER
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
@@ -27,15 +29,18 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """Edges, and the method that reads them."""
+    """Edges, the method that reads them, and a decoder's correction where it is not the usual."""
 
     edges: str
     method: str
+    correction: str = AUTO
 
 
 ENCODER = Choice("alti", "rollout")
 ENCODER_WITH_TARGET = Choice("gradient", "direct-all")
 DECODER = Choice("gradient", "direct")
+# The last position of a classifier reads what others handed on: what it reads itself says little.
+DECODER_CLASSIFIER = Choice("alti", "rollout", "sink")
 PAPER = Choice("attention", "flow")
 WITH_ROUTES = "flow"  # the method that has routes and a bottleneck
 UNTRIED = (
@@ -88,13 +93,14 @@ def choose(
     towards = objective.target is not None or objective.contrast is not None
     choice, note = (ENCODER, "") if paths else _for_model(adapter, tokens, towards=towards)
     if config.routes:
-        choice = Choice(choice.edges, WITH_ROUTES)
+        choice = choice._replace(method=WITH_ROUTES)
     refused = _refused(config, choice)
     if refused:
         note = f"attention edges are used: {refused} is not for edges {choice.edges!r}"
-        choice = Choice(PAPER.edges, PAPER.method)
+        choice = PAPER
     notes = (note,) if note else ()
-    found = replace(config, edges=choice.edges, method=choice.method)
+    correction = choice.correction if config.correction == AUTO else config.correction
+    found = replace(config, edges=choice.edges, method=choice.method, correction=correction)
     if choice == PAPER or towards:
         return Chosen(found, notes)
     other = replace(config, edges=PAPER.edges, method=PAPER.method)
@@ -121,9 +127,12 @@ def fallback_note(error: Exception) -> str:
 def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple[Choice, str]:
     if adapter.kind in ("pair", "speech"):
         return PAPER, UNTRIED
-    if adapter.is_decoder(tokens):
+    decoder = adapter.is_decoder(tokens)
+    if decoder and adapter.description.get("head") != CLASSIFIER.name:
         return DECODER, ""
-    return (ENCODER_WITH_TARGET if towards else ENCODER), ""
+    if towards:
+        return ENCODER_WITH_TARGET, ""
+    return (DECODER_CLASSIFIER if decoder else ENCODER), ""
 
 
 def _refused(config: ExplainConfig, choice: Choice) -> str:

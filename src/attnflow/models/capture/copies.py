@@ -33,7 +33,13 @@ def copied(network: Any, watch: Watch | None = None) -> Any:
         if id(module) not in copies:  # a module may be used in several places
             # Not copy.copy, which modules with parametrized weights (weight norm) refuse.
             twin = copies[id(module)] = type(module).__new__(type(module))
-            twin.__dict__ = {**module.__dict__, "training": False}
+            # Its own lists of hooks: transformers adds some to networks that are to show states.
+            hooks = {
+                key: value.copy()
+                for key, value in module.__dict__.items()
+                if isinstance(value, dict) and "_hooks" in key
+            }
+            twin.__dict__ = {**module.__dict__, **hooks, "training": False}
             twin._compiled_call_impl = None  # bound to the original; the copy runs uncompiled
             twin._modules = {
                 child_name: None if child is None else copy_of(child, f"{name}.{child_name}")

@@ -29,6 +29,7 @@ from attnflow.models.capture.probabilities import (
 from attnflow.models.capture.readout import SeenReadout
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.windows import Read, thinned
 
 BLOCK = 1 << 20  # entries of [batch, head, query, key] held at a time where heads are fused
 
@@ -54,6 +55,7 @@ class Capture(TorchFunctionMode):
         self.batch = batch  # for models that flatten batch and heads into one axis
         self.sites: list[Site] = []
         self._calls = 0
+        self._paused = False
         # Tensors on their way from a softmax to a product, by id. They are held, so that no id is
         # used twice.
         self._softmaxes: dict[int, tuple[Tensor, Tensor, bool]] = {}
@@ -106,6 +108,8 @@ class Capture(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """See one call of torch; the mode is off inside, so this never sees its own calls."""
         kwargs = kwargs or {}
+        if self._paused:
+            return func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
             return self._fused_kernel(*args, **kwargs)
         if func is F.multi_head_attention_forward:
@@ -240,6 +244,23 @@ class Capture(TorchFunctionMode):
             return blocks[0]
         return torch.cat([b for b, _ in blocks], dim=-2), torch.cat([s for _, s in blocks], dim=-1)
 
+    # -- attention in windows, which a module tells itself
+
+    def keep_windows(self, read: Read, width: int) -> Any:
+        """Run a module that attends in windows, and keep its maps of the first positions."""
+        self._paused = True  # its pieces are no maps
+        try:
+            output, rows, sums = read(lambda attention: self._finish(attention, sink=False))
+        finally:
+            self._paused = False
+        if self._is_wanted():
+            rows, sums = rows[..., :width, :width], sums[..., :width]
+            if self.spec.queries is not None:
+                chosen = list(self.spec.queries)
+                rows, sums = rows[..., chosen, :], sums[..., chosen]
+            self._keep(Site(rows, sums, output[0].dtype), None, output[0], None)
+        return output
+
     # -- what is kept
 
     def _is_wanted(self) -> bool:
@@ -272,6 +293,8 @@ class Capture(TorchFunctionMode):
         return (attention if self.spec.fuse is None else self.spec.fuse(attention)), sums
 
     def _keep(self, site: Site, value: Tensor | None, output: Tensor, leaf: Tensor | None) -> None:
+        if isinstance(site.probabilities, Tensor):
+            site.probabilities = thinned(site.probabilities, self.spec)
         self.sites.append(site)
         if self.spec.gradients:
             site.leaf = leaf

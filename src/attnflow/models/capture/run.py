@@ -15,20 +15,24 @@ from attnflow.models.capture.differentiable import watched
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.windows import all_alike, as_tensor, sees_ahead, with_windows_read
 from attnflow.models.checks.room import check_room
 from attnflow.records import Activations, Block
 from attnflow.records.arrays import row_tolerance
+from attnflow.records.sparse import SparseLayer
+
+CHANGES = "set_attention_type"  # the method of models that choose their attention by the text
 
 
 def in_eval_mode(network: Any) -> Any:
     """The network without dropout: itself, or, where it is being trained, a copy in eval mode.
 
     The network that was given is never changed, so that other threads may train it or run it at the
-    same time.
+    same time. BigBird changes itself for good where a text is short: it is run as a copy, too.
     """
-    if not any(module.training for module in network.modules()):
-        return network
-    return copied(network)
+    if any(each.training or hasattr(each, CHANGES) for each in network.modules()):
+        return copied(network)
+    return network
 
 
 def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> list[int]:
@@ -68,7 +72,9 @@ def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> 
     if spec.gradients:
         check_room(network, inputs, device_of(network))
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
-        output = called(evaluated, inputs)
+        ids = inputs.get("input_ids")
+        width = 0 if ids is None else ids.shape[-1]
+        output = called(with_windows_read(evaluated, spec, width, capture.keep_windows), inputs)
     drop_pooling(capture, network)
     return output, capture
 
@@ -149,7 +155,16 @@ def _unseen(network: Any, name: str) -> str:
 
 def cut(site: Site, item: int, queries: int, keys: int) -> Tensor:
     """One item's probabilities without padding, checked: ``[head, query, key]``, or fused."""
-    attention = site.probabilities[item, ..., :queries, :keys]
+    _check_sums(site, item, queries)
+    held = site.probabilities
+    if isinstance(held, SparseLayer):
+        return as_tensor(held)[:queries, :keys]
+    found: Tensor = held[item, ..., :queries, :keys].cpu()
+    return found
+
+
+def _check_sums(site: Site, item: int, queries: int) -> None:
+    """Refuse what is no attention: rows that don't sum to 1."""
     sums = site.sums[item, ..., :queries]
     low, high = float(sums.min()), float(sums.max())
     kind = str(site.precision).removeprefix("torch.")
@@ -160,16 +175,24 @@ def cut(site: Site, item: int, queries: int, keys: int) -> Tensor:
             f"(within {tolerance:g} for {kind})"
         )
         raise CaptureError(msg)
-    return attention.cpu()
 
 
 def square_activations(capture: Capture, item: int, size: int) -> Activations:
     """One item's activations of a network whose every layer attends within one sequence."""
-    layers = tuple(cut(site, item, size, size) for site in capture.sites)
+    layers = all_alike([_held(site, item, size) for site in capture.sites])
     blocks = None
     if capture.spec.blocks:
         blocks = tuple(cut_block(site, item, capture.batch, size, size) for site in capture.sites)
     return Activations(layers, causal=is_causal(layers), blocks=blocks)
+
+
+def _held(site: Site, item: int, size: int) -> Tensor | SparseLayer:
+    """One item's probabilities, as sparse as they are held."""
+    held = site.probabilities
+    if not isinstance(held, SparseLayer):
+        return cut(site, item, size, size)
+    _check_sums(site, item, size)
+    return held
 
 
 def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Block | None:
@@ -228,8 +251,6 @@ def _off(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu()
 
 
-def is_causal(layers: Sequence[Tensor]) -> bool:
+def is_causal(layers: Sequence[Tensor | SparseLayer]) -> bool:
     """Whether no position attends to a later one; one token alone tells nothing."""
-    return layers[0].shape[-1] > 1 and not any(
-        bool(torch.triu(layer, diagonal=1).any()) for layer in layers
-    )
+    return layers[0].shape[-1] > 1 and not any(map(sees_ahead, layers))

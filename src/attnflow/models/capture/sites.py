@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnflow.records.types import Array
+
 
 @dataclass(frozen=True)
 class Norm:
@@ -21,7 +23,8 @@ class Site:
     """One place where the model attended, in the order of the calls.
 
     Attributes:
-        probabilities: ``[batch, head, query, key]``, or ``[batch, query, key]`` with heads fused.
+        probabilities: ``[batch, head, query, key]``, or ``[batch, query, key]`` with heads fused;
+            of one input whose attention is mostly 0, sparse.
         sums: ``[batch, head, query]``: what each row summed to before it was made to sum to 1.
         precision: The element type the model computed in.
         sink: Whether the model gave a share of each row to something that is no token.
@@ -40,7 +43,7 @@ class Site:
         leaf: The tensor to differentiate by, where gradients were requested.
     """
 
-    probabilities: Tensor
+    probabilities: Array
     sums: Tensor
     precision: torch.dtype
     sink: bool = False

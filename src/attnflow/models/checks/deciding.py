@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from attnflow.errors import CaptureError, ModelError
 from attnflow.models.capture.differentiable import NoGradientError
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.run import called, drop_pooling, in_eval_mode
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.windows import Layer, sees_ahead
 from attnflow.models.heads import CAUSAL, head_of
 
 Positions = tuple[int, ...]
@@ -45,7 +45,10 @@ def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
         target = (logits * torch.arange(1, logits.numel() + 1).to(logits).view_as(logits)).sum()
     drop_pooling(capture, network)
     if not capture.sites or not target.requires_grad:
-        msg = f"where {type(network).__name__} decides was not found: no attention was seen"
+        msg = (
+            f"where {type(network).__name__} decides was not found: no attention was seen. "
+            "Give the position to explain with query="
+        )
         raise CaptureError(msg)
     gradient = capture.gradients_of_last(target)
     read = gradient[0].abs().sum((0, -1)) > 0
@@ -70,13 +73,13 @@ def check_sight(network: Any, inputs: dict[str, Any]) -> None:
     refuse_seeing_ahead(network, [each for each in maps if each.shape[-2:] == (size, size)])
 
 
-def refuse_seeing_ahead(network: Any, maps: Sequence[Tensor]) -> None:
+def refuse_seeing_ahead(network: Any, maps: Sequence[Layer]) -> None:
     """Refuse a head for the token that follows on a network that sees the tokens that follow.
 
     Models of several parts that see all of a prompt are trained so, and have other names.
     """
     name = type(network).__name__
-    if head_of(name) is CAUSAL and any(bool(each.triu(1).any()) for each in maps):
+    if head_of(name) is CAUSAL and any(map(sees_ahead, maps)):
         msg = (
             f"{name} has the head of a causal language model and attends to later tokens, too: "
             "what its head says at a position is not the token that follows. Set is_decoder=True "

@@ -19,6 +19,7 @@ from attnflow.models.adapter import Tokens
 from attnflow.models.capture.mode import SOFTMAX, Capture
 from attnflow.models.capture.probabilities import for_each_head
 from attnflow.models.capture.run import called, in_eval_mode
+from attnflow.models.capture.windows import without_windows
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.samples import shorten
 
@@ -63,7 +64,8 @@ class IdentityAttention(Capture):
 def last_states(network: Any, inputs: dict[str, Any]) -> Tensor | None:
     """The last states ``[batch, position, dimension]`` with every map the identity."""
     with torch.no_grad(), IdentityAttention():
-        output = called(in_eval_mode(network), {**inputs, "output_hidden_states": True})
+        alone = without_windows(in_eval_mode(network))
+        output = called(alone, {**inputs, "output_hidden_states": True})
     kept = (getattr(output, name, None) for name in ("hidden_states", "decoder_hidden_states"))
     states = [*next((each for each in kept if each), ())[-1:], output[0]]
     usable = (each for each in states if isinstance(each, Tensor) and each.dim() == 3)

@@ -151,6 +151,12 @@ def name_token(tokenizer: Any, token: int) -> str:
     return _bytes_of(piece) if BROKEN in decoded else decoded.strip()
 
 
+def without_marks(name: str) -> str:
+    """The text of a blank token that `name_token` displays by marks; other names as they are."""
+    written = {mark: blank for blank, mark in BLANKS.items()} | {"␣": " "}
+    return "".join(written[each] for each in name) if set(name) <= set(written) else name
+
+
 def _decoded(tokenizer: Any, piece: str) -> str:
     """A piece as text; tokenizers of speech (CTC) give it in a dict, beside where it was heard."""
     made = tokenizer.convert_tokens_to_string([piece])

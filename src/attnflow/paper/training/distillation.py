@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attnflow.errors import InputError
 from attnflow.io.checkpoint import digest
-from attnflow.models.fetching import locate
+from attnflow.models.locating import locate
 from attnflow.paper.training.cutting import cut_down
 from attnflow.paper.training.loop import TrainingRun
 from attnflow.paper.training.subwords import check_pieces, choose_pieces, trim_tokenizer

@@ -16,7 +16,8 @@ from rich.progress import Progress, TextColumn
 
 from attnflow.errors import InputError, ModelError
 from attnflow.io.checkpoint import Checkpoint, saved_names
-from attnflow.models.fetching import no_bars, why_not_loaded
+from attnflow.models.fetching import no_bars
+from attnflow.models.locating import why_not_loaded
 from attnflow.paper.training.batches import BatchSampler
 from attnflow.paper.training.corpora import Row, read_sentences
 from attnflow.paper.training.data import load_training_data

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnflow.io.checkpoint import digest
-from attnflow.models.fetching import locate
+from attnflow.models.locating import locate
 from attnflow.paper.training.corpora import Row
 from attnflow.paper.training.labelled import number, read_lines
 from attnflow.paper.training.loop import TrainingRun

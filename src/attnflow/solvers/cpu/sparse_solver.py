@@ -1,0 +1,81 @@
+"""Many maximum flows through sparse layers: threads share the sinks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+from attnflow.io.progress import progress_bar
+from attnflow.records.sparse import SparseLayers
+from attnflow.records.types import FloatArray
+from attnflow.solvers.cpu.sparse import SparseNetwork, another, make_network, max_flow
+from attnflow.solvers.cpu.sparse_pouring import bound_reach
+from attnflow.solvers.execution import Execution
+from attnflow.solvers.threads import cores
+
+POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
+NETWORK_BYTES = 2 << 30  # of what all threads have of their own, 12 bytes for every edge
+
+
+def solve(
+    layers: SparseLayers,
+    sources: Sequence[tuple[int, int]],
+    groups: Sequence[Sequence[int]],
+    execution: Execution,
+) -> tuple[FloatArray, dict[str, Any]]:
+    """The maximum flow from every (layer, position) to every group of positions of layer 0.
+
+    Returns ``[source, group]`` and statistics. An interrupt (Ctrl-C) stops every thread after the
+    pair that it is at.
+    """
+    size = layers.shape[-1]
+    edges = sum(len(each.keys) for each in layers)
+    most = max(1, NETWORK_BYTES // max(1, 12 * edges))
+    workers = min(execution.threads or cores(), len(groups), most)
+    values = np.zeros((len(groups), len(sources)))
+    gaps, done = np.zeros_like(values), np.zeros(values.shape, bool)
+    orders = [
+        np.argsort(-layers[layer - 1][query], kind="stable").astype(np.int32)
+        for layer, query in sources
+    ]
+    stop, left = threading.Event(), iter(range(len(groups)))
+    lock = threading.Lock()
+
+    def work(network: SparseNetwork) -> None:
+        while True:
+            with lock:
+                place = next(left, None)
+            if place is None:
+                return
+            sinks = np.zeros(size, bool)
+            sinks[list(groups[place])] = True
+            bound_reach(network.poured, len(layers) - 1, sinks, groups[place][0])
+            for column, (layer, query) in enumerate(sources):
+                if stop.is_set():
+                    return
+                found = max_flow(network, layer * size + query, sinks, orders[column])
+                values[place, column], gaps[place, column] = found[0], found[1] - found[0]
+                done[place, column] = True
+
+    first = make_network(layers)
+    networks = [first, *(another(first) for _ in range(workers - 1))]
+    with (
+        progress_bar("flow", values.size, shown=execution.progress) as show,
+        ThreadPoolExecutor(workers) as pool,
+    ):
+        running = [pool.submit(work, each) for each in networks]
+        # Waiting in short turns lets this thread receive Ctrl-C and move the bar.
+        try:
+            while wait(running, timeout=POLL_SECONDS).not_done:
+                show(int(done.sum()))
+        finally:
+            stop.set()
+        for future in running:
+            future.result()
+        show(values.size)
+    gap = float(np.abs(gaps).max())
+    return values.T, {"pairs": values.size, "largest_gap": gap, "threads": workers}
