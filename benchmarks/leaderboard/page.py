@@ -93,8 +93,8 @@ def follows(boards: Mapping[str, Table]) -> str:
     on = ", ".join(f"{name} (most faithful on {n} of {len(boards)})" for name, n in best.items())
     lost = sum(not _beats_random(board) for board in boards.values())
     return (
-        f"**What follows**: where a ranking of tokens is all you want, ask for the best: {on}. What "
-        "attnflow uses by default has layers, or needs no target, beside its ranking "
+        f"**What follows**: where a ranking of tokens is all you want, ask for the best: {on}. "
+        "What attnflow uses by default has layers, or needs no target, beside its ranking "
         "([why](choosing.md)). Flow as in the paper is for routes and capacities, not for ranking: "
         f"on {lost} of {len(boards)} it is no better than random order."
     )

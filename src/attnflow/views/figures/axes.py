@@ -107,10 +107,13 @@ def note(ax: Axes, text: str, theme: Theme) -> None:
     )
 
 
-def fit_note(ax: Axes, inches: float) -> None:
-    """Break the lines below a panel anew, so that they end before those of its neighbours."""
+def fit_note(ax: Axes, inches: float, most: int = NOTE_WIDTH) -> None:
+    """Break the lines below a panel anew, so that they end before those of its neighbours.
+
+    ``most`` is how many characters a line may have.
+    """
     text = ax.get_xlabel().replace("\n", " ")
-    lines = _note_lines(text, min(NOTE_WIDTH, int(inches / NOTE_LETTER)))
+    lines = _note_lines(text, min(most, int(inches / NOTE_LETTER)))
     ax.xaxis.label.set_text("\n".join(lines))
 
 

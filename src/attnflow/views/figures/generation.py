@@ -26,6 +26,7 @@ MOST_NAMED = 100  # columns that have their tokens below them
 LETTER = 0.075  # inches of a part's name
 PAGE = 7.0  # inches of a page on which tokens below columns are still apart
 SMALLEST = 4.5  # points
+WIDEST_NOTE = 100  # characters
 
 
 def draw(
@@ -76,6 +77,7 @@ def draw(
     unit = unit_note(found.method, found.options)
     sums = f"; {unit}" if unit and not relative else ""
     axes.note(ax, f"{less}rows: the answer{found.stopped}{through}{of}{sums}", theme)
+    axes.fit_note(ax, size(found, values=values)[0], most=WIDEST_NOTE)
     axes.remove_frame(ax, theme)
 
 
