@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.leaderboard.standings import REFERENCE, SHOWN, Table
@@ -82,6 +83,28 @@ def summary(boards: Mapping[str, Table]) -> Iterator[str]:
     yield ""
     for board in boards.values():
         yield from told(board)
+    yield ""
+    yield follows(boards)
+
+
+def follows(boards: Mapping[str, Table]) -> str:
+    """What a reader may conclude."""
+    best = Counter(name_of(board.best.explainer) for board in boards.values())
+    on = ", ".join(f"{name} (most faithful on {n} of {len(boards)})" for name, n in best.items())
+    lost = sum(not _beats_random(board) for board in boards.values())
+    return (
+        f"**What follows**: where a ranking of tokens is all you want, ask for the best: {on}. "
+        "What attnflow uses by default has layers, or needs no target, beside its ranking "
+        "([why](choosing.md)). Flow as in the paper is for routes and capacities, not for ranking: "
+        f"on {lost} of {len(boards)} it is no better than random order."
+    )
+
+
+def _beats_random(board: Table) -> bool:
+    flow, random = board.find(PAPER.method, PAPER.edges), board.find("random")
+    if flow is None or random is None:
+        return False
+    return flow.mean > random.mean and board.differ(flow, [random])[0] < SURE
 
 
 def _placed(board: Table, line: Line | None) -> str:

@@ -35,7 +35,7 @@ def test_an_answer_is_shown_with_its_prompt(run, talker):
     ran = run("explain", "the keys to the cabinet", "-m", talker, "--generate", 3)
     found = attnflow.explain("the keys to the cabinet", talker, generate=3)
     assert ran.code == 0, ran.err
-    assert f"→ {found.answer_text}" in ran.out
+    assert f"→ {found.answer_text} … (stopped at 3 tokens)" in ran.out
     assert "without it" not in ran.out
     said = " ".join(" ".join(ran.out.splitlines()[1:3]).split())
     share = found.table()[-1].share
@@ -94,7 +94,7 @@ def test_json_holds_what_python_gives(run, talker, files):
     found = attnflow.explain(prompt, talker, answer="a cat", method="flow", deletions=True)
     assert said["scores"] == found.matrix().tolist()
     assert [part["drop"] for part in said["parts"]] == [row.drop for row in found.table()]
-    assert said["answer"] == "a cat"
+    assert (said["answer"], said["cut_at"]) == ("a cat", None)
     alone = json.loads(run("explain", "the keys", "-m", talker, "--answer", "a cat", "--json").out)
     assert alone["answer_positions"] == [2, 3]
 
@@ -102,6 +102,7 @@ def test_json_holds_what_python_gives(run, talker, files):
 def test_drawn_answers_are_repeated_by_their_seed(run, talker):
     drawn = ("explain", "the keys", "-m", talker, "--generate", 8, "--temperature", 3, "--json")
     first = json.loads(run(*drawn, "--seed", 4).out)
+    assert first["cut_at"] == 8
     assert json.loads(run(*drawn, "--seed", 4).out) == first
     assert first["options"]["sampling"] == {"temperature": 3.0}
 
@@ -176,6 +177,35 @@ def test_a_file_that_is_no_chat_is_named(run, talker, tmp_path):
         ran = run("explain", "--chat", tmp_path / "chat.json", "-m", talker)
         assert ran.code == 2
         assert message in ran.err
+
+
+def test_a_part_that_is_no_piece_of_the_chat_is_named(run, talker, files):
+    (files / "is.txt").write_text("is")
+    for name, message in (("keys", "its text is in no message of"), ("is", "chat.json 2 times")):
+        asked = ("--chat", files / "chat.json", "--part", f"{name}={files / f'{name}.txt'}")
+        ran = run("explain", *asked, "-m", "no-such-model", "--generate", 2)
+        assert ran.code == 2
+        assert f"--part {name}=…" in ran.err
+        assert message in ran.err.replace("\n", " ")
+
+
+def test_what_scores_are_sums_of_is_told(run, talker):
+    asked = ("explain", "the keys to the cabinet", "-m", talker, "--generate", 3)
+    ran = run(*asked, "--method", "direct", "--edges", "alti", columns=120)
+    assert "scores are sums over layers of how much longer (L1) a token makes" in ran.out
+    assert "sums over layers" not in run(*asked, "--method", "rollout").out
+
+
+def test_a_figure_runs_no_model_for_what_it_does_not_show(run, talker, files, monkeypatch):
+    from attnflow.pipeline import generation
+
+    monkeypatch.setattr(generation, "measure_drops", None)
+    asked = ("--chat", files / "chat.json", "--generate", 2, "-m", talker)
+    ran = run("figure", "generation", *asked, "-o", files / "a.svg")
+    assert ran.code == 0, ran.err
+    drawn = (files / "a.svg").read_text()
+    assert "(stopped at 2 tokens)" in drawn
+    assert "sums over layers" in drawn
 
 
 def test_the_figure_of_an_answer(run, talker, files, tmp_path):

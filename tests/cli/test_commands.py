@@ -221,7 +221,7 @@ def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     without = [f"{percent(before - falls[at])} ({points(-falls[at])})" for at in (2, 3)]
     assert shown[2] == (
         f"Without “keys”: plural {percent(before)} → {without[0]}. The largest change is without "
-        f"“to”: → {without[1]}, and the answer becomes singular."
+        f"“to”: → {without[1]}, and the answer becomes “singular”."
     )
     rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
     assert (found.method, found.options["edges"]) == ("rollout", "alti")
@@ -404,3 +404,15 @@ def test_patches_are_shown_where_they_lie(run, tmp_path):
     assert grid[row][2 * column : 2 * column + 2] == "██"
     row, column = np.unravel_index(scores.argmin(), scores.shape)
     assert grid[row][2 * column : 2 * column + 2] == "· "
+
+
+@pytest.mark.parametrize("command", ["explain", "compare"])
+def test_whose_edges_are_used_is_said_where_only_a_method_is_named(run, folder, command):
+    said = "edges: attention (rollout was published with these; --edges names others)"
+    for options, expected in (
+        (("--method", "rollout"), True),
+        (("--method", "rollout", "--edges", "attention"), False),
+        ((), False),
+    ):
+        shown = run(command, TEXT, "-m", folder, *options, columns=200).out
+        assert (said in shown) is expected

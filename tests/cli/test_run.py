@@ -13,7 +13,8 @@ def test_a_file_is_explained(run, folder, tmp_path):
     arguments += ["--method", "flow", "--layers", "all", "--id-column", "label"]
     done = run(*arguments)
     assert done.code == 0, done.err
-    assert done.out == f"3 rows, 2 attributions in {place}\n"
+    counted = f"3 rows, 2 attributions (flow on attention) in {place}"
+    assert done.out == f"{counted}\n"
     assert "1 row could not be explained; row 2: sentence is empty" in done.err
     made = attnflow.read_run(place)
     assert [one.text for one in made] == ["the keys", "a cat"]
@@ -21,9 +22,7 @@ def test_a_file_is_explained(run, folder, tmp_path):
     assert abs(next(iter(made)).row() - alone.row()).max() < 1e-6
     assert json.loads((place / "manifest.json").read_text())["source"] == str(source)
     again = run(*arguments)
-    assert (
-        again.out == f"3 rows, 2 attributions in {place}; all of them had been explained before\n"
-    )
+    assert again.out == f"{counted}; all of them had been explained before\n"
     again = run(*arguments, "--strict")
     assert again.code == 2
     assert "options.strict was false, now true" in again.err

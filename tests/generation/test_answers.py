@@ -284,3 +284,29 @@ def test_gradients_that_no_memory_is_for_are_refused_before_work(llama, monkeypa
     assert any("gradients by the attention" in each for each in found.warnings)
     with pytest.raises(ModelError, match="Use batch_size=1, a shorter text"):
         attnflow.explain([TEXT] * 4, llama, edges="gradient", batch_size=4)
+
+
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_an_answer_that_was_cut_says_so(name, request):
+    model = request.getfixturevalue(name)
+    found = attnflow.explain(TEXT, model, generate=3, edges="attention", method="rollout")
+    assert found.cut_at == 3
+    assert found.stopped == " … (stopped at 3 tokens)"
+    assert repr(found).endswith(f"{found.answer_text!r} … (stopped at 3 tokens)>")
+    assert attnflow.Generation.from_dict(found.to_dict()).cut_at == 3
+    options = {"generate": 3, "edges": "attention", "method": "rollout"}
+    last = model.tokenizer.convert_tokens_to_ids(found.answer_tokens[-1])
+    if found.answer_tokens.count(found.answer_tokens[-1]) == 1:
+        # Where the third token ends it, nothing was cut.
+        ended = attnflow.explain(TEXT, model, sampling={"eos_token_id": last}, **options)
+        assert (len(ended.answer), ended.cut_at, ended.stopped) == (2, None, "")
+    given = attnflow.explain(TEXT, model, answer="the cat", **options)
+    assert given.cut_at is None
+
+
+def test_a_text_for_a_model_that_chats_says_that_no_template_was_applied(llama):
+    found = attnflow.explain(TEXT, llama, generate=2)
+    assert [each for each in found.warnings if "no chat template was applied" in each]
+    chat = [{"role": "cat", "content": TEXT}]
+    assert not attnflow.explain(chat, llama, generate=2).warnings
+    assert not attnflow.explain(TEXT, llama, answer="the cat").warnings

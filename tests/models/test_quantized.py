@@ -72,6 +72,44 @@ def test_a_classifier_asks_for_its_position():
     assert found.query == 0
 
 
+class WeightsIn8Bits(nn.Module):
+    """Weights in 8 bits, with a scale for each row, multiplied as floats, as bitsandbytes does."""
+
+    def __init__(self, linear):
+        super().__init__()
+        scale = linear.weight.detach().abs().amax(-1, keepdim=True) / 127
+        self.register_buffer("scale", scale)
+        self.register_buffer("rounded", (linear.weight.detach() / scale).round().to(torch.int8))
+
+    @property
+    def weight(self):
+        return self.rounded * self.scale
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight)
+
+
+@pytest.mark.parametrize(
+    ("edges", "method"),
+    [("attention", "flow"), ("gradient", "direct"), ("alti", "rollout"), (None, "integrated")],
+)
+def test_weights_in_8_bits_give_what_the_same_weights_give_as_floats(edges, method):
+    network, tokenizer = talkers.llama()
+    plain, _ = talkers.llama()
+    for path, module in list(plain.named_modules()):
+        if isinstance(module, nn.Linear) and "head" not in path:
+            packed = WeightsIn8Bits(module)
+            module.weight = nn.Parameter(packed.weight.clone())
+            above, _, name = path.rpartition(".")
+            setattr(network.get_submodule(above), name, packed)
+    assert sum(isinstance(each, WeightsIn8Bits) for each in network.modules()) == 7 * 3
+    options = {"generate": 3, "method": method, **({"edges": edges} if edges else {})}
+    found = attnflow.explain(TEXT, (network, tokenizer), **options)
+    expected = attnflow.explain(TEXT, (plain, tokenizer), **options)
+    assert found.answer_text == expected.answer_text
+    np.testing.assert_allclose(found.matrix(), expected.matrix(), rtol=1e-5, atol=1e-8)
+
+
 class Shape(nn.Module):
     """Positions, which ask their input for its shape alone."""
 

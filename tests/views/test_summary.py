@@ -173,7 +173,8 @@ def checked(of, changes, label="plural"):
         (
             [(-0.8, "singular"), (0.09, "plural"), (0.2, "plural")],
             "plural, because of “keys”; “cabinet” pulls the other way.",
-            "Without “keys”: plural 90.0% → 10.0% (−80.0 points), and the answer becomes singular.",
+            "Without “keys”: plural 90.0% → 10.0% (−80.0 points), and the answer becomes "
+            "“singular”.",
         ),
         (
             [(0.05, "plural"), (-0.3, "plural"), (0.0, "plural")],

@@ -61,6 +61,7 @@ class Aggregator(Method):
             its own.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
+        sums_maps: Whether scores are sums of those maps, and so in their unit.
         from_logit: What the edges of a logit are for it, where it can start there: ``"ratios"``
             that are multiplied along paths, or ``"capacities"``. Such a method follows paths, and
             can be handed on through an answer, too.
@@ -79,6 +80,7 @@ class Aggregator(Method):
     cost: Literal["matrix", "query", "pair"] = "matrix"
     single_heads: bool = False
     uses_maps: bool = False
+    sums_maps: bool = False
     from_logit: Literal["ratios", "capacities"] | None = None
     edges: str = "attention"
     correction: str = ""

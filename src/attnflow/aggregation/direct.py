@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.maps import require_maps, select
+from attnflow.aggregation.maps import require_maps, select, select_keys
 from attnflow.aggregation.sparse import summed_rows
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
@@ -27,7 +27,8 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
         return summed_rows(found, selection, everywhere=False)
     maps = to_numpy(found)[selection.to_layer : max(selection.layers)]
     steps = [layer - selection.to_layer - 1 for layer in selection.layers]
-    return Scores(select(np.cumsum(maps, axis=0), steps, selection))
+    rows = np.cumsum(maps[..., list(selection.queries), :], axis=0)
+    return Scores(select_keys(rows[steps], selection))
 
 
 def score_everywhere(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
@@ -64,6 +65,7 @@ MEMBER = Aggregator(
     score=score,
     trace=trace,
     uses_maps=True,
+    sums_maps=True,
     edges="gradient",
     correction="sink",
     shown_by_default=False,
@@ -75,6 +77,7 @@ EVERYWHERE = Aggregator(
     score=score_everywhere,
     trace=trace_everywhere,
     uses_maps=True,
+    sums_maps=True,
     edges="gradient",
     correction="sink",
     shown_by_default=False,

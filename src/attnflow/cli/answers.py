@@ -112,8 +112,12 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     *,
     live: bool,
     alone: bool = False,
+    deletions: bool = True,
 ) -> list[Generation]:
-    """The answers; ``live`` shows one while it is written, ``alone`` refuses several."""
+    """The answers; ``live`` shows one while it is written, ``alone`` refuses several.
+
+    With ``deletions`` each of several parts is left out, to see what becomes of the answer.
+    """
     from attnflow.api.answering import Answering
 
     prompts, parts = _prompts(texts, file, asked)
@@ -128,7 +132,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
         parts,
         False,
         asked.through,
-        several,  # with one part alone nothing would be left
+        several and deletions,  # with one part alone nothing would be left
         asked.sampling,
         asked.seed,
         _Shown() if live and asked.answer is None else None,
@@ -158,6 +162,7 @@ def as_data(found: Generation) -> dict[str, Any]:
     return {
         "text": found.text,
         "answer": found.answer_text,
+        "cut_at": found.cut_at,
         "model": found.model,
         "method": found.method,
         "found": conclude(found),
@@ -184,7 +189,9 @@ def _prompts(
         if texts or file is not None:
             msg = "give a text or --chat, not both: the messages are the prompt"
             raise InputError(msg)
-        return [_messages(asked.chat)], named or None
+        messages = _messages(asked.chat)
+        _check_inside(named, messages, asked.chat)
+        return [messages], named or None
     if not named:
         return list(read_texts(texts, file)), None
     given = list(texts or ()) or ([] if file is None else read_texts(None, file))
@@ -192,6 +199,26 @@ def _prompts(
         msg = f"--part {QUESTION}=…: the text has that name; give one of both, or another name"
         raise InputError(msg)
     return [{**named, **({QUESTION: text} if text else {})} for text in given or [""]], None
+
+
+def _check_inside(parts: dict[str, str], messages: list[Any], file: Path) -> None:
+    """Refuse parts that are no piece of the messages."""
+    contents = [str(message.get("content")) for message in messages]
+    for name, text in parts.items():
+        count = sum(each.count(text) for each in contents)
+        if count == 1:
+            continue
+        if not count:
+            msg = (
+                f"--part {name}=…: its text is in no message of {file}. A part is a piece of them, "
+                "letter by letter: put the text into a message, or leave --part out"
+            )
+        else:
+            msg = (
+                f"--part {name}=…: its text is in {file} {count} times, and one place must be "
+                "meant: give a file with a longer piece of the message"
+            )
+        raise InputError(msg)
 
 
 def _has_several(prompt: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import model_options, options, parsing, running
+from attnflow.cli import method_options, model_options, options, parsing, running
 from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def compare(  # noqa: PLR0913 - one argument per option
     dtype: model_options.Dtype = None,
     revision: model_options.Revision = None,
     trust_remote_code: model_options.Trust = False,
-    method: options.Methods = None,
-    edges: options.Edges = "auto",
+    method: method_options.Methods = None,
+    edges: method_options.Edges = "auto",
     steps: options.Steps = None,
     query: options.Query = None,
     residual: options.Residual = None,
@@ -100,7 +100,8 @@ def compare(  # noqa: PLR0913 - one argument per option
 
     console = Console(highlight=False)
     found = running.summarize(session, results, few=True)
-    console.print(header(*results, finding=found.main, all_layers=True))
+    named = edges != "auto" or not methods
+    console.print(header(*results, finding=found.main, all_layers=True, edges_named=named))
     if table:
         console.print()
         console.print(agreement_table(_layers(results), table, console))

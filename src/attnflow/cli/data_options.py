@@ -66,16 +66,6 @@ PairColumn = Annotated[
         show_default=False,
     ),
 ]
-ManyEdges = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--edges",
-        metavar="RULE",
-        help="What the edges are made of: {edges}.",
-        rich_help_panel="Selection",
-        show_default="auto; in evaluate attention, too; repeat for several",
-    ),
-]
 BatchSize = Annotated[
     int,
     typer.Option(

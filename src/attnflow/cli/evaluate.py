@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnflow.cli import model_options, options, parsing
-from attnflow.cli.data_options import Format, Input, ManyEdges, PairColumn, TargetColumn, TextColumn
+from attnflow.cli import method_options, model_options, options, parsing
+from attnflow.cli.data_options import Format, Input, PairColumn, TargetColumn, TextColumn
 from attnflow.io.files import check_target
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     dtype: model_options.Dtype = None,
     revision: model_options.Revision = None,
     trust_remote_code: model_options.Trust = False,
-    method: options.Methods = None,
-    edges: ManyEdges = None,
+    method: method_options.ComparedMethods = None,
+    edges: method_options.ComparedEdges = None,
     layers: options.Layers = None,
     start: options.Source = "position",
     metric: Metrics = None,

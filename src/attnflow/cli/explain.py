@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import answer_options, model_options, options, parsing, running
+from attnflow.cli import answer_options, method_options, model_options, options, parsing, running
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import Item, pair_up, read_texts
 from attnflow.errors import InputError
@@ -77,8 +77,8 @@ def explain(  # noqa: PLR0913 - one argument per option
     dtype: model_options.Dtype = None,
     revision: model_options.Revision = None,
     trust_remote_code: model_options.Trust = False,
-    method: options.Methods = None,
-    edges: options.Edges = "auto",
+    method: method_options.Methods = None,
+    edges: method_options.Edges = "auto",
     steps: options.Steps = None,
     layer: options.Layer = None,
     layers: options.Layers = None,
@@ -157,17 +157,23 @@ def explain(  # noqa: PLR0913 - one argument per option
         for one, summary in zip(results, found, strict=True):
             typer.echo(json.dumps(as_data(one, summary), ensure_ascii=False))
         return
-    _show_all(results, found, top)
+    _show_all(results, found, top, edges_named=edges != "auto" or not methods)
 
 
-def _show_all(results: Sequence[Sequence[Attribution]], found: Sequence[Summary], top: int) -> None:
+def _show_all(
+    results: Sequence[Sequence[Attribution]],
+    found: Sequence[Summary],
+    top: int,
+    *,
+    edges_named: bool,
+) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
     for at, (one, summary) in enumerate(zip(results, found, strict=True)):
         if at:
             console.print()
-        show(one, summary, console, top, about=not at)
+        show(one, summary, console, top, about=not at, edges_named=edges_named)
     if len(found) > FEW:
         console.print()
         many = f"Answers are not checked by blanking where there are more than {FEW} texts at once."
@@ -181,10 +187,11 @@ def show(
     top: int,
     *,
     about: bool = True,
+    edges_named: bool = True,
 ) -> None:
     """Print the scores of each method, token by token, and the highest ones.
 
-    With ``about``, a line says what each method does.
+    With ``about``, a line says what each method does. Edges that were not named are the method's.
     """
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import ROWS, head_maps
@@ -193,7 +200,7 @@ def show(
     from attnflow.views.terminal.tables import top_tables
 
     each_head = attributions[0].values.ndim == 2
-    console.print(header(*attributions, finding=found.main))
+    console.print(header(*attributions, finding=found.main, edges_named=edges_named))
     console.print()
     if each_head:
         console.print(head_maps(attributions, found.main, console, max(top, ROWS)))

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attnflow.cli import answer_options, figure_options, model_options, options, parsing, running
+from attnflow.cli import (
+    answer_options,
+    figure_options,
+    method_options,
+    model_options,
+    options,
+    parsing,
+    running,
+)
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_item
 from attnflow.errors import InputError
@@ -45,8 +53,8 @@ def figure(  # noqa: PLR0913 - one argument per option
     dtype: model_options.Dtype = None,
     revision: model_options.Revision = None,
     trust_remote_code: model_options.Trust = False,
-    method: options.Methods = None,
-    edges: options.Edges = "auto",
+    method: method_options.Methods = None,
+    edges: method_options.Edges = "auto",
     steps: options.Steps = None,
     layer: options.Layer = None,
     query: options.Query = None,
@@ -131,7 +139,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     named = model_options.choose(model, device, dtype, revision, trust_remote_code)
     if chosen.answers:
         texts = None if text is None else [text]
-        (found,) = make_answers(texts, file, named, config, asked, live=False)
+        (found,) = make_answers(texts, file, named, config, asked, live=False, deletions=False)
         drawing = compose(kind, found, theme=str(theme), width=width, **look)
         save(drawing, output, overwrite=force, dpi=dpi)
         _tell(found.warnings, output)

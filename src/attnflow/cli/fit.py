@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli import model_options, options
+from attnflow.cli import method_options, model_options, options
 from attnflow.cli.inputs import read_texts
 
 Model = Annotated[
@@ -47,7 +47,7 @@ def fit(  # noqa: PLR0913 - one argument per option
     texts: TextFile,
     *,
     out: Out,
-    edges: options.Edges = "attention",
+    edges: method_options.FittedEdges = "attention",
     replacement: Replacement = "unk",
     held_out: HeldOut = 0.25,
     seed: Seed = 0,

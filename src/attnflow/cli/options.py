@@ -57,18 +57,6 @@ Models = Annotated[list[str] | None, _model(DEFAULT)]
 VerbsModel = Annotated[str | None, _model("verbs")]
 
 
-def _method_names() -> list[str]:
-    from attnflow.aggregation import AGGREGATORS
-
-    return list(AGGREGATORS)
-
-
-def _rule_names() -> list[str]:
-    from attnflow.edges import EDGE_RULES
-
-    return list(EDGE_RULES)
-
-
 def _load_plugins(modules: list[str] | None) -> list[str] | None:
     from attnflow.registry import load_plugin
 
@@ -87,37 +75,6 @@ Plugins = Annotated[
         is_eager=True,
         rich_help_panel=_INPUT,
         show_default=False,
-    ),
-]
-Methods = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--method",
-        metavar="METHOD",
-        help="The method: {methods}.",
-        autocompletion=_method_names,
-        rich_help_panel=_SELECTION,
-        show_default="what answers best for the model; in evaluate the paper's three, too",
-    ),
-]
-Method = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        metavar="METHOD",
-        help="The method: {methods}.",
-        autocompletion=_method_names,
-        rich_help_panel=_SELECTION,
-    ),
-]
-Edges = Annotated[
-    str,
-    typer.Option(
-        "--edges",
-        metavar="RULE",
-        help="What the edges are made of: {edges}.",
-        autocompletion=_rule_names,
-        rich_help_panel=_SELECTION,
     ),
 ]
 Layer = Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import model_options, options, parsing, running
+from attnflow.cli import method_options, model_options, options, parsing, running
 from attnflow.cli.inputs import read_item
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def routes(  # noqa: PLR0913 - one argument per option
     dtype: model_options.Dtype = None,
     revision: model_options.Revision = None,
     trust_remote_code: model_options.Trust = False,
-    method: options.Method = "auto",
-    edges: options.Edges = "auto",
+    method: method_options.RoutesMethod = "auto",
+    edges: method_options.Edges = "auto",
     layer: options.Layer = None,
     query: options.Query = None,
     heads: options.MergedHeads = "mean",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
-from attnflow.cli import data_options, model_options, options, parsing
+from attnflow.cli import data_options, method_options, model_options, options, parsing
 from attnflow.cli.errors import printable
+
+if TYPE_CHECKING:
+    from attnflow.runs.reading import Run
 
 
 def run(  # noqa: PLR0913 - one argument per option
@@ -29,8 +33,8 @@ def run(  # noqa: PLR0913 - one argument per option
     dtype: model_options.Dtype = None,
     revision: model_options.Revision = None,
     trust_remote_code: model_options.Trust = False,
-    method: options.Methods = None,
-    edges: data_options.ManyEdges = None,
+    method: method_options.Methods = None,
+    edges: method_options.ManyEdges = None,
     steps: options.Steps = None,
     layer: options.Layer = None,
     layers: options.Layers = None,
@@ -95,7 +99,8 @@ def run(  # noqa: PLR0913 - one argument per option
     count = made.manifest["finished"]["errors"]
     kept = "all of them" if made.kept == made.rows else f"{made.kept} of them"
     before = f"; {kept} had been explained before" if made.kept else ""
-    typer.echo(f"{made.rows} rows, {len(made)} attributions in {made.folder}{before}")
+    made_by = _made_by(made)
+    typer.echo(f"{made.rows} rows, {len(made)} attributions{made_by} in {made.folder}{before}")
     if count:
         first = made.errors[0]
         rows = "1 row" if count == 1 else f"{count} rows"
@@ -103,3 +108,11 @@ def run(  # noqa: PLR0913 - one argument per option
         typer.echo(printable(told), err=True)
     if count == made.rows:
         raise typer.Exit(1)
+
+
+def _made_by(made: Run) -> str:
+    """The methods and the edges that they read, as the first row has them."""
+    _, _, first = next(made.explained(), (0, None, []))
+    edges = [(each.method, each.options.get("edges")) for each in first]
+    named = [f"{method} on {rule}" if rule else method for method, rule in edges]
+    return f" ({', '.join(dict.fromkeys(named))})" if named else ""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from attnflow.cli import model_options, options
+from attnflow.cli import method_options, model_options, options
 from attnflow.cli.errors import printable
 from attnflow.cli.figure_options import Theme, ThemeName
 from attnflow.cli.inputs import check_texts
@@ -56,8 +56,8 @@ def similarity(  # noqa: PLR0913 - one argument per option
     dtype: model_options.Dtype = None,
     revision: model_options.Revision = None,
     trust_remote_code: model_options.Trust = False,
-    method: options.Method = "rollout",
-    edges: options.Edges = "auto",
+    method: method_options.Method = "rollout",
+    edges: method_options.SimilarityEdges = "auto",
     pooling: Pooling = "auto",
     residual: options.Residual = None,
     words: options.Words = False,

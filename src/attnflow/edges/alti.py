@@ -28,4 +28,12 @@ def maps(activations: Activations) -> list[FloatArray]:
     return found
 
 
-MEMBER = EdgeRule("alti", "ALTI", maps, Needs(blocks=True), residual="measured", single_heads=False)
+MEMBER = EdgeRule(
+    "alti",
+    "ALTI",
+    maps,
+    Needs(blocks=True),
+    residual="measured",
+    single_heads=False,
+    unit="how much longer (L1) a token makes what the layer gives",
+)

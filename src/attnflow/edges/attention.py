@@ -8,4 +8,5 @@ MEMBER = EdgeRule(
     maps=lambda activations: activations.attention,
     fuses_heads=True,
     method="flow",
+    unit="attention",
 )

@@ -58,4 +58,6 @@ def column_space(vectors: FloatArray, rounding: float) -> FloatArray:
     return kept
 
 
-MEMBER = EdgeRule("effective", "Effective attention", maps, Needs(blocks=True))
+MEMBER = EdgeRule(
+    "effective", "Effective attention", maps, Needs(blocks=True), unit="effective attention"
+)

@@ -27,8 +27,18 @@ def gradient_maps(activations: Activations) -> list[FloatArray]:
 
 
 MEMBER = EdgeRule(
-    "gradient", "Attention × gradient", product_maps, Needs(gradients=True), method="direct"
+    "gradient",
+    "Attention × gradient",
+    product_maps,
+    Needs(gradients=True),
+    method="direct",
+    unit="attention × gradient of the target's log-probability",
 )
 ONLY = EdgeRule(
-    "gradient-only", "Gradient of attention", gradient_maps, Needs(gradients=True), method="direct"
+    "gradient-only",
+    "Gradient of attention",
+    gradient_maps,
+    Needs(gradients=True),
+    method="direct",
+    unit="the gradient of the target's log-probability by attention",
 )

@@ -13,6 +13,8 @@ from attnflow.edges.decomposition import take_apart
 from attnflow.edges.rule import EdgeRule, Needs
 from attnflow.records import Activations, FloatArray
 
+LENGTHS = "lengths (L2) of the vectors that are carried"
+
 
 def norm_maps(activations: Activations) -> list[FloatArray]:
     """‖T_ij‖ for every layer, ``[query, key]``."""
@@ -36,7 +38,7 @@ def norm_maps_with_residual(activations: Activations) -> list[FloatArray]:
     return maps
 
 
-MEMBER = EdgeRule("norms", "Norms", norm_maps, Needs(blocks=True), single_heads=False)
+MEMBER = EdgeRule("norms", "Norms", norm_maps, Needs(blocks=True), single_heads=False, unit=LENGTHS)
 WITH_RESIDUAL = EdgeRule(
     "norms-residual",
     "Norms with residual",
@@ -44,4 +46,5 @@ WITH_RESIDUAL = EdgeRule(
     Needs(blocks=True),
     residual="measured",
     single_heads=False,
+    unit=LENGTHS,
 )

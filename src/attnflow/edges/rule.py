@@ -58,6 +58,7 @@ class EdgeRule:
         fuses_heads: Whether the maps are the attention probabilities themselves, so that heads may
             be fused while the model runs and never be held all at once.
         method: The method that is used where edges are named and no method.
+        unit: What the entries of the maps are, for methods whose scores are sums of them.
     """
 
     name: str
@@ -68,6 +69,7 @@ class EdgeRule:
     single_heads: bool = True
     fuses_heads: bool = False
     method: str = "rollout"
+    unit: str = ""
 
     def apply(self, activations: Activations) -> Maps:
         """The maps of activations, each with a head axis."""

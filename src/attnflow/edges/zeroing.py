@@ -25,4 +25,5 @@ MEMBER = EdgeRule(
     Needs(zeroing=True),
     residual="measured",
     single_heads=False,
+    unit="cosine distances of layer outputs",
 )

@@ -37,6 +37,7 @@ class Tokens:
         pair: The two texts, where a pair is read as one input.
         spans: For each token where it stands in ``text``, or in ``answer``; ``None`` where that is
             not known.
+        cut_at: How many tokens of an answer were written where it had not come to its end.
     """
 
     names: tuple[str, ...]
@@ -50,6 +51,7 @@ class Tokens:
     notices: tuple[str, ...] = ()
     pair: tuple[str, str] | None = None
     spans: tuple[tuple[int, int], ...] | None = None
+    cut_at: int | None = None
 
     def __len__(self) -> int:
         return len(self.names)

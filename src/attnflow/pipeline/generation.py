@@ -30,6 +30,12 @@ from attnflow.records.selection import Groups
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
+TEMPLATE = "chat_template"
+UNTOLD = (
+    "no chat template was applied, and the model may go on with the text instead of answering it: "
+    "as a chat, the prompt is messages, [{'role': 'user', 'content': …}] (--chat FILE)"
+)
+
 
 @dataclass(frozen=True)
 class AnswerConfig:
@@ -97,6 +103,8 @@ def explain_by_each(
     if any(not is_auto(name) and find_measure(name) is not None for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
     whole = answers.write(tokens, asked.writing)
+    if prompt.special and asked.writing.text is None and getattr(answers.tokenizer, TEMPLATE, None):
+        whole = replace(whole, notices=(*whole.notices, UNTOLD))
     if config.bos:
         whole = replace(whole, notices=(*whole.notices, _said_of_bos(answers, whole)))
     answer = tuple(range(len(tokens), len(whole)))
@@ -154,6 +162,7 @@ def make_generation(
         word_ids=tokens.word_ids,
         word_texts=tokens.word_texts,
         segments=tokens.segments,
+        cut_at=tokens.cut_at,
     )
 
 

@@ -58,6 +58,8 @@ class Generation:
         word_texts: The words.
         segments: For each token ``"prompt"`` or ``"answer"``; ``"source"`` or ``"target"`` for
             encoder–decoders.
+        cut_at: How many tokens the model was let write, where it had more to say; ``None`` for an
+            answer that came to its end, or was given.
     """
 
     tokens: tuple[str, ...]
@@ -80,6 +82,7 @@ class Generation:
     word_ids: tuple[int | None, ...] | None = None
     word_texts: tuple[str, ...] = ()
     segments: tuple[str, ...] | None = None
+    cut_at: int | None = None
 
     def __post_init__(self) -> None:
         last = len(checks.check_texts("tokens", self.tokens)) - 1
@@ -98,6 +101,8 @@ class Generation:
                 msg = f"{name} has shape {values.shape}; this answer and its parts need {shape}"
                 raise InputError(msg)
             object.__setattr__(self, name, values)
+        if self.cut_at is not None:
+            checks.check_number("cut_at", self.cut_at, 1)
         covered = sorted(at for part in self.parts for at in part.positions)
         if covered != list(range(len(self.tokens))):
             msg = f"parts hold the positions {shown(covered)}; every token must be in one of them"
@@ -117,13 +122,21 @@ class Generation:
         best = max(prompt, key=lambda row: row.score)
         return (
             f"<Generation: {self.method} of {self.model}, {len(self.answer)} tokens from "
-            f"{len(self.tokens) - len(self.answer)}; most from {best.name!r}: {self.answer_text!r}>"
+            f"{len(self.tokens) - len(self.answer)}; most from {best.name!r}: "
+            f"{self.answer_text!r}{self.stopped}>"
         )
 
     @property
     def named(self) -> tuple[Part, ...]:
         """The parts that have a name of their own: neither the rest nor the answer."""
         return tuple(part for part in self.parts if part.kind == PART)
+
+    @property
+    def stopped(self) -> str:
+        """What is shown behind an answer that was cut; empty where it came to its end."""
+        if self.cut_at is None:
+            return ""
+        return f" … (stopped at {self.cut_at} token{'' if self.cut_at == 1 else 's'})"
 
     @property
     def probabilities(self) -> FloatArray:

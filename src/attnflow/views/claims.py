@@ -143,7 +143,7 @@ class Claims:
         then = f"{percent(self.check.probability + change)} ({points(change)})"
         if removal is None or not self._turns(removal):
             return then
-        return f"{then}, and the answer becomes {label(removal.label, LONGEST)}"
+        return f"{then}, and the answer becomes “{label(removal.label, LONGEST)}”"
 
     def _turns(self, removal: Removal) -> bool:
         return bool(removal.label) and removal.label != self.check.label

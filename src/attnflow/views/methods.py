@@ -124,6 +124,20 @@ def describe_edges(options: Mapping[str, Any]) -> str:
     return note
 
 
+def unit_note(method: str, options: Mapping[str, Any]) -> str:
+    """What scores are sums of, where the size of the maps is theirs; empty for others.
+
+    >>> unit_note("direct", {"edges": "attention"}), unit_note("rollout", {"edges": "attention"})
+    ('scores are sums over layers of attention', '')
+    """
+    edges = options.get("edges")
+    if method not in AGGREGATORS or edges not in EDGE_RULES or options.get("normalize"):
+        return ""
+    member = AGGREGATORS[method]
+    unit = isinstance(member, Aggregator) and member.sums_maps and EDGE_RULES[edges].unit
+    return f"scores are sums over layers of {unit}" if unit else ""
+
+
 def rule_title(name: str) -> str:
     """What an edge rule is called; a saved attribution's may not be registered here."""
     return EDGE_RULES[name].title if name in EDGE_RULES else name

@@ -7,6 +7,7 @@ import math
 SMALLEST = 1e-6  # a number that stands alone is written out down to this
 SMALLEST_LISTED = 1e-4  # one among others, in their unit
 ONES = 0.01  # numbers whose largest is smaller have a unit: 10⁻³, 10⁻⁶ …
+THOUSANDS = 1e4  # and so have those whose largest is this or more: 10³, 10⁶ …
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -15,9 +16,11 @@ def number(value: float, *, ratio: bool = False) -> str:
 
     >>> number(1), number(0.00037), number(1234.5), number(5.721, ratio=True), number(2e-8)
     ('1.00', '0.000370', '1234', '5.72×', '20.0 × 10⁻⁹')
+    >>> number(64761.2)
+    '64.8 × 10³'
     """
     times = "×" if ratio else ""
-    if 0 < abs(value) < SMALLEST:
+    if 0 < abs(value) < SMALLEST or THOUSANDS <= abs(value) < math.inf:
         power = power_for(abs(value))
         return f"{_plain(value / 10.0**power)}{times} {unit(power)}"
     return _plain(value) + times
@@ -39,10 +42,10 @@ def listed(value: float, power: int = 0, *, ratio: bool = False) -> str:
 def power_for(largest: float) -> int:
     """The unit of numbers up to this one: they read better as 4.20 × 10⁻³ than as 0.00420.
 
-    >>> power_for(0.7), power_for(0.0042), power_for(2e-8), power_for(0)
-    (0, -3, -9, 0)
+    >>> power_for(0.7), power_for(0.0042), power_for(2e-8), power_for(0), power_for(64761)
+    (0, -3, -9, 0, 3)
     """
-    if not 0 < largest < ONES:
+    if not 0 < largest < math.inf or ONES <= largest < THOUSANDS:
         return 0
     return 3 * math.floor(math.log10(float(f"{largest:.2e}")) / 3)
 
@@ -50,8 +53,8 @@ def power_for(largest: float) -> int:
 def unit(power: int) -> str:
     """A power of ten as a unit; empty where it is 1.
 
-    >>> unit(-3), unit(0)
-    ('× 10⁻³', '')
+    >>> unit(-3), unit(0), unit(3)
+    ('× 10⁻³', '', '× 10³')
     """
     return f"× 10{str(power).translate(_RAISED)}" if power else ""
 

@@ -64,12 +64,14 @@ def test_nothing_is_violated_on_a_server(tab, address, scheme):
 
 
 def test_a_printed_page_is_whole(tab, models, tmp_path):
-    view = attnflow.explore(" ".join(["the keys to the old cabinet"] * 14), models["tiny/long"])
+    """All tokens and all scores; charts of a long text have the rows that matter, and say so."""
+    asked = " ".join(["the keys to the old cabinet"] * 40), models["tiny/long"]
+    view = attnflow.explore(*asked, edges="attention")
     tab.goto(view.save(tmp_path / "view.html").as_uri() + "#method=rollout")
     tab.wait_for_selector(".token.traced")
     settle(tab)
     size = len(view.document["views"][0]["tokens"])
-    assert size > 64
+    assert size > 200
     assert tab.locator(".graph canvas").count() == 1
     theme = "() => [document.documentElement.dataset.theme, document.body.className]"
     tab.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
@@ -77,11 +79,18 @@ def test_a_printed_page_is_whole(tab, models, tmp_path):
     assert tab.evaluate(theme) == ["light", "printing"]  # whatever the screen's
     heights = "all => all.map(svg => svg.getBoundingClientRect().height)"
     pieces = tab.eval_on_selector_all(".graph svg", heights)
-    assert len(pieces) > 1
-    assert max(pieces) < 900  # a piece that is higher than a page would stand apart from its title
+    assert max(pieces) < 900  # a chart that is higher than a page would stand apart from its title
     settle(tab)
-    assert tab.locator(".graph text[data-row]").count() == size
+    first = view.document["views"][0]
+    shown = set(
+        tab.eval_on_selector_all(".graph text[data-row]", "a => a.map(e => +e.dataset.row)")
+    )
+    scores = attnflow.explain(*asked, method="rollout", edges="attention").values
+    highest = set(np.argsort(-scores, kind="stable")[:40].tolist())
+    assert shown == highest | {first["query"], first["key"]}
+    assert f"The {len(shown)} of {size} rows with the highest" in tab.inner_text(".graph")
     assert tab.locator("#table tbody tr").count() == size
+    assert tab.locator(".strip .token").count() == size
     assert not tab.is_visible(".bar")
     fits = "e => e.scrollHeight <= e.clientHeight + 1"
     for part in (".strip", ".graph .scroller"):
@@ -90,6 +99,7 @@ def test_a_printed_page_is_whole(tab, models, tmp_path):
     settle(tab)
     assert tab.locator(".graph canvas").count() == 1
     assert tab.evaluate(theme) == ["system", ""]
+    assert len(re.findall(rb"/Type\s*/Page\b", tab.pdf(format="A4"))) <= 4
 
 
 def test_a_picture_is_printed_with_its_charts_beside_each_other(tab, models, tmp_path):

@@ -66,6 +66,16 @@ def test_the_document_has_every_number(found):
     assert json.loads(json.dumps(document)) == document
 
 
+def test_an_answer_that_was_cut_says_so(tab, model, tmp_path):
+    found = attnflow.explain(PARTS, model, generate=4, edges="alti", method="direct")
+    document = generation_document(found)
+    assert "stopped at 4 tokens" in plain_page(document)
+    tab.goto(found.explore().save(tmp_path / "cut.html").as_uri())
+    tab.wait_for_selector(".word")
+    assert tab.inner_text("#answer-words").endswith("… (stopped at 4 tokens)")
+    assert "; scores are sums over layers of how much longer" in tab.inner_text("#answer-method")
+
+
 def test_without_javascript_parts_and_words_are_a_table(found):
     page = plain_page(generation_document(found))
     assert page.count("<tr>") == 1 + len(ANSWER.split())

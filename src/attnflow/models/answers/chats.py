@@ -26,7 +26,7 @@ def write_chat(
     if not getattr(tokenizer, "chat_template", None):
         msg = (
             f"{model} has no chat template: its tokenizer can't write messages as a text. Give a "
-            "text, or a dict of named parts"
+            "text (with --part NAME=FILE, or as a dict, in named parts)"
         )
         raise ModelError(msg)
     for number, message in enumerate(messages):

@@ -28,7 +28,7 @@ from attnflow.models.sizes import limit
 from attnflow.models.text.answers import join_answer, read_tokens
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import check_text, tokenize
-from attnflow.models.text.writing import Writing, end_tokens, without_ends
+from attnflow.models.text.writing import Writing, cut_at, end_tokens, without_ends
 from attnflow.records import Activations
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class TextAnswers:
         model, tokenizer = self.model, self.model.tokenizer
         most = limit(model.network, tokenizer)
         room = writing.length if most is None else min(writing.length, most - len(prompt))
+        stopped = None
         if writing.text is not None:
             ids = tokenizer(writing.text, add_special_tokens=False)["input_ids"]
             room = room if most is None else most - len(prompt)
@@ -81,12 +82,12 @@ class TextAnswers:
             made = network.generate(model.network, {**inputs, **options}, room)[len(prompt) :]
             generation = model.network.generation_config
             ends = end_tokens(tokenizer, generation) | writing.ends
-            ids = without_ends(made, ends, model.name)
+            ids, stopped = without_ends(made, ends, model.name), cut_at(made, ends, room)
         answer = read_tokens(tokenizer, ids)
         if not ids:
             msg = f"answer={writing.text!r} has no tokens; give a text that is not empty"
             raise InputError(msg)
-        answer = replace(answer, segments=(ANSWER,) * len(answer))
+        answer = replace(answer, segments=(ANSWER,) * len(answer), cut_at=stopped)
         more = {"input_ids": list(ids), "attention_mask": [1] * len(ids)}
         inputs = {
             name: [*values, *more.get(name, [values[-1]] * len(ids))]

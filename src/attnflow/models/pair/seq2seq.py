@@ -107,7 +107,8 @@ class Seq2SeqModel(UnmeasuredModel):
             return self._answer(source, writing.text, most, truncate=False)
         options = writing.options(self.tokenizer, skip_prompt=False)
         ids = network.generate(self.network, {**self._sources([source]), **options}, writing.length)
-        return read_answer(self.tokenizer, ids, self.network.generation_config, writing.ends)
+        generation = self.network.generation_config
+        return read_answer(self.tokenizer, ids, generation, writing.ends, writing.length)
 
     def _answer(
         self, source: Tokens, answer: str | None, most: int | None, *, truncate: bool

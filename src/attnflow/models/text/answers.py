@@ -15,22 +15,27 @@ from attnflow.models.capture import run as network
 from attnflow.models.text.notices import cut_notice
 from attnflow.models.text.tokens import BROKEN, name_token
 from attnflow.models.text.words import assign_words
-from attnflow.models.text.writing import end_tokens
+from attnflow.models.text.writing import cut_at, end_tokens
 
 
 def read_answer(
-    tokenizer: Any, ids: Sequence[int], generation: Any = None, more: Set[int] = frozenset()
+    tokenizer: Any,
+    ids: Sequence[int],
+    generation: Any = None,
+    more: Set[int] = frozenset(),
+    length: int | None = None,
 ) -> Tokens:
     """What a model wrote, without the end: the very tokens, not those of its text read anew.
 
     Tokenizers may cut the same text in another way than the model wrote it. ``generation`` is the
     model's generation configuration, which may name more tokens that end an answer; ``more`` are
-    those that were asked for.
+    those that were asked for. ``length`` is the most tokens that were to be written.
     """
     kept, ends = list(ids), end_tokens(tokenizer, generation) | more
     while len(kept) > 1 and kept[-1] in ends:
         kept.pop()
-    return read_tokens(tokenizer, kept, start=1)
+    read = read_tokens(tokenizer, kept, start=1)
+    return replace(read, cut_at=cut_at(ids[1:], ends, length))  # the first starts the answer
 
 
 def read_tokens(tokenizer: Any, ids: Sequence[int], start: int = 0) -> Tokens:
@@ -77,6 +82,7 @@ def join_answer(prompt: Tokens, answer: Tokens, **inputs: Any) -> Tokens:
         word_texts=prompt.word_texts + answer.word_texts,
         segments=(*(prompt.segments or ()), *(answer.segments or ())),
         answer=answer.text,
+        cut_at=answer.cut_at,
         notices=tuple(dict.fromkeys(prompt.notices + answer.notices)),
         spans=(*(prompt.spans or ()), *(answer.spans or ())) if known[1] else None,
     )

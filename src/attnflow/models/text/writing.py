@@ -75,7 +75,7 @@ class Writing:
         if self.seed is not None and not self.draws:
             msg = (
                 f"seed={self.seed} has no effect: the most likely tokens are written; draw them "
-                "with sampling={'temperature': 1.0}, or leave the seed out"
+                "with sampling={'temperature': 1.0} (--temperature 1), or leave the seed out"
             )
             raise InputError(msg)
         if self.stream is not None and not callable(self.stream):
@@ -177,10 +177,19 @@ def without_ends(ids: Sequence[int], ends: Set[int | None], model: str) -> list[
     if not kept:
         msg = (
             f"{model} ends its answer at once: there is nothing to explain. Give another prompt "
-            "(for a chat model, messages), or an answer of your own with answer="
+            "(for a chat model, messages: --chat), or an answer of your own with answer= (--answer)"
         )
         raise ModelError(msg)
     return kept
+
+
+def cut_at(ids: Sequence[int], ends: Set[int | None], length: int | None) -> int | None:
+    """How many tokens were written where these are the most there may be, and none ends them.
+
+    >>> cut_at([5, 6], {0}, 2), cut_at([5, 0], {0}, 2), cut_at([5], {0}, 2)
+    (2, None, None)
+    """
+    return length if length is not None and len(ids) >= length and ids[-1] not in ends else None
 
 
 def end_tokens(tokenizer: Any, generation: Any) -> set[int | None]:

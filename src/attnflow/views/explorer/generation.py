@@ -17,7 +17,7 @@ from attnflow.views.explorer.parts import (
 )
 from attnflow.views.explorer.schema import Array, MethodDescription, PredictedLabel, Rule, pack
 from attnflow.views.labels import printable
-from attnflow.views.methods import method_info
+from attnflow.views.methods import method_info, unit_note
 
 FORMAT = "attnflow-generation/1"
 MOST_SCORES = 2_000_000  # of a longer prompt and answer, parts alone are shown
@@ -36,15 +36,17 @@ class Written(TypedDict):
 
     ``tokens`` are prompt, then answer, as they stand in the texts, blanks before them included, and
     ``labels`` the same without characters that break a layout. ``answer`` are the positions of the
-    answer's tokens: row k of every array is about the k-th of them. ``words`` are the rows of each
-    word of the answer. ``scores`` are ``[answer, token]``, ``null`` where parts alone were scored;
-    ``part_scores`` ``[answer, part]``. ``drops`` are ``[answer, named part]``: by how much the
-    log-probability of each token falls without the part. ``ordinary`` are the positions of tokens
-    that are not special, which set the colour scale.
+    answer's tokens: row k of every array is about the k-th of them; ``stopped`` stands behind them
+    where the model had more to say. ``words`` are the rows of each word of the answer. ``scores``
+    are ``[answer, token]``, ``null`` where parts alone were scored; ``part_scores`` ``[answer,
+    part]``; ``unit`` says what they are sums of, if that has a size. ``drops`` are ``[answer, named
+    part]``: by how much the log-probability of each token falls without the part. ``ordinary`` are
+    the positions of tokens that are not special, which set the colour scale.
     """
 
     text: str
     answer_text: str
+    stopped: str
     model: str
     head: str
     method: MethodDescription
@@ -52,6 +54,7 @@ class Written(TypedDict):
     layer: int
     depth: int
     through: str
+    unit: str
     tokens: list[str]
     labels: list[str]
     ordinary: list[int]
@@ -91,6 +94,7 @@ def generation_document(of: Generation) -> GenerationDocument:
     written: Written = {
         "text": of.text,
         "answer_text": of.answer_text,
+        "stopped": of.stopped,
         "model": model_name(of.model),
         "head": str(model.get("head", "")),
         "method": {**described, "first": True, "signed": signed},
@@ -98,6 +102,7 @@ def generation_document(of: Generation) -> GenerationDocument:
         "layer": of.layer,
         "depth": of.depth,
         "through": str(of.options.get("through", "tokens")),
+        "unit": unit_note(of.method, of.options),
         "tokens": _as_they_stand(of),
         "labels": [printable(token) for token in of.tokens],
         "ordinary": [at for at, word in enumerate(words) if word is not None],

@@ -60,7 +60,8 @@ def _answer_section(written: Written) -> str:
         cells = "".join(f'<td class="number">{number(v)}</td>' for v in values[rows].mean(0))
         lines.append(f'<tr><th scope="row" dir="auto">{_text(name)}</th>{cells}</tr>')
     return (
-        f"<h2>{_text(written['answer_text'])}</h2><p>{_text(written['text'])}</p>"
+        f"<h2>{_text(written['answer_text'] + written['stopped'])}</h2>"
+        f"<p>{_text(written['text'])}</p>"
         f"<table><caption>What each part gave, {_text(written['method']['title'])}</caption>"
         f'<thead><tr><th scope="col">Answer</th>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table>"

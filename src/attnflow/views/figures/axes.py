@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import ceil
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -19,14 +20,19 @@ from attnflow.views.methods import (
     signs_note,
     title_on,
 )
-from attnflow.views.sentences import is_ratio
+from attnflow.views.numbers import percent
+from attnflow.views.sentences import is_ratio, subject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 NOTE_WIDTH = 42  # characters
 NOTE_LETTER = 0.052  # inches of one, on average
+CAPTION_LETTER = 0.062
+HEADING_LETTER = 0.088
+COLUMN_WIDTH = 0.26  # inches of a column's name
 DIVIDED = (("source", "target"), ("first", "second"), ("second", "target"))  # by a line between
 ROUND = (1, 2, 5, 10, 20, 50, 100)
 
@@ -101,11 +107,72 @@ def note(ax: Axes, text: str, theme: Theme) -> None:
     )
 
 
-def fit_note(ax: Axes, inches: float) -> None:
-    """Break the lines below a panel anew, so that they end before those of its neighbours."""
+def fit_note(ax: Axes, inches: float, most: int = NOTE_WIDTH) -> None:
+    """Break the lines below a panel anew, so that they end before those of its neighbours.
+
+    ``most`` is how many characters a line may have.
+    """
     text = ax.get_xlabel().replace("\n", " ")
-    lines = _note_lines(text, min(NOTE_WIDTH, int(inches / NOTE_LETTER)))
+    lines = _note_lines(text, min(most, int(inches / NOTE_LETTER)))
     ax.xaxis.label.set_text("\n".join(lines))
+
+
+def fit_heading(ax: Axes, inches: float) -> None:
+    """Break the title of a narrow panel, so that it ends before that of its neighbour."""
+    from matplotlib.text import Text
+
+    said = ax.get_title("left")
+    lines = wrap(said, max(8, int(inches / HEADING_LETTER)))
+    for child in ax.get_children():
+        if isinstance(child, Text) and said and child.get_text() == said:
+            child.set_text("\n".join(lines))
+
+
+def fit_columns(ax: Axes, inches: float) -> None:
+    """Name fewer columns where names would touch: the last one, and every second or third."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator
+
+    named = ax.xaxis.get_major_formatter()
+    places = [float(place) for place in ax.get_xticks()]
+    step = ceil(len(places) * COLUMN_WIDTH / inches)
+    if step > 1 and isinstance(named, FixedFormatter):
+        kept = range(len(places) - 1, -1, -step)
+        ax.xaxis.set_major_locator(FixedLocator([places[at] for at in kept]))
+        ax.xaxis.set_major_formatter(FixedFormatter([named.seq[at] for at in kept]))
+
+
+def fit_rows(ax: Axes, row: float) -> None:
+    """Make tokens no larger than their rows, which are so many inches high."""
+    for tick in ax.get_yticklabels() if row else ():
+        tick.set_fontsize(min(float(tick.get_fontsize()), Scale.letters(row)))
+
+
+def answer_of(attribution: object) -> str:
+    """What the model answered, with its probability; empty where it answers nothing."""
+    said = getattr(attribution, "prediction", None)
+    if said is None or not isinstance(attribution, Attribution):
+        return ""
+    about = subject(attribution.statistics.get("model")) or "The model says "
+    return f"{about}{clip(said.label, LABEL_WIDTH)} {percent(said.probability)}"
+
+
+def caption_lines(text: str, inches: float) -> list[str]:
+    """A caption in lines of that width."""
+    return wrap(text, max(20, int(inches / CAPTION_LETTER)))
+
+
+def write_caption(figure: Figure, lines: Sequence[str], theme: Theme) -> None:
+    """What the model answered, above all panels."""
+    if lines:
+        figure.suptitle(
+            "\n".join(lines),
+            x=0.01,
+            ha="left",
+            fontsize=8.5,
+            color=theme.ink,
+            fontfamily=families_for(lines),
+            parse_math=False,
+        )
 
 
 def meaning(attribution: Attribution, *, relative: bool = False) -> str:

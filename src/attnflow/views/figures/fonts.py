@@ -52,7 +52,8 @@ def families_for(texts: Iterable[str]) -> list[str]:
 def missing_characters(text: str, families: Iterable[str]) -> set[str]:
     """The characters of the text that none of the families has."""
     names = [name for family in families for name in _resolve(family)]
-    seen = {char for char in text if unicodedata.category(char) not in _UNDRAWN}
+    shown = text.replace("\n", "")  # which ends a line
+    seen = {char for char in shown if unicodedata.category(char) not in _UNDRAWN}
     return {char for char in seen if not any(ord(char) in _characters(name) for name in names)}
 
 

@@ -15,7 +15,7 @@ from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
 from attnflow.views.labels import clip
-from attnflow.views.methods import method_info, rule_name, title_on
+from attnflow.views.methods import method_info, rule_name, title_on, unit_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +26,7 @@ MOST_NAMED = 100  # columns that have their tokens below them
 LETTER = 0.075  # inches of a part's name
 PAGE = 7.0  # inches of a page on which tokens below columns are still apart
 SMALLEST = 4.5  # points
+WIDEST_NOTE = 100  # characters
 
 
 def draw(
@@ -73,7 +74,10 @@ def draw(
     less = "" if named else f"{len(places)} tokens of the prompt; "
     through = "; handed on to the prompt" if found.options.get("through") == "prompt" else ""
     of = f"; edges: {rule_name(edges)}" if method_info(found.method).layered else ""
-    axes.note(ax, f"{less}rows: the answer{through}{of}", theme)
+    unit = unit_note(found.method, found.options)
+    sums = f"; {unit}" if unit and not relative else ""
+    axes.note(ax, f"{less}rows: the answer{found.stopped}{through}{of}{sums}", theme)
+    axes.fit_note(ax, size(found, values=values)[0], most=WIDEST_NOTE)
     axes.remove_frame(ax, theme)
 
 

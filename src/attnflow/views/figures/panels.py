@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from attnflow.views.kinds import Kind
 
 TITLE_HEIGHT = 0.75  # inches for title and note
-NARROWEST = 0.55  # of the width that a panel would have: below it, panels go to the next row
+CAPTION_HEIGHT = 0.2  # inches for a line
+# Of the width that a panel would have: below it, panels go to the next row; where these do not fit
+# on a page, narrower ones stand side by side.
+NARROWEST = (0.55, 0.35, 0.15)
+PAGE_HEIGHT = 9.0  # inches
+LOWEST_ROW = 0.105  # inches of a token that can still be read
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,11 @@ class Panel:
     width: float
     height: float
     labels: tuple[str, ...] = ()  # to its left; neighbours with the same labels share them
+
+    @property
+    def row(self) -> float:
+        """The height of a label's row in inches; 0 without labels."""
+        return self.height / len(self.labels) if self.labels else 0.0
 
 
 def compose(
@@ -59,7 +69,8 @@ def compose(
         tokens = attributions[-1].tokens
         wide, high = graph.size(attributions[-1])
         panels.append(Panel(lambda ax: routes.draw(ax, trace, tokens, theme), wide, high, tokens))
-    return _arrange(panels, theme, width)
+    caption = "" if probabilities else axes.answer_of(attributions[0])
+    return _arrange(panels, theme, width, caption)
 
 
 def _panel(kind: Kind, attribution: Any, theme: Theme, options: dict[str, Any]) -> Panel:
@@ -68,14 +79,17 @@ def _panel(kind: Kind, attribution: Any, theme: Theme, options: dict[str, Any]) 
     return Panel(lambda ax: kind.draw(ax, attribution, theme, **options), wide, high, labels)
 
 
-def _arrange(panels: Sequence[Panel], theme: Theme, width: float | None) -> Figure:
+def _arrange(panels: Sequence[Panel], theme: Theme, width: float | None, caption: str) -> Figure:
     """All panels side by side; on a page of that width, in as many rows as they need."""
-    rows = [list(panels)] if width is None else _break_rows(panels, width)
+    rows = [list(panels)] if width is None else _fit_page(panels, width)
     needed = max(_row_width(row) for row in rows)
     heights = [max(panel.height for panel in row) + TITLE_HEIGHT for row in rows]
-    size = (needed if width is None else width, sum(heights))
+    across = needed if width is None else width
+    lines = axes.caption_lines(caption, across)
+    size = (across, sum(heights) + CAPTION_HEIGHT * len(lines))
     kind = Figure if width is None else PageFigure
     figure = kind(figsize=size, layout="constrained", facecolor=theme.paper)
+    axes.write_caption(figure, lines, theme)
     outer = figure.add_gridspec(len(rows), 1, height_ratios=heights)
     for at, row in enumerate(rows):
         ratios = [panel.width for panel in row]
@@ -86,18 +100,44 @@ def _arrange(panels: Sequence[Panel], theme: Theme, width: float | None) -> Figu
         for place, panel in enumerate(row):
             ax = figure.add_subplot(grid[0, place])
             panel.draw(ax)
+            axes.fit_rows(ax, panel.row)
             if len(ratios) > 1:
-                axes.fit_note(ax, panel.width / sum(ratios) * (size[0] - _labels_width(row)))
+                room = panel.width / sum(ratios) * (size[0] - _labels_width(row))
+                axes.fit_note(ax, room)
+                axes.fit_heading(ax, room)
+                axes.fit_columns(ax, room)
             if shared[place]:
                 ax.tick_params(labelleft=False)
     return figure
 
 
-def _break_rows(panels: Sequence[Panel], width: float) -> list[list[Panel]]:
+def _fit_page(panels: Sequence[Panel], width: float) -> list[list[Panel]]:
+    """Rows that fit on a page: lower where that stays legible, else with narrower panels.
+
+    What fits in neither way is as low as can be read.
+    """
+    fitted: list[list[Panel]] = []
+    for narrowest in NARROWEST:
+        rows = _break_rows(panels, width, narrowest)
+        room = PAGE_HEIGHT - TITLE_HEIGHT * len(rows) - 2 * CAPTION_HEIGHT
+        share = room / sum(max(panel.height for panel in row) for row in rows)
+        fitted = [[_lower(panel, share) for panel in row] for row in rows]
+        if sum(max(panel.height for panel in row) for row in fitted) <= room:
+            break
+    return fitted
+
+
+def _lower(panel: Panel, share: float) -> Panel:
+    """The panel with that share of its height, or as low as can be read."""
+    lowest = min(panel.height, max(LOWEST_ROW * len(panel.labels), panel.height / 2))
+    return replace(panel, height=min(panel.height, max(share * panel.height, lowest)))
+
+
+def _break_rows(panels: Sequence[Panel], width: float, narrowest: float) -> list[list[Panel]]:
     """Rows of panels that are still legible side by side: not much narrower than they would be."""
     rows: list[list[Panel]] = []
     for panel in panels:
-        if rows and _row_width([*rows[-1], panel], NARROWEST) <= width:
+        if rows and _row_width([*rows[-1], panel], narrowest) <= width:
             rows[-1].append(panel)
         else:
             rows.append([panel])

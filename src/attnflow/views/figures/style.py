@@ -105,7 +105,12 @@ class Scale:
     @property
     def font(self) -> float:
         """The size of a token's text in points."""
-        return min(9.0, self.row * 72 * 0.74)
+        return self.letters(self.row)
+
+    @staticmethod
+    def letters(row: float) -> float:
+        """The size of text in points for rows of that height in inches."""
+        return min(9.0, row * 72 * 0.74)
 
     @property
     def height(self) -> float:

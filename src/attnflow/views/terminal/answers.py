@@ -10,8 +10,9 @@ from rich.text import Text
 from attnflow.records.generation import Generation
 from attnflow.views.answers import conclude
 from attnflow.views.labels import label, printable
-from attnflow.views.methods import describe_edges, method_info
-from attnflow.views.numbers import listed, power_for, unit
+from attnflow.views.methods import describe_edges, method_info, unit_note
+from attnflow.views.numbers import listed, power_for
+from attnflow.views.numbers import unit as unit_of
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.header import model_name, title, warning_lines
 
@@ -29,12 +30,16 @@ def answer_view(found: Generation, console: Console) -> Group:
     if found.options.get("through") == "prompt":
         settings += ", through the answer to the prompt"
     total = float(found.log_probabilities.sum())
+    unit = unit_note(found.method, found.options)
     about = f"{settings} · {model_name(found.model)} · log-probability {listed(total)}"
     return Group(
         title(found.text),
         Text(conclude(found)),
-        Text.assemble(("→ ", "dim"), (printable(found.answer_text), "bold")),
+        Text.assemble(
+            ("→ ", "dim"), (printable(found.answer_text), "bold"), (found.stopped, "dim")
+        ),
         Text(about, style="dim"),
+        *([Text(unit, style="dim")] if unit else []),
         *warning_lines(found.warnings),
         Text(""),
         part_table(found, console),
@@ -55,7 +60,7 @@ def part_table(found: Generation, console: Console) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("part", no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column("× chance" if ratio else f"score {unit(power)}".strip(), justify="right")
+    table.add_column("× chance" if ratio else f"score {unit_of(power)}".strip(), justify="right")
     if shared:
         table.add_column("share", justify="right")
     if dropped:

@@ -20,17 +20,18 @@ def header(
     *others: Attribution,
     finding: Finding | None = None,
     all_layers: bool = False,
+    edges_named: bool = True,
 ) -> Group:
     """The text, what was found, and lines on the prediction and the position; then warnings.
 
     ``others`` are scores of other methods of the same input; those without layers are towards a
-    target, which is named.
+    target, which is named. Where a method was named and no edges, it is said whose these are.
     """
-    sources = [_source_line(attribution, all_layers=all_layers)]
+    sources = [_source_line(attribution, all_layers=all_layers, edges_named=edges_named)]
     layered = method_info(attribution.method).layered
     other = next((o for o in others if method_info(o.method).layered != layered), None)
     if other is not None:
-        sources.append(_source_line(other, all_layers=all_layers))
+        sources.append(_source_line(other, all_layers=all_layers, edges_named=edges_named))
     found = [] if finding is None else [sentence(finding)]
     if finding is not None and finding.evidence:
         found.append(Text(finding.evidence))
@@ -84,7 +85,7 @@ def model_name(model: str) -> str:
     return clip(f"…/{'/'.join(path.parts[-2:])}" if path.is_absolute() else model, 40)
 
 
-def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
+def _source_line(attribution: Attribution, *, all_layers: bool, edges_named: bool) -> Text:
     if not method_info(attribution.method).layered:
         about = describe_target(attribution.options) or "for the output"
         return Text(f"{attribution.method} {about} · {model_name(attribution.model)}", style="dim")
@@ -101,6 +102,8 @@ def _source_line(attribution: Attribution, *, all_layers: bool) -> Text:
     named = ", ".join(map(str, heads)) if isinstance(heads, list | tuple) else heads
     note = "" if heads == "mean" else f", heads {named}"
     note += describe_edges(attribution.options)
+    if not edges_named:
+        note += f" ({attribution.method} was published with these; --edges names others)"
     if attribution.options.get("correction"):
         note += f", corrected ({attribution.options['correction']})"
     return Text(f"for {source}{layer}{note} · {model_name(attribution.model)}", style="dim")

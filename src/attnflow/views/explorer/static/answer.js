@@ -31,6 +31,7 @@ export class AnswerStrip {
       /^\s*\n/.test(text) ? make("br") : " ",
       this.buttons[at],
     ]);
+    pieces.push(make("span", { class: "stopped" }, answered.data.stopped));
     this.host.replaceChildren(...pieces);
     this.focusable(0);
   }

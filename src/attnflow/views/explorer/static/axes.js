@@ -4,23 +4,23 @@ import { shorten } from "./text.js";
 export const HEAD = 26; // the height of the columns' names
 
 // Names of a chart's rows and columns; a column's name is left out if there is no room.
-export function drawNames(chart, surface, span, { columns, chosen, marked }) {
-  drawRowNames(chart, surface, span, marked);
+export function drawNames(chart, surface, span, columns, chosen) {
+  drawRowNames(chart, surface, span);
   const { paper } = palette();
   // While a long chart scrolls, the columns' names stay on top of it.
   if (span.head) surface.cell({ x: 0, y: span.head, w: chart.width, h: HEAD - 4, fill: paper });
   drawColumnNames(chart, surface, span, columns, chosen);
 }
 
-function drawRowNames(chart, surface, span, marked) {
+function drawRowNames(chart, surface, span) {
   const { ink, muted } = palette();
   const size = chart.labelSize;
-  for (let row = chart.firstRow(span); row < chart.lastRow(span); row += 1) {
-    const bold = marked.includes(row);
+  chart.rowsIn(span).forEach((row) => {
+    const bold = chart.marked.includes(row);
     const text = shorten(chart.labels[row], chart.labelWidth - 10, size, bold);
     const place = { x: chart.labelWidth - 8, y: chart.y(row), anchor: "end" };
     surface.text({ ...place, text, size, fill: bold ? ink : muted, bold }, { row });
-  }
+  });
 }
 
 function drawColumnNames(chart, surface, span, columns, chosen) {

@@ -1,8 +1,8 @@
-import { drawNames, HEAD } from "./axes.js";
+import { HEAD } from "./axes.js";
 import { CanvasSurface } from "./canvas.js";
 import { palette } from "./colours.js";
 import { make, showTip } from "./dom.js";
-import { rowHeight, sheetsOf } from "./sheets.js";
+import { keptRows, paperNote, rowHeight } from "./paper.js";
 import { SvgSurface } from "./svg.js";
 import { labelWidth } from "./text.js";
 
@@ -10,7 +10,8 @@ const SVG_ROWS = 64; // more rows than this are drawn on a canvas, and only the 
 const LARGEST_CANVAS = 16000; // pixels
 
 // Rows of tokens with columns beside them: the base of the graph and the heat map.
-// A chart has `labels`, `title`, `draw(surface, span)`, `hit(x, y)` and `choose(hit)`.
+// A chart has `labels`, the `scores` of its rows, those that are `marked`, `title`,
+// `draw(surface, span)`, `hit(x, y)` and `choose(hit)`.
 export class Chart {
   constructor(host, actions) {
     this.host = host;
@@ -37,8 +38,13 @@ export class Chart {
     return this.labels.length;
   }
 
+  get drawn() {
+    return this.kept?.length ?? this.rows;
+  }
+
   get rowHeight() {
-    return rowHeight(Math.max(this.rows, this.beside ?? 0), this.printing); // as beside it
+    const rows = this.kept ? this.drawn : Math.max(this.rows, this.beside ?? 0); // as beside it
+    return rowHeight(rows, this.printing);
   }
 
   // Computed once per drawing, because every edge uses it.
@@ -49,7 +55,7 @@ export class Chart {
   }
 
   get height() {
-    return HEAD + this.rows * this.rowHeight + 10;
+    return HEAD + this.drawn * this.rowHeight + 10;
   }
 
   get crowded() {
@@ -61,7 +67,7 @@ export class Chart {
   }
 
   y(row) {
-    return HEAD + (row + 0.5) * this.rowHeight;
+    return HEAD + ((this.kept?.indexOf(row) ?? row) + 0.5) * this.rowHeight;
   }
 
   schedule() {
@@ -76,12 +82,12 @@ export class Chart {
   render() {
     if (!this.scroller.clientWidth || !this.rows) return;
     const start = performance.now();
+    this.kept = this.printing ? keptRows(this.scores, this.marked) : null;
     this.fitTo(this.scroller.clientWidth);
     this.scroller.classList.toggle("crowded", this.crowded);
     this.sizer.style.height = this.printing ? "auto" : `${this.height}px`;
     if (this.crowded) this.renderCanvas();
-    else if (this.printing) this.sizer.replaceChildren(...sheetsOf(this));
-    else this.sizer.replaceChildren(this.svg(this.width).node);
+    else this.sizer.replaceChildren(this.svg(this.width).node, ...paperNote(this));
     this.host.dataset.drawMs = (performance.now() - start).toFixed(2);
   }
 
@@ -119,16 +125,10 @@ export class Chart {
     return canvas;
   }
 
-  drawNames(surface, span, columns, chosen, marked) {
-    drawNames(this, surface, span, { columns, chosen, marked });
-  }
-
-  firstRow(span) {
-    return Math.max(0, Math.floor((span.top - HEAD) / this.rowHeight));
-  }
-
-  lastRow(span) {
-    return Math.min(this.rows, Math.ceil((span.bottom - HEAD) / this.rowHeight));
+  rowsIn({ top, bottom }) {
+    const first = Math.max(0, Math.floor((top - HEAD) / this.rowHeight));
+    const last = Math.min(this.drawn, Math.ceil((bottom - HEAD) / this.rowHeight));
+    return Array.from({ length: last - first }, (_, i) => this.kept?.[first + i] ?? first + i);
   }
 
   find(event) {

@@ -131,9 +131,10 @@ export class GenerationPage {
   }
 }
 
-function describeMethod({ method, rule, layer, depth, through }) {
+function describeMethod({ method, rule, layer, depth, through, unit }) {
   const where = method.layered ? `, layer ${layer} of ${depth}` : "";
   const edges = method.layered ? ` on ${inSentence(rule.title)} edges` : "";
   const ends = through === "prompt" ? "; all of it ends in the prompt" : "";
-  return `${method.title}${edges}${where}${ends}`;
+  const sums = unit && `; ${unit}`;
+  return `${method.title}${edges}${where}${ends}${sums}`;
 }

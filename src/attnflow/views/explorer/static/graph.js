@@ -1,6 +1,8 @@
+import { drawNames } from "./axes.js";
 import { Chart } from "./chart.js";
 import { colourOf, palette } from "./colours.js";
 import { attentionEdges, carriedEdges, cutEdges, edgeName } from "./edges.js";
+import { rowOf } from "./panes.js";
 import { pick } from "./picking.js";
 
 const BACKGROUND = 4; // background attention needs this many times the threshold to be drawn
@@ -16,10 +18,10 @@ export class Graph extends Chart {
 
   show(pane, trace, threshold, title) {
     const { view, layer } = pane;
-    this.pane = pane;
-    this.trace = trace;
-    this.title = title;
+    Object.assign(this, { pane, trace, title });
     this.labels = view.names;
+    this.scores = rowOf(pane);
+    this.marked = [pane.query, pane.key];
     this.step = view.data.ends[layer - 1];
     this.carried = carriedEdges(pane, threshold / 100);
     this.attention = attentionEdges(view, this.step, (BACKGROUND * threshold) / 100);
@@ -46,7 +48,8 @@ export class Graph extends Chart {
 
   // An edge with both ends out of sight would be a line from nowhere.
   inSight(edges, span) {
-    if (!this.crowded) return edges;
+    const printed = ({ query, key }) => this.kept.includes(query) && this.kept.includes(key);
+    if (!this.crowded) return this.kept ? edges.filter(printed) : edges;
     const within = (row) => this.y(row) >= span.top - 4 && this.y(row) <= span.bottom + 4;
     const found = [];
     for (let i = 0; i < edges.length && found.length < MOST_DRAWN; i += 1) {
@@ -64,7 +67,7 @@ export class Graph extends Chart {
     this.drawEnds(surface);
     const names = this.pane.view.data.columns;
     const columns = names.map((label, step) => ({ id: step, label, x: this.x(step) }));
-    this.drawNames(surface, span, columns, this.step, [this.pane.query, this.pane.key]);
+    drawNames(this, surface, span, columns, this.step);
   }
 
   drawAttention(surface, span) {
@@ -83,9 +86,9 @@ export class Graph extends Chart {
     const fill = palette().rule;
     const r = Math.min(3, this.rowHeight * 0.13);
     for (let step = 0; step < this.pane.view.data.columns.length; step += 1) {
-      for (let row = this.firstRow(span); row < this.lastRow(span); row += 1) {
+      this.rowsIn(span).forEach((row) => {
         surface.dot({ x: this.x(step), y: this.y(row), r: step > this.step ? r * 0.7 : r, fill });
-      }
+      });
     }
   }
 

@@ -1,18 +1,23 @@
+import { drawNames } from "./axes.js";
 import { Chart } from "./chart.js";
 import { palette, rampOf } from "./colours.js";
 import { quote } from "./names.js";
 import { digits, listed } from "./numbers.js";
+import { rowOf, unitScores } from "./panes.js";
 
 const DIGIT = 0.64; // the width of a digit, of its height
 
 // Tokens × layers for the explained position, or tokens × heads of one layer (Appendix A.1).
 export class HeatMap extends Chart {
   show(pane, byHead) {
-    const { view, method, layer, query, units, columns } = pane;
+    const { view, method, layer, query, key, units, columns } = pane;
     this.pane = pane;
     this.columns = columns;
     this.chosen = byHead ? null : layer;
     this.labels = units.map(({ name }) => name);
+    this.marked = [this.unitOf(query), this.unitOf(key)];
+    const row = rowOf(pane);
+    this.scores = row && unitScores(pane, row);
     const across = byHead ? `heads of layer ${layer}` : "layers";
     const size = `${units.length} rows by ${columns.length} ${across}`;
     this.title = `${method.title} of ${quote(view.names[query])}: ${size}`;
@@ -45,18 +50,17 @@ export class HeatMap extends Chart {
   }
 
   draw(surface, span) {
-    const { query, key } = this.pane;
     this.written = this.room;
-    const traced = this.unitOf(key);
+    const [, traced] = this.marked;
     this.columns.forEach((column, i) => {
       const x = this.labelWidth + i * this.cellWidth;
-      for (let row = this.firstRow(span); row < this.lastRow(span); row += 1) {
+      this.rowsIn(span).forEach((row) => {
         this.drawCell(surface, x, row, column, row === traced && column.id === this.chosen);
-      }
+      });
     });
     const middle = (i) => this.labelWidth + (i + 0.5) * this.cellWidth;
     const columns = this.columns.map((column, i) => ({ ...column, x: middle(i) }));
-    this.drawNames(surface, span, columns, this.chosen, [this.unitOf(query), traced]);
+    drawNames(this, surface, span, columns, this.chosen);
   }
 
   drawCell(surface, x, row, { id, values }, framed) {

@@ -12,12 +12,14 @@ export function unpack({ dtype, shape, data }) {
 const SMALLEST = 1e-6; // a number that stands alone is written out down to this
 const SMALLEST_LISTED = 1e-4; // one among others, in their unit
 const ONES = 0.01; // numbers whose largest is smaller have a unit: 10⁻³, 10⁻⁶ …
+const THOUSANDS = 1e4; // and so have those whose largest is this or more: 10³, 10⁶ …
 
 // Three significant digits; a ratio to chance with its sign. As in the library.
 export function digits(value, ratio = false) {
   const size = Math.abs(value);
   const times = ratio ? "×" : "";
-  if (size === 0 || !(size < SMALLEST)) return `${plain(value)}${times}`;
+  const usual = size === 0 || !Number.isFinite(size) || (size >= SMALLEST && size < THOUSANDS);
+  if (usual) return `${plain(value)}${times}`;
   const power = powerFor(size);
   return `${plain(value / 10 ** power)}${times} ${unitOf(power)}`;
 }
@@ -33,7 +35,7 @@ export function listed(value, power = 0, ratio = false) {
 
 // The unit of numbers up to this one: they read better as 4.20 × 10⁻³ than as 0.00420.
 export function powerFor(largest) {
-  if (!(largest > 0 && largest < ONES)) return 0;
+  if (!(largest > 0 && largest < Infinity) || (largest >= ONES && largest < THOUSANDS)) return 0;
   return 3 * Math.floor(exponent(largest) / 3);
 }
 
@@ -45,7 +47,7 @@ export function sharedPower(top, values) {
 }
 
 export const unitOf = (power) =>
-  power ? `× 10⁻${[...String(-power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}` : "";
+  power ? `× 10${[...String(power)].map((sign) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign] ?? "⁻").join("")}` : "";
 
 const exponent = (size) => Math.log10(Number(size.toPrecision(3)));
 

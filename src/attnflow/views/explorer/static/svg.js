@@ -7,14 +7,13 @@ const curve = (l) =>
   `M${l.x1} ${l.y1}C${(l.x1 + l.x2) / 2} ${l.y1} ${(l.x1 + l.x2) / 2} ${l.y2} ${l.x2} ${l.y2}`;
 
 export class SvgSurface {
-  // From `top` on, for a piece of a drawing.
-  constructor(width, height, font, top = 0) {
+  constructor(width, height, font) {
     this.node = document.createElementNS(NS, "svg");
     this.set(this.node, {
       xmlns: NS,
       width,
       height,
-      viewBox: `0 ${top} ${width} ${height}`,
+      viewBox: `0 0 ${width} ${height}`,
       "font-family": font,
       role: "img",
     });

@@ -4,6 +4,7 @@ import { pairRows, singleRows } from "./rows.js";
 const EQUAL = 1e-6; // scores are float32: what differs by less is equal
 const FIRST = 12; // rows before "show all"
 const LONG = 16; // rows that stand in two columns on paper
+const FOUR_COLUMNS = 120; // rows that stand in four, without bars
 
 // Scores as a table, with the change of the prediction when a token is blanked; or, of two panes,
 // the difference of their shares.
@@ -34,6 +35,7 @@ export class ScoreTable {
     const more = make("button", { type: "button", class: "more", onclick }, text);
     const table = make("table", {}, make("thead", {}, head), body);
     this.host.classList.toggle("long", rows.length > LONG);
+    this.host.classList.toggle("longest", rows.length > FOUR_COLUMNS);
     const about = note ? make("p", { class: "note" }, note) : "";
     this.host.replaceChildren(table, rows.length > FIRST ? more : "", about);
   }

@@ -1,0 +1,27 @@
+import { make } from "./dom.js";
+
+const ROWS = [12, 24, 48];
+const HEIGHTS = { screen: [30, 25, 20, 17], paper: [22, 18, 15, 13] }; // for so many, or for more
+
+const WHOLE = 64; // rows of a chart that are all printed: they fit on a page
+const KEPT = 40; // of more
+
+// The rows of a chart that are printed: of a long text, those with the highest scores, and those
+// that are marked. Null for all.
+export function keptRows(values, marked) {
+  if (!values || values.length <= WHOLE) return null;
+  const order = [...values.keys()].sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]));
+  return [...new Set([...marked, ...order.slice(0, KEPT)])].sort((a, b) => a - b);
+}
+
+// What a printed chart leaves out, and where it is; empty for nothing.
+export function paperNote({ kept, rows }) {
+  if (!kept) return [];
+  const some = `The ${kept.length} of ${rows} rows with the highest scores; all are in the table.`;
+  return [make("p", { class: "note" }, some)];
+}
+
+export function rowHeight(rows, printing) {
+  const at = ROWS.findIndex((most) => rows <= most);
+  return HEIGHTS[printing ? "paper" : "screen"].at(at);
+}
