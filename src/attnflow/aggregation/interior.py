@@ -83,13 +83,13 @@ def _fill(capacity: FloatArray, need: FloatArray, total: FloatArray) -> FloatArr
     some = capacity > 0
     need, safe = np.where(some, need, 0.0), np.where(some, capacity, 1.0)
     slope = need.sum(1)
-    found = np.divide(total, slope, out=np.zeros_like(total), where=slope > 0)
+    found: FloatArray = np.divide(total, slope, out=np.zeros_like(total), where=slope > 0)
     for _ in range(MOST_STEPS):
         part = safe / (safe + need * found[:, None])
         missing = total - (need * part).sum(1) * found
         slope = (need * part**2).sum(1)
         change = np.divide(missing, slope, out=np.zeros_like(total), where=slope > 0)
-        found = found + change
+        found += change
         if (np.abs(change) <= ACCURATE * found).all():
             break
     return found
