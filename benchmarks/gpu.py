@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import attnflow
-from attnflow.bench.inputs import random_attention, real_attention
+from attnflow.bench.inputs import decoder_attention, random_attention, real_attention
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -25,16 +25,6 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     found = work()
     return time.perf_counter() - start, found
-
-
-def causal_attention(depth: int, size: int, device: str) -> torch.Tensor:
-    """Made-up attention of a decoder: to the first token, to neighbours, and by chance."""
-    torch.manual_seed(0)
-    at = torch.arange(size, device=device)
-    near = 4 * torch.exp(-(at[:, None] - at).abs() / 8) + 6 * (at == 0)
-    layers = [2 * torch.randn(size, size, device=device) + near for _ in range(depth)]
-    scores = [layer.masked_fill(at[:, None] < at, -1e9).double() for layer in layers]
-    return torch.stack([torch.softmax(layer, -1) for layer in scores])
 
 
 def all_pairs(device: str, size: int) -> None:
@@ -48,7 +38,7 @@ def all_pairs(device: str, size: int) -> None:
 
 
 def last_position(device: str, size: int) -> None:
-    given = causal_attention(30, size, device)
+    given = torch.tensor(decoder_attention(30, size), device=device)
     options = {"layers": -1, "queries": -1, "device": device, "statistics": True}
     taken, (_, known) = seconds(lambda: attnflow.flow(given, **options))
     print(f"last position, {size} tokens, 30 layers, causal: {taken:.2f} s, {known}", flush=True)

@@ -2,13 +2,15 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import attention as some
 from attnflow.bench import cases, inputs, report
 from attnflow.bench.baselines import AUTHORS, LIBRARIES
-from attnflow.bench.inputs import random_attention, real_attention
-from attnflow.errors import AttnflowError, InputError
+from attnflow.bench.inputs import decoder_attention, random_attention, real_attention
+from attnflow.errors import AttnflowError, InputError, MissingExtra
+from attnflow.solvers.cuda.device import why_not
 
 BASELINES = (*LIBRARIES, AUTHORS)
 
@@ -41,9 +43,36 @@ def test_real_attention_is_attention():
 
 
 def test_growth_is_shown_with_its_exponent(monkeypatch):
-    rows = [("tokens", [10, 100], [0.001, 0.1])]
-    monkeypatch.setattr(cases, "measure_growth", lambda report: iter(rows))
-    assert "| tokens | 10: 1.0 ms | 100: 100 ms | 2.0 |" in report._growth(print)
+    rows = [("tokens", [10, 100], [0.001, 0.1]), ("layers", [1, 2, 4], [0.1, 0.1, 0.1])]
+    monkeypatch.setattr(cases, "measure_growth", lambda report, device: iter(rows))
+    lines = report._growth(print, "cpu").splitlines()
+    assert "| tokens | 10: 1.0 ms | 100: 100 ms |  | 2.0 |" in lines
+    assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
+
+
+def test_growth_has_every_size_that_it_names(monkeypatch):
+    """All measured functions run, with the sizes cut to what takes no time."""
+    monkeypatch.setattr(cases, "best_time", lambda function, repeats: 1.0)
+    for name in ("real_attention", "random_attention", "decoder_attention"):
+        monkeypatch.setattr(cases, name, lambda *given, **options: some.make("dense", 2, 3, 1))
+    for where, longest in (("cpu", 1024), ("cuda", 4096)):
+        monkeypatch.setattr(cases, "placed", lambda attention, device: attention)
+        found = list(cases.measure_growth(lambda label: None, where))
+        assert all(len(values) == len(times) for _, values, times in found)
+        assert max(values[-1] for _, values, _ in found) == longest
+
+
+def test_a_device_that_is_not_there_is_refused_at_once():
+    if why_not() is None:
+        pytest.skip("there is a GPU")
+    with pytest.raises(MissingExtra, match="device='cuda'"):
+        report.run(device="cuda")
+
+
+def test_decoder_attention_is_causal():
+    made = decoder_attention(2, 30)
+    assert made.sum(axis=-1) == pytest.approx(1, abs=1e-6)
+    assert not np.triu(made, 1).any()
 
 
 def test_a_page_is_not_overwritten(tmp_path):

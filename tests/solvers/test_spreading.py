@@ -48,6 +48,9 @@ def test_what_arrives_is_a_flow():
     start, end = torch.rand(1, 6, dtype=torch.float64), torch.full((1, 6), ENDLESS).double()
     bridge = spreading._Bridge(layers, 0.2 * start, end, 0)
     bridge._steering = [torch.rand(1, 6, dtype=torch.float64) ** 6 for _ in layers]
+    bridge._products = [
+        weight @ layer.T for weight, layer in zip(bridge._steering, layers, strict=True)
+    ]
     arrived = bridge._send()
     held, clipped = 0.2 * start[0], 0
     for layer, (weight,) in zip(layers, bridge._steering, strict=True):

@@ -13,11 +13,12 @@ import numpy as np
 
 from attnflow.api.arrays import flow, rollout
 from attnflow.bench.baselines import AUTHORS, LIBRARIES, Baseline, Pair
-from attnflow.bench.inputs import random_attention, real_attention
+from attnflow.bench.inputs import decoder_attention, placed, random_attention, real_attention
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
 from attnflow.errors import AttnflowError
 from attnflow.records import Activations, FloatArray
+from attnflow.records.arrays import to_numpy
 
 Report = Callable[[str], None]
 """Called with the name of what is measured next."""
@@ -63,6 +64,7 @@ def compare(
     queries: Sequence[int],
     baselines: Sequence[Baseline],
     sample: int,
+    device: str = "cpu",
 ) -> Row:
     """Measure flow from these queries, at all layers and to all keys, against baselines.
 
@@ -71,8 +73,9 @@ def compare(
     Raises:
         AttnflowError: A baseline's values differ from attnflow's.
     """
-    seconds = best_time(lambda: flow(attention, queries=queries))
-    values = flow(attention, queries=queries)
+    given = placed(attention, device)
+    seconds = best_time(lambda: flow(given, queries=queries, device=device))
+    values = to_numpy(flow(given, queries=queries, device=device))
     weights = edge_weights(attention)
     depth, size = attention.shape[0], attention.shape[-1]
     count = len(queries) * size
@@ -96,27 +99,28 @@ def compare(
     return Row(label, seconds, others)
 
 
-def measure_libraries(report: Report) -> Iterator[Row]:
+def measure_libraries(report: Report, device: str) -> Iterator[Row]:
     """Against the fastest maximum-flow libraries, and against the paper authors' choice."""
+    against = partial(compare, device=device)
     for kind, make in (("real", real_attention), ("random", partial(random_attention, 6))):
         report(f"one source, {kind} attention")
-        yield compare(
+        yield against(
             f"CLS, all sinks, 6 layers, 232 tokens, {kind}", make(232), [0], LIBRARIES, sample=48
         )
         report(f"all pairs, {kind} attention")
-        yield compare(
+        yield against(
             f"all pairs, 6 layers, 80 tokens, {kind}", make(80), range(80), LIBRARIES, sample=300
         )
     report("the authors' choice")
-    yield compare(
+    yield against(
         "all pairs, 6 layers, 20 tokens, real", real_attention(20), range(20), [AUTHORS], 20
     )
-    yield compare(
+    yield against(
         "CLS, all sinks, 6 layers, 80 tokens, real", real_attention(80), [0], [AUTHORS], 3
     )
 
 
-def measure_forward_pass(report: Report) -> Iterator[Row]:
+def measure_forward_pass(report: Report, device: str) -> Iterator[Row]:
     """Against the forward pass of a model of BERT-base's size."""
     import torch
     from transformers import BertConfig, BertModel
@@ -124,66 +128,95 @@ def measure_forward_pass(report: Report) -> Iterator[Row]:
     report("BERT-base's forward pass")
     torch.manual_seed(0)
     model: Any = BertModel(BertConfig())  # type: ignore[no-untyped-call]
-    model.eval()
-    tokens = torch.randint(1000, 30000, (1, 128))
+    model.eval().to(device)
+    tokens = torch.randint(1000, 30000, (1, 128), device=device)
     with torch.inference_mode():
-        forward = best_time(lambda: model(tokens), repeats=9)
+        forward = best_time(lambda: _finished(model(tokens), device), repeats=9)
         model.set_attn_implementation("eager")
         own = torch.stack(model(tokens, output_attentions=True).attentions)[:, 0]
     for kind, attention in (
-        ("its own attention, untrained", own.double().mean(1).numpy()),
+        ("its own attention, untrained", to_numpy(own.mean(1))),
         ("MiniLM's attention, twice", real_attention(128, depth=12)),
     ):
         label = f"CLS, all sinks, 12 layers, 128 tokens, {kind}"
-        yield Row(label, cls_time(attention), {"forward pass of BERT-base": forward})
+        yield Row(label, cls_time(attention, device), {"forward pass of BERT-base": forward})
 
 
-def measure_long_texts(report: Report) -> Iterator[Row]:
+def measure_long_texts(report: Report, device: str) -> Iterator[Row]:
     """A long text: time, and memory besides the input."""
     report("512 tokens")
     for kind, attention in (
         ("real", real_attention(512, depth=12)),
         ("random", random_attention(12, 512)),
     ):
-        seconds = cls_time(attention, layers=-1)
-        memory = f"{_peak_mib(attention):.0f} MiB beside the input"
-        yield Row(f"CLS of layer 12, all sinks, 512 tokens, {kind}", seconds, {"memory": memory})
+        seconds = cls_time(attention, device, layers=-1)
+        label = f"CLS of layer 12, all sinks, 512 tokens, {kind}"
+        others: dict[str, float | str] = {}
+        if device == "cpu":
+            others["memory"] = f"{_peak_mib(attention):.0f} MiB beside the input"
+        yield Row(label, seconds, others)
 
 
-def measure_rollout(report: Report) -> Iterator[Row]:
+def measure_rollout(report: Report, device: str) -> Iterator[Row]:
     """Rollout against the matrix products that it consists of."""
     report("rollout")
     for batch, size in ((16, 128), (4, 512)):
         attention = np.random.default_rng(0).dirichlet(np.ones(size), size=(12, batch, size))
+        given = placed(attention, device)
 
-        def multiply(layers: FloatArray = attention) -> None:
+        def multiply(layers: Any = given) -> None:
             rolled = layers[0]
             for layer in layers[1:]:
                 rolled = layer @ rolled
+            _finished(rolled, device)
 
-        def roll(layers: FloatArray = attention) -> None:
-            rollout(layers, lengths=[layers.shape[-1]] * layers.shape[1])
+        def roll(layers: Any = given) -> None:
+            found = rollout(layers, lengths=[layers.shape[-1]] * layers.shape[1])
+            _finished(found, device)
 
         label = f"rollout, batch of {batch}, 12 layers, {size} tokens, heads fused"
         yield Row(label, best_time(roll), {"the matrix products alone": best_time(multiply)})
 
 
-def measure_growth(report: Report) -> Iterator[tuple[str, list[int], list[float]]]:
-    """Seconds for CLS, all sinks, all layers as the text and the model grow."""
-    sizes, depths = [64, 128, 256, 512], [6, 12, 24, 48]
+def measure_growth(report: Report, device: str) -> Iterator[tuple[str, Sequence[int], list[float]]]:
+    """Seconds as the text and the model grow: from CLS, and from the last position of a decoder."""
+    sizes, depths = (64, 128, 256, 512), (6, 12, 24, 48)
+    # One core is busy for minutes with the longest.
+    long = (*sizes, 1024, 2048, 4096) if device == "cuda" else (*sizes, 1024)
     report("growth with tokens")
-    yield "tokens, 6 layers, real", sizes, [cls_time(real_attention(n)) for n in sizes]
-    yield "tokens, 6 layers, random", sizes, [cls_time(random_attention(6, n)) for n in sizes]
+    real = [cls_time(real_attention(size), device) for size in sizes]
+    yield "tokens, 6 layers, real", sizes, real
+    random = [cls_time(random_attention(6, size), device) for size in long]
+    yield "tokens, 6 layers, random", long, random
+    report("growth with tokens, decoder")
+    last = [last_time(decoder_attention(30, size), device) for size in long[2:]]
+    yield "tokens, last position of layer 30, decoder", long[2:], last
     report("growth with layers")
-    real = [cls_time(real_attention(64, depth=depth)) for depth in depths]
+    real = [cls_time(real_attention(64, depth=depth), device) for depth in depths]
     yield "layers, 64 tokens, real", depths, real
-    random = [cls_time(random_attention(depth, 64)) for depth in depths]
+    random = [cls_time(random_attention(depth, 64), device) for depth in depths]
     yield "layers, 64 tokens, random", depths, random
 
 
-def cls_time(attention: FloatArray, **options: Any) -> float:
+def cls_time(attention: FloatArray, device: str, **options: Any) -> float:
     """Seconds for flow from the first position to all tokens."""
-    return best_time(lambda: flow(attention, queries=0, **options), repeats=3)
+    given = placed(attention, device)
+    return best_time(lambda: flow(given, queries=0, device=device, **options), repeats=3)
+
+
+def last_time(attention: FloatArray, device: str) -> float:
+    """Seconds for flow from the last position of the top layer to all tokens."""
+    given = placed(attention, device)
+    return best_time(lambda: flow(given, layers=-1, queries=-1, device=device), repeats=1)
+
+
+def _finished(result: Any, device: str) -> Any:
+    """The result, when a GPU has computed it."""
+    if device != "cpu":
+        import torch
+
+        torch.cuda.synchronize()
+    return result
 
 
 def _peak_mib(attention: FloatArray) -> float:

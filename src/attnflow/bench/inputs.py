@@ -21,6 +21,30 @@ def random_attention(depth: int, size: int, *, seed: int = 0) -> FloatArray:
     return np.random.default_rng(seed).dirichlet(np.full(size, 0.2), size=(depth, size))
 
 
+def decoder_attention(depth: int, size: int, *, seed: int = 0) -> FloatArray:
+    """Made-up attention of a decoder: to the first token, to neighbours, and by chance."""
+    rng = np.random.default_rng(seed)
+    at = np.arange(size)
+    distance = np.abs(at[:, None] - at).astype(np.float32)
+    near = 4 * np.exp(-distance / 8) + 6 * (at == 0)
+    later = at[:, None] < at
+    layers = np.empty((depth, size, size))
+    for layer in layers:
+        scores = np.exp(2 * rng.standard_normal((size, size), dtype=np.float32) + near)
+        scores[later] = 0.0
+        np.divide(scores, scores.sum(-1, keepdims=True), out=layer, dtype=np.float64)
+    return layers
+
+
+def placed(attention: FloatArray, device: str) -> Any:
+    """The attention where flow is measured: as it is, or as a tensor on the GPU."""
+    if device == "cpu":
+        return attention
+    import torch
+
+    return torch.tensor(attention, device=device)
+
+
 def real_attention(size: int, *, depth: int = 6) -> FloatArray:
     """all-MiniLM-L6-v2's attention on the first ``size`` tokens of text.txt, heads averaged.
 

@@ -11,40 +11,58 @@ import numpy as np
 
 from attnflow.bench import cases
 from attnflow.io.files import check_target
+from attnflow.solvers.execution import Execution
 from attnflow.solvers.threads import cores
 
 PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")
 
 
-def run(*, write: Path | None = None, overwrite: bool = False, report: cases.Report = print) -> str:
-    """Measure everything (some minutes) and return the page; ``write`` also saves it to a file."""
+def run(
+    *,
+    device: str = "cpu",
+    write: Path | None = None,
+    overwrite: bool = False,
+    report: cases.Report = print,
+) -> str:
+    """Measure everything (some minutes) and return the page; ``write`` also saves it to a file.
+
+    ``device`` is where attnflow solves, ``"cpu"`` or ``"cuda"``; the libraries are on the CPU.
+
+    Raises:
+        MissingExtra: The device can't be used here.
+    """
+    Execution(device=device)  # which refuses it before anything is measured
     if write is not None:
         check_target(write, overwrite=overwrite)
-    parts = [_introduction()]
+    parts = [_introduction(device)]
     for title, measure in (
         ("Against maximum-flow libraries", cases.measure_libraries),
         ("Against a forward pass", cases.measure_forward_pass),
         ("Long texts", cases.measure_long_texts),
         ("Rollout", cases.measure_rollout),
     ):
-        parts.append(f"## {title}\n\n{_table(list(measure(report)))}")
-    parts.append(_growth(report))
+        parts.append(f"## {title}\n\n{_table(list(measure(report, device)))}")
+    parts.append(_growth(report, device))
     page = "\n".join(parts)
     if write is not None:
         write.write_text(page, encoding="utf-8")
     return page
 
 
-def _introduction() -> str:
+def _introduction(device: str) -> str:
+    on_gpu = device == "cuda"
+    command = "attnflow bench --device cuda" if on_gpu else "attnflow bench"
+    work = f"the GPU, {_gpu()}" if on_gpu else f"all {cores()} cores"
     versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return f"""# How fast attention flow is
 
-Written by `attnflow bench -o docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it
-to repeat everything here. attnflow uses all {cores()} cores, the libraries one thread each. All
+Written by `{command} -o docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it
+to repeat everything here. attnflow uses {work}, the libraries one thread each. All
 solve the same maximum-flow problems in the same run, and their values are compared. Only solving is
 timed: the libraries' graphs are built beforehand. Where a library would take long it solves a
 random sample of the pairs, and its time is scaled to all of them. *Real* is all-MiniLM-L6-v2's
-attention on a text of our own, *random* a Dirichlet distribution. Times are the best of several.
+attention on a text of our own, *random* a Dirichlet distribution, *decoder* made-up attention to
+the first token, to neighbours and by chance. Times are the best of several.
 
 Machine: {cores()} cores of {_processor()}. Python {platform.python_version()}, {versions}.
 """
@@ -62,17 +80,21 @@ def _table(rows: list[cases.Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _growth(report: cases.Report) -> str:
+def _growth(report: cases.Report, device: str) -> str:
+    rows = list(cases.measure_growth(report, device))
+    most = max(len(values) for _, values, _ in rows)
     lines = [
         "## Growth\n",
-        "Seconds for CLS, all sinks, all layers, and the exponent e of the fitted power law.\n",
-        "| what grows | | | | | e |",
-        "|---|---|---|---|---|---|",
+        "Seconds for CLS, all sinks, all layers, unless another source is named, and the exponent",
+        "e of the fitted power law.\n",
+        f"| what grows |{' |' * most} e |",
+        f"|---|{'---|' * most}---|",
     ]
-    for label, values, times in cases.measure_growth(report):
+    for label, values, times in rows:
         exponent = np.polyfit(np.log(values), np.log(times), 1)[0]
-        cells = " | ".join(f"{n}: {_seconds(t)}" for n, t in zip(values, times, strict=True))
-        lines.append(f"| {label} | {cells} | {exponent:.1f} |")
+        cells = [f"{n}: {_seconds(t)}" for n, t in zip(values, times, strict=True)]
+        cells += [""] * (most - len(cells))
+        lines.append(f"| {label} | {' | '.join(cells)} | {exponent:.1f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -91,6 +113,12 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def _gpu() -> str:
+    import torch
+
+    return torch.cuda.get_device_name()
 
 
 def _processor() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,8 +21,13 @@ Output = Annotated[
     ),
 ]
 
+Device = Annotated[
+    Literal["cpu", "cuda"],
+    typer.Option("--device", help="Where flow is solved: cuda is a GPU, with attnflow[cuda]."),
+]
 
-def bench(*, output: Output = None, force: options.Force = False) -> None:
+
+def bench(*, device: Device = "cpu", output: Output = None, force: options.Force = False) -> None:
     """Measure attention flow against maximum-flow libraries; this takes minutes.
 
     SciPy, OR-Tools, igraph and networkx are measured if they are installed: pip install
@@ -38,6 +43,7 @@ def bench(*, output: Output = None, force: options.Force = False) -> None:
     console = Console(stderr=True)
     with console.status("measuring") as status:
         page = run(
+            device=device,
             write=output,
             overwrite=force,
             report=lambda label: status.update(f"measuring: {label}"),

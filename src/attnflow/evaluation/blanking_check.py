@@ -70,10 +70,10 @@ def why_unchecked(session: Session, tokens: int = 0) -> str | None:
     top = config.resolve_layers(session.depth)[1] == session.depth
     if session.prediction is None or chosen or not top:
         return ""
+    if adapter.kind != "text" or session.tokens.grid is not None:
+        return "that is done for texts that one encoder or decoder reads"
     if not session.measurable or not session.blanking.positions:
         return ""
-    if adapter.kind != "text" or session.tokens.grid is not None:
-        return "that is done for texts alone"
     if session.size > tokens and not is_cheap(adapter, session.size):
         return f"the model would have to run once without each of {session.size} tokens"
     return None

@@ -31,7 +31,8 @@ TRIAL, TRIAL_ROUNDS = 48, 4  # sinks that show whether it is worth the while for
 WORTH = 0.5  # the share of them that must be closed
 MOST_FULL = 16  # nodes a sink, in one layer, whose edges are full: more are a graph that is narrow
 STEPS = 50  # of Newton's method
-CLOSE, ROOM, LESS = 0.999, 0.995, 0.8  # an end that is nearly full, what it shall get; see `_send`
+PATIENCE = 3  # rounds in a row that close nothing
+NEARLY, LESS = 0.9999, 0.8  # factors by which ends and nodes that got too much get less
 LEAST = 1e-300  # divides instead of zero
 
 Tensor = Any
@@ -145,11 +146,14 @@ class _Bridge:
         self._pairs = torch.arange(len(end), device=end.device)  # those that are open
         self._full: list[Full | None] = [None] * len(layers)
         self._steering = reaching[1:]
+        # What each node could send if everything were sent: weights times capacities, summed.
+        self._products = list(self._sums)
 
     def build(self, rounds: int) -> None:
         """Rounds until all pairs are closed, or the rest is not worth more."""
         torch = self._torch
         last = torch.ones_like(self._end)
+        fewest, since = len(self._end), 0
         for number in range(rounds):
             arrived = self._send()
             if arrived is None:
@@ -157,19 +161,20 @@ class _Bridge:
             gap = self.bound[self._pairs] - torch.minimum(arrived, self._end).sum(1)
             self.gap[self._pairs] = torch.minimum(self.gap[self._pairs], gap)
             still = self.gap[self._pairs] > MET
-            share = float(still.double().mean())
-            if share == 0.0:
+            count = int(still.sum())
+            fewest, since = min(fewest, count), 0 if count < fewest else since + 1
+            if count == 0 or since >= PATIENCE:
                 return
-            if share <= 0.5:
+            if 2 * count <= len(still):
                 self._keep(still)
                 arrived, last = arrived[still], last[still]
             # At first towards even shares of the end; later, only what got too much weighs less.
+            even = self.bound[self._pairs] / self._end.sum(1)
             if number < 2:
-                even = self.bound[self._pairs] / self._end.sum(1)
                 last = last * _ratio(even[:, None] * self._end, arrived)
             else:
-                less = _ratio(ROOM * self._end, arrived)
-                last = torch.where(arrived > CLOSE * self._end, last * less, last)
+                most = self._end * even.clamp(max=NEARLY).sqrt()[:, None]
+                last = torch.where(arrived > most, last * _ratio(most, arrived), last)
             self._steer(last)
 
     def _keep(self, still: Tensor) -> None:
@@ -186,14 +191,14 @@ class _Bridge:
 
     def _steer(self, last: Tensor) -> None:
         """Weights of all nodes, from those at the end."""
-        steering = [last]
-        for at in range(len(self._layers) - 1, 0, -1):
-            weight = _ratio(steering[0] @ self._layers[at].T, self._sums[at])
+        weight = last
+        for at in range(len(self._layers) - 1, -1, -1):
+            self._steering[at] = weight
+            self._products[at] = weight @ self._layers[at].T
+            weight = _ratio(self._products[at], self._sums[at])
             full = self._full[at]
             if full is not None:
                 weight[full.sink, full.node] *= full.factor
-            steering.insert(0, weight)
-        self._steering = steering
 
     def _send(self) -> Tensor | None:
         """What arrives at the end; None if too many edges are full for this to be of use."""
@@ -201,7 +206,7 @@ class _Bridge:
         held = self._start
         for at, (layer, weight) in enumerate(zip(self._layers, self._steering, strict=True)):
             # What a node gives for each unit of capacity and weight, were there no limit.
-            rate = _ratio(held, weight @ layer.T)
+            rate = _ratio(held, self._products[at])
             sink, node = (rate * _largest(weight, self._order) > 1.0).nonzero(as_tuple=True)
             self._full[at] = None
             if len(sink) > MOST_FULL * len(held):

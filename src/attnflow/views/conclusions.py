@@ -47,7 +47,7 @@ def agreement_sentence(
             alone = {"in part with": "agrees in part with", "not with": "does not agree with"}
             verb = words if parts else alone.get(words, words)
             each = [f"{other} (ρ {correlation(rho)})" for other, rho in named]
-            parts.append(f"{verb} {join_names(each)}")
+            parts.append(f"{verb} {join_names(each, 'or' if words == 'not with' else 'and')}")
     return as_sentence(f"{name or reference.method} {', '.join(parts)}")
 
 

@@ -38,12 +38,14 @@ class Summary:
         agreement: Which of them agree with blanking, or with the main one; empty for one alone.
         unchecked: Why the answer was not checked by blanking; empty where it was, or where there
             is no answer to check.
+        checkable: Whether the method blank-out would check it.
     """
 
     main: Finding
     each: tuple[Finding, ...]
     agreement: str = ""
     unchecked: str = ""
+    checkable: bool = True
 
 
 def summarize(
@@ -73,7 +75,7 @@ def summarize(
     else:
         others = [item for item in comparable if item is not attributions[main]]
         agreement = agreement_sentence(attributions[main], others) if others else ""
-    return Summary(each[main], each, agreement, unchecked)
+    return Summary(each[main], each, agreement, unchecked, session.measurable)
 
 
 def _with_blanking(

@@ -38,3 +38,10 @@ def test_words_of_several_tokens_are_blanked_as_words(classifier):
     sets = [each["positions"] for each in view["blanked"]]
     assert [2, 3] in sets
     assert [4, 5] in sets
+
+
+def test_what_blank_out_can_not_measure_is_not_offered(models):
+    view = attnflow.explore("the keys", models["tiny/t5"], answer="the cat").document["views"][0]
+    (note,) = (note for note in view["notes"] if "Not checked by blanking" in note)
+    assert "Blank-out" not in note
+    assert "because of" not in str(view["findings"])

@@ -162,6 +162,8 @@ def _unchecked(session: Session, why: str, extent: Extent) -> list[str]:
     """Why the answer was not checked by blanking, and what does it."""
     if not why:
         return []
+    if not session.measurable:
+        return [as_sentence(f"{why}; “blank it out” shows it of one token")]
     title = AGGREGATORS[BLANK_OUT].title
     if extent.all_methods:
         return [as_sentence(f"{why}; the method {title} does it")]

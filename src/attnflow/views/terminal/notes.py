@@ -19,7 +19,8 @@ def show_notes(found: Summary, console: Console) -> None:
     apart = {each.alternative: None for each in found.each if each.alternative}
     notes += [f"--method {name} tells them apart" for name in apart]
     if found.unchecked:
-        notes.append(f"{found.unchecked}; --method {BLANK_OUT} does it")
+        does_it = f"; --method {BLANK_OUT} does it" if found.checkable else ""
+        notes.append(f"{found.unchecked}{does_it}")
     lines = list(dict.fromkeys(notes))
     if lines or found.agreement:
         console.print()

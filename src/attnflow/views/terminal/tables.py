@@ -43,8 +43,8 @@ def top_tables(
     return grid
 
 
-def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> Table:
-    """Token, bar, number."""
+def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> RenderableType:
+    """Token, bar, number; the method above the bars, or above all where these are too short."""
     ratio, signed = is_ratio(attribution), is_signed(attribution)
     values = merged_scores(attribution)
     places = finding.ranked[:k]
@@ -59,7 +59,10 @@ def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> Tabl
     table.add_column(width=room, no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     of = Text("× chance" if ratio else unit(power), "dim")
-    table.add_row("", Text(attribution.method, paint.ink(attribution.method)), of)
+    title = Text(attribution.method, paint.ink(attribution.method))
+    above = cell_len(attribution.method) > room
+    if of.plain or not above:
+        table.add_row("", "" if above else title, of)
     for at, name, amount in zip(places, names, numbers, strict=True):
         bar = paint.bar(abs(float(values[at])) / largest, room)
         ink = paint.sign_ink(float(values[at])) if signed else paint.ink(attribution.method)
@@ -69,7 +72,7 @@ def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> Tabl
         equal = sum(rounded[at] == rounded[places[-1]] for at in finding.ranked[k:])
         if equal:
             table.add_row("", Text(f"{equal} more", "dim"), Text(numbers[-1], "dim"))
-    return table
+    return Group(title, table) if above else table
 
 
 def _names(attribution: Attribution, places: Sequence[int], width: int) -> list[str]:
