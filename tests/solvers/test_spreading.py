@@ -78,6 +78,41 @@ def test_a_sink_that_nothing_reaches():
     assert values.tolist() == gaps.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_source_without_edges_sends_nothing(causal):
+    weights = oracle.edges(some.make("causal", 18, 9, 1))
+    tensors = (torch.from_numpy(weights), torch.zeros(9, dtype=torch.float64))
+    values, gaps = spreading.spread(
+        *tensors, np.arange(9), causal=causal, effort=spreading.Effort(3)
+    )
+    assert values.tolist() == gaps.tolist() == [0.0] * 9
+
+
+def test_what_overflows_proves_nothing():
+    layers = [torch.rand(5, 5, dtype=torch.float64) for _ in range(4)]
+    ends = torch.rand(2, 3, 5, dtype=torch.float64)
+    bridge = spreading._Bridge(layers, *ends, 0)
+    bridge._send = lambda: torch.full((3, 5), torch.inf, dtype=torch.float64)
+    bridge.build(1)
+    assert (bridge.gap == bridge.bound).all()
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-200])
+def test_weights_beyond_all_digits(scale):
+    """Capacities next to nothing everywhere but in one column, over many layers."""
+    weights = np.full((20, 8, 8), scale)
+    weights[:, np.arange(8), np.arange(8)] = 0.5
+    weights[:, :, 3] += 0.5
+    edges = weights[-1, 6].copy()
+    tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(edges))
+    values, gaps = spreading.spread(
+        *tensors, np.arange(8), causal=False, effort=spreading.Effort(6)
+    )
+    closed, expected = np.isfinite(gaps), searched(weights, edges, 20, np.arange(8))
+    assert closed.any()
+    np.testing.assert_allclose(values[closed], expected[closed], rtol=0, atol=2e-12)
+
+
 @pytest.mark.skipif(not available(), reason="needs g++")
 @pytest.mark.parametrize("kind", ["causal", "dense", "peaked"])
 def test_the_gpu_searches_only_what_is_open(kind, monkeypatch):

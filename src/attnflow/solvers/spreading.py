@@ -33,6 +33,7 @@ MOST_FULL = 16  # nodes a sink, in one layer, whose edges are full: more are a g
 STEPS = 50  # of Newton's method
 PATIENCE = 3  # rounds in a row that close nothing
 NEARLY, LESS = 0.9999, 0.8  # factors by which ends and nodes that got too much get less
+SMALLEST = 1e-100  # of weights, beside the largest
 LEAST = 1e-300  # divides instead of zero
 
 Tensor = Any
@@ -42,7 +43,7 @@ class Effort(NamedTuple):
     """How far to go, and the memory of an array ``[layer, sink, position]``: there are a few."""
 
     rounds: int
-    piece_bytes: int = 1 << 28
+    piece_bytes: int = 1 << 27
 
 
 class Full(NamedTuple):
@@ -98,7 +99,8 @@ def _spread_piece(
     low, high = 0, len(edges)
     if causal:
         # Flow only moves to earlier positions: none passes the source's last edge.
-        low, high = int(sinks.min()), int(edges.nonzero().max()) + 1
+        used = edges.nonzero()
+        low, high = int(sinks.min()), int(used.max()) + 1 if len(used) else 0
     values, gaps = np.zeros(len(sinks)), np.zeros(len(sinks))
     if low >= high:
         return values, gaps
@@ -159,6 +161,9 @@ class _Bridge:
             if arrived is None:
                 return
             gap = self.bound[self._pairs] - torch.minimum(arrived, self._end).sum(1)
+            # A flow is none if more arrives than was sent: nothing that overflowed proves anything.
+            kept = arrived.sum(1) <= self._start.sum(1) + MET
+            gap = torch.where(kept, gap, torch.inf)
             self.gap[self._pairs] = torch.minimum(self.gap[self._pairs], gap)
             still = self.gap[self._pairs] > MET
             count = int(still.sum())
@@ -193,6 +198,9 @@ class _Bridge:
         """Weights of all nodes, from those at the end."""
         weight = last
         for at in range(len(self._layers) - 1, -1, -1):
+            # Only ratios matter. Those so small that products of them lose digits are nothing.
+            weight = _ratio(weight, weight.amax(1, keepdim=True))
+            weight = weight.masked_fill(weight < SMALLEST, 0.0)
             self._steering[at] = weight
             self._products[at] = weight @ self._layers[at].T
             weight = _ratio(self._products[at], self._sums[at])
