@@ -85,3 +85,22 @@ def test_the_saved_page_begins_with_what_was_chosen(run, folder, tmp_path):
     (view,) = content["views"]
     assert (content["method"], content["words"], view["layer"]) == ("rollout", True, 1)
     assert view["tokens"][view["query"]] == "cabinet"
+
+
+def test_of_several_methods_the_routes_are_those_of_flow(run, folder, tmp_path):
+    methods = [part for name in ("raw", "rollout", "flow") for part in ("--method", name)]
+    file = tmp_path / "routes.svg"
+    done = run(
+        "figure",
+        "graph",
+        "the keys to the cabinet",
+        "-m",
+        folder,
+        *methods,
+        "--to",
+        "2",
+        "-o",
+        file,
+    )
+    assert done.code == 0, done.err
+    assert re.search(r"flow \d\.\d+ to \[CLS\]", file.read_text())

@@ -10,6 +10,7 @@ import numpy as np
 from attnflow.aggregation.aggregator import Aggregator, Scores, merge_statistics
 from attnflow.aggregation.sparse import flows
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Route, Selection
+from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
 from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
@@ -27,6 +28,7 @@ def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Sc
     """One maximum flow for every selected (layer, query, key), in float64."""
     if isinstance(graph.weights, SparseLayers) and _stays_sparse(graph, selection, execution):
         return flows(graph, selection, execution)
+    graph = _dense(graph)
     solver = _solver(graph, selection, execution)
     if graph.weights.ndim == 4 and not solver.batches:
         execution = replace(execution, device=solver.name)
@@ -59,7 +61,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     """One maximum flow in full: through which tokens it came, and where attention is narrow."""
     edges = graph.edges_of(pair)
     solver = find_solver("cpu")  # one pair is too little for another device
-    found = _prepared(_accepted(graph, solver), pair.to_layer, solver).solve_pair(
+    found = _prepared(_accepted(_dense(graph), solver), pair.to_layer, solver).solve_pair(
         edges, pair.layer - pair.to_layer, pair.query, pair.key
     )
     return FlowTrace.of(
@@ -86,6 +88,17 @@ def _stays_sparse(graph: LayeredGraph, selection: Selection, execution: Executio
     pairs = len(selection.layers) * len(selection.queries) * len(selection.keys)
     dense = DENSE_BYTES * graph.depth * graph.size**2
     return execution.device != "cuda" and (pairs <= FEW_PAIRS or dense > MOST_DENSE)
+
+
+def _dense(graph: LayeredGraph) -> LayeredGraph:
+    """The graph with dense layers, made once."""
+    if not isinstance(graph.weights, SparseLayers):
+        return graph
+    key = (MEMBER.name, "dense")
+    if key not in graph.cache:
+        graph.cache[key] = LayeredGraph(to_numpy(graph.weights))
+    dense: LayeredGraph = graph.cache[key]
+    return dense
 
 
 def _solver(graph: LayeredGraph, selection: Selection, execution: Execution) -> FlowSolver:

@@ -16,6 +16,7 @@ from attnflow.errors import InputError
 from attnflow.records import Array, FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
+from attnflow.records.sparse import LongArray, SparseLayers
 
 MOST_BYTES = 4 << 30
 LARGEST_GAP = 1e-9
@@ -42,22 +43,21 @@ def flow_through(weights: Array, top: int, answer: Sequence[int], groups: Groups
     """
     from attnflow.solvers.cpu.general import ARC_BYTES, ENDLESS, make_arcs, max_flow
 
-    edges = np.ascontiguousarray(to_numpy(weights[:top]))
-    size = edges.shape[-1]
-    needed = int(np.count_nonzero(edges)) * ARC_BYTES
+    size = int(weights.shape[-1])
+    steps, tops, bottoms, held = _entries(weights[:top])
+    needed = len(held) * ARC_BYTES
     if needed > MOST_BYTES:
         msg = (
             f"flow through='prompt' of {size} tokens in {top} layers would take "
             f"{needed / 2**30:.0f} GiB; use method='rollout', or a shorter prompt"
         )
         raise InputError(msg)
-    steps, tops, bottoms = np.nonzero(edges)
     inputs = np.arange(size)
     written = np.array(answer)
     sink = (top + 1) * size
     tails = np.concatenate([(steps + 1) * size + tops, written, inputs])
     heads = np.concatenate([steps * size + bottoms, top * size + written - 1, inputs * 0 + sink])
-    capacities = np.concatenate([edges[steps, tops, bottoms], np.ones(len(written)), 0.0 * inputs])
+    capacities = np.concatenate([held, np.ones(len(written)), 0.0 * inputs])
     arcs = make_arcs(tails.astype(np.int32), heads.astype(np.int32), capacities, sink + 1)
     ends = arcs.twin[arcs.start[sink] : arcs.start[sink + 1]]  # of the inputs, in their order
     values, gap = np.zeros((len(answer), len(groups))), 0.0
@@ -72,3 +72,18 @@ def flow_through(weights: Array, top: int, answer: Sequence[int], groups: Groups
         msg = f"a maximum flow is {gap:.2g} from its minimum cut; please report this prompt"
         raise InputError(msg)
     return Scores(values, {"pairs": values.size, "largest_gap": gap})
+
+
+def _entries(weights: Array) -> tuple[LongArray, LongArray, LongArray, FloatArray]:
+    """Layer, query, key and capacity of every edge that is there."""
+    if isinstance(weights, SparseLayers):
+        counts = [len(each.keys) for each in weights]
+        return (
+            np.repeat(np.arange(len(weights)), counts),
+            np.concatenate([each.queries for each in weights]).astype(np.int64),
+            np.concatenate([each.keys for each in weights]).astype(np.int64),
+            np.concatenate([each.values for each in weights]).astype(np.float64),
+        )
+    dense = to_numpy(weights)
+    steps, tops, bottoms = np.nonzero(dense)
+    return steps, tops, bottoms, dense[steps, tops, bottoms]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     if config.query == "all" and position is not None:
         results = [item.at(query=position) for item in results]
     if to is not None:
-        look["trace"] = _trace(session, to, position)
+        look["trace"] = _trace(session, to, position, shown)
     if "probabilities" in chosen.panels:
         look["probabilities"] = _probabilities(session, pronoun)
     drawing = compose(kind, *results, theme=str(theme), width=width, **look)
@@ -204,14 +205,20 @@ def _drop_unset(**choices: Any) -> dict[str, Any]:
     }
 
 
-def _trace(session: Session, to: str, query: int | str | None) -> FlowTrace:
-    """The routes from the position that is explained to a token."""
+def _trace(session: Session, to: str, query: int | str | None, methods: Sequence[str]) -> FlowTrace:
+    """The routes from the position that is explained to a token.
+
+    Of several methods, those of the one that has routes and a bottleneck.
+    """
+    from attnflow.pipeline.choice import WITH_ROUTES
+
     tokens, config = session.tokens, session.config
+    method = WITH_ROUTES if WITH_ROUTES in methods else config.method
     key = tokens.position(parsing.parse_position(to), name="to")
     if query is None:
         session.check_one_position()
     source = session.query if query is None else tokens.position(query)
-    return session.trace(config.method, config.resolve_layers(session.depth)[1], source, key)
+    return session.trace(method, config.resolve_layers(session.depth)[1], source, key)
 
 
 def _probabilities(session: Session, pronouns: list[str] | None) -> dict[str, float] | None:

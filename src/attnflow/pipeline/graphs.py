@@ -15,6 +15,7 @@ from attnflow.errors import InputError
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Activations, Array, LayeredGraph
 from attnflow.records.learned import LearnedHeads
+from attnflow.records.sparse import SparseLayer
 
 MOST_KEPT = 1 << 28  # bytes of a rule's maps that are kept for the next graph
 
@@ -71,6 +72,8 @@ class Graphs:
         graphs = sum(self._built[key].nbytes for key in tuple(self._built))
         attention = self.activations.attention
         usual = 3 * 8 * len(attention) * int(attention[0].shape[-1]) ** 2
+        if isinstance(attention[0], SparseLayer):  # of which graphs hold 12 bytes for 8
+            usual = 3 * sum(each.nbytes for each in attention) * 12 // 8
         return sum(int(each.nbytes) for made in self._kept for each in made.layers) + max(
             graphs, usual
         )

@@ -98,11 +98,6 @@ class SparseLayer:
         """``[row, key]``: some rows, dense."""
         return np.stack([self[query] for query in queries])
 
-    def cut(self, size: int) -> SparseLayer:
-        """The map of the first positions, where they read no others."""
-        last = int(self.starts[size])
-        return SparseLayer(self.starts[: size + 1], self.keys[:last], self.values[:last])
-
     def double(self) -> SparseLayer:
         """In float64."""
         return replace(self, values=self.values.astype(np.float64, copy=False))
