@@ -89,15 +89,30 @@ def summary(boards: Mapping[str, Table]) -> Iterator[str]:
 
 def follows(boards: Mapping[str, Table]) -> str:
     """What a reader may conclude."""
-    best = Counter(name_of(board.best.explainer) for board in boards.values())
+    all_boards = boards.values()
+    told_apart = [board for board in all_boards if not _blind(board)]
+    best = Counter(name_of(board.best.explainer) for board in told_apart)
     on = ", ".join(f"{name} (most faithful on {n} of {len(boards)})" for name, n in best.items())
-    lost = sum(not _beats_random(board) for board in boards.values())
+    ask = f"where a ranking of tokens is all you want, ask for the best: {on}. " if on else ""
+    blind = "; ".join(board.of.about["title"] for board in all_boards if _blind(board))
+    if blind:
+        ask += (
+            "Where an order that reads nothing of the model does as well as the best "
+            f"({blind}), this measure can't recommend a method. "
+        )
+    lost = sum(not _beats_random(board) for board in all_boards)
     return (
-        f"**What follows**: where a ranking of tokens is all you want, ask for the best: {on}. "
+        f"**What follows**: {ask}"
         "What attnflow uses by default has layers, or needs no target, beside its ranking "
         "([why](choosing.md)). Flow as in the paper is for routes and capacities, not for ranking: "
-        f"on {lost} of {len(boards)} it is no better than random order."
+        f"on {lost} of {len(boards)} it is not significantly better than random order."
     )
+
+
+def _blind(board: Table) -> list[str]:
+    """The orders that read nothing of the model and are not significantly worse than the best."""
+    near = [line for line in board.order if line is board.best or line.p >= SURE]
+    return [name_of(each.explainer) for each in near if each.explainer.method in BASELINES]
 
 
 def _beats_random(board: Table) -> bool:
@@ -116,6 +131,8 @@ def told(board: Table) -> Iterator[str]:
     count = len(board.order)
     equals = [line for line in board.order[1:] if line.p >= SURE]
     tail = f"; of {count - 1} others, {len(equals)} can't be told apart from it" if equals else ""
+    if blind := _blind(board):
+        tail += f", among them {' and '.join(blind)}, which reads nothing of the model"
     if board.too_few:
         tail = "; with so few texts, nothing can be told apart from it"
     best = name_of(board.best.explainer)

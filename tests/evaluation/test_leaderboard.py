@@ -52,6 +52,19 @@ def test_the_page_says_plainly_where_flow_loses():
     assert "| `alti` | – | **" in page
 
 
+def test_an_order_that_reads_nothing_and_is_as_good_is_named():
+    page = write_page({"one": board(40)})
+    assert "`rollout` on `alti` (most faithful on 1 of 1)" in page
+    assert "it is not significantly better than random order" in page
+    assert "reads nothing" not in page
+    found = board(40)
+    found.values[5] = found.values[2] - np.random.default_rng(1).normal(1e-4, 1e-2, (3, 40))
+    page = write_page({"one": found})
+    assert "among them random order, which reads nothing of the model" in page
+    assert "(A board), this measure can't recommend a method" in page
+    assert "ask for the best" not in page
+
+
 def test_few_texts_tell_nothing():
     page = write_page({"one": board(5)})
     assert "with so few texts, nothing can be told apart from it" in page
