@@ -16,6 +16,7 @@ import oracle
 import tiny
 from attnflow.aggregation import AGGREGATORS, Aggregator, analytic_centre
 from attnflow.aggregation.analytic_centre import find_analytic_centre
+from attnflow.edges.corrections import correct_maps
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
 from attnflow.errors import AttnflowError
@@ -137,6 +138,25 @@ def test_the_barrier_flow_is_found_on_extreme_graphs(drawn):
     found = find_analytic_centre(weights[:-1], weights[-1, query])
     assert found.decrement < 1e-9
     check_feasible(found.flow, weights, query)
+
+
+def test_the_barrier_flow_keeps_what_rollout_loses():
+    """The last token keeps a small share of itself, layer after layer: rollout has it vanish."""
+    kept = 2e-3
+    weights = np.stack([np.array([[1, 0], [1 - kept, kept]])] * 9)
+    check_barrier(weights, 1)
+    assert barrier_edges(weights, 1)[0, 1].sum() > kept / 10
+
+
+def test_the_barrier_flow_of_deep_decoders_without_their_sink():
+    """Thirty layers that carry nothing along beside attention, with weights as a model has them."""
+    chance = np.random.default_rng(5)
+    for size in (2, 3, 3, 4, 6):
+        maps = np.tril(chance.gamma(0.4, size=(30, size, size)) + 2e-3)
+        weights = np.stack(correct_maps(maps / maps.sum(-1, keepdims=True), "sink"))
+        found = find_analytic_centre(weights[:-1], weights[-1, size - 1])
+        assert found.decrement < 1e-9
+        check_feasible(found.flow, weights, size - 1)
 
 
 def test_the_barrier_flow_where_most_edges_are_fixed_by_balance():

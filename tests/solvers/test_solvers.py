@@ -124,6 +124,27 @@ def test_an_interrupt_stops_the_kernel_and_is_waited_for(monkeypatch):
     assert waits == [0, 1]
 
 
+@needs_compiler
+def test_a_kernel_that_is_told_to_stop_takes_no_more_pairs(monkeypatch):
+    weights = oracle.edges(some.make("dense", 4, 8, 2))
+    gpu, made = Emulated(), []
+
+    def interrupted(show):
+        raise KeyboardInterrupt
+
+    def empty(*given, empty=gpu.empty):
+        made.append(empty(*given))
+        return made[-1]
+
+    monkeypatch.setattr(gpu, "stop_flag", lambda: np.ones(1, np.int32))
+    monkeypatch.setattr(gpu, "wait", interrupted)
+    monkeypatch.setattr(gpu, "empty", empty)
+    with pytest.raises(KeyboardInterrupt):
+        CudaSolver(gpu).prepare(weights).solve(all_sources(weights), np.arange(8), Execution(1))
+    (proofs,) = (each for each in made if each.dtype == np.uint8 and each.ndim == 3)
+    assert (proofs == 0xA5).all()  # as `Emulated.empty` left them
+
+
 def test_texts_too_long_for_the_gpu_are_refused():
     with pytest.raises(InputError, match=f"up to {LARGEST} positions, not {LARGEST + 1}"):
         CudaSolver(Emulated()).prepare(np.empty((0, LARGEST + 1, LARGEST + 1)))

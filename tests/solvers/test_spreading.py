@@ -78,6 +78,15 @@ def test_a_sink_that_nothing_reaches():
     assert values.tolist() == gaps.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("size", [4, 7, 13])
+@pytest.mark.parametrize("order", [1, 0, -1])
+def test_products_with_causal_layers(order, size, monkeypatch):
+    monkeypatch.setattr(spreading, "WORTH_PARTS", 0)
+    left, layer = torch.rand(3, size).double(), torch.rand(size, size).double()
+    layer = {1: layer.tril(), 0: layer, -1: layer.triu()}[order]
+    np.testing.assert_allclose(spreading._times(left, layer, order), left @ layer, rtol=1e-13)
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_source_without_edges_sends_nothing(causal):
     weights = oracle.edges(some.make("causal", 18, 9, 1))

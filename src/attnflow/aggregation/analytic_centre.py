@@ -1,7 +1,7 @@
 """The analytic centre of all flows, farthest from all limits: Newton's method on a layered graph.
 
-Maximised is Σ over edges of log f + log (c − f), every node in balance. The method starts at the
-rollout flow, which is strictly inside all limits. Each step is a block-tridiagonal system for the
+Maximised is Σ over edges of log f + log (c − f), every node in balance. The method starts at
+a flow strictly inside all limits (`interior`). Each step is a block-tridiagonal system for the
 potentials of nodes, one block per layer.
 
 Where capacities differ by many orders of magnitude, potentials are huge beside their differences.
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attnflow.aggregation.interior import inside_limits
 from attnflow.errors import AttnflowError
 from attnflow.records import FloatArray
 from attnflow.solvers.interface import BoolArray
@@ -25,7 +26,7 @@ MOST_STEPS = 400
 DECREMENT = 1e-10  # Newton's decrement at which a flow is taken for the optimum
 WORST = 1e-9  # what it may be where rounding allows no more
 FAST_STEPS = 80  # after which blocks are solved with care
-TINY = 1e-20  # of all that flows; less is left as rollout has it: no score can tell
+TINY = 1e-20  # of all that flows; less is left as it starts: no score can tell
 EPSILON = float(np.finfo(np.float64).eps)
 NOISE = 1e-6  # a decrement below this that does not halve any more is rounding
 SAME = 1e-7  # of what a step changes at a node, which may be out of balance
@@ -48,7 +49,7 @@ def find_analytic_centre(capacity: FloatArray, supply: FloatArray) -> AnalyticCe
     Raises:
         AttnflowError: Rounding leaves it farther from the optimum than `WORST`.
     """
-    flow, left = _rolled_out(capacity, supply)
+    flow, left = inside_limits(capacity, supply)
     free = _free_edges(capacity, flow, left)
     potential = _Sum(*np.zeros((2, len(capacity) + 1, len(supply))))
     decrement, careful = 0.0, False
@@ -136,21 +137,6 @@ def _balanced(flow: FloatArray, supply: FloatArray) -> FloatArray:
     return flow
 
 
-def _rolled_out(capacity: FloatArray, supply: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The flow that every node divides as its edges' weights are, and what it leaves of capacities.
-
-    What is left is no difference of the two: where nearly all passes one node, it would be noise.
-    """
-    flow, left = np.zeros_like(capacity), np.zeros_like(capacity)
-    arrived, ended = supply, 0.0
-    for layer in reversed(range(len(capacity))):
-        flow[layer] = arrived[:, None] * capacity[layer]
-        left[layer] = (_elsewhere(arrived) + ended)[:, None] * capacity[layer]
-        ended += float(arrived[~capacity[layer].any(1)].sum())  # at nodes that read nothing
-        arrived = flow[layer].sum(0)
-    return flow, left
-
-
 def _free_edges(capacity: FloatArray, flow: FloatArray, left: FloatArray) -> BoolArray:
     """The edges whose flow can change; on the others nothing flows, or all that can.
 
@@ -175,14 +161,6 @@ def _without_lone(free: BoolArray) -> BoolArray:
             return free
         free &= ~lone[:, :, None]
         free[1:] &= ~lone[:-1, None, :]
-
-
-def _elsewhere(arrived: FloatArray) -> FloatArray:
-    """What arrived at all other nodes, for each."""
-    before = np.concatenate([[0.0], np.cumsum(arrived[:-1])])
-    after = np.concatenate([np.cumsum(arrived[:0:-1])[::-1], [0.0]])
-    elsewhere: FloatArray = before + after
-    return elsewhere
 
 
 def _newton_step(

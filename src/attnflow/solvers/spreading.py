@@ -33,6 +33,7 @@ MOST_FULL = 16  # nodes a sink, in one layer, whose edges are full: more are a g
 STEPS = 50  # of Newton's method
 PATIENCE = 3  # rounds in a row that close nothing
 NEARLY, LESS = 0.9999, 0.8  # factors by which ends and nodes that got too much get less
+PARTS, WORTH_PARTS = 4, 1 << 26  # of products with causal layers, and from how many terms on
 SMALLEST = 1e-100  # of weights, beside the largest
 LEAST = 1e-300  # divides instead of zero
 
@@ -138,7 +139,7 @@ class _Bridge:
         reaching = [(end > 0).double()]
         self._sums: list[Tensor] = []
         for layer in reversed(layers):
-            self._sums.insert(0, reaching[0] @ layer.T)
+            self._sums.insert(0, _times(reaching[0], layer.T, -order))
             reaching.insert(0, (self._sums[0] > 0).double())
         start = start * reaching[0]
         self.bound = torch.minimum(start.sum(1), end.sum(1))
@@ -202,7 +203,7 @@ class _Bridge:
             weight = _ratio(weight, weight.amax(1, keepdim=True))
             weight = weight.masked_fill(weight < SMALLEST, 0.0)
             self._steering[at] = weight
-            self._products[at] = weight @ self._layers[at].T
+            self._products[at] = _times(weight, self._layers[at].T, -self._order)
             weight = _ratio(self._products[at], self._sums[at])
             full = self._full[at]
             if full is not None:
@@ -220,7 +221,7 @@ class _Bridge:
             if len(sink) > MOST_FULL * len(held):
                 return None
             if not len(sink):
-                held = weight * (rate @ layer)
+                held = weight * _times(rate, layer, self._order)
                 continue
             rows, towards = layer[node], weight[sink]
             amount, even = held[sink, node], rate[sink, node]
@@ -230,7 +231,7 @@ class _Bridge:
             self._full[at] = Full(sink, node, torch.where(short, 1.0, even / higher))
             self._sums[at][sink, node] *= torch.where(short, amount / most / LESS, 1.0)
             rate[sink, node] = 0.0
-            held = weight * (rate @ layer)
+            held = weight * _times(rate, layer, self._order)
             held.index_add_(0, sink, rows * (higher[:, None] * towards).clamp(max=1.0))
         return held
 
@@ -251,6 +252,20 @@ def _rate_with_limits(rows: Tensor, towards: Tensor, amount: Tensor, rate: Tenso
             break
         rate = better
     return rate
+
+
+def _times(left: Tensor, layer: Tensor, order: int) -> Tensor:
+    """The product ``left @ layer``, without the half of a causal layer that is zero."""
+    size = layer.shape[0]
+    if order == 0 or left.shape[0] * size * size < WORTH_PARTS:
+        return left @ layer
+    product = left.new_empty(left.shape)
+    step = -(-size // PARTS)
+    for start in range(0, size, step):
+        keys = slice(start, start + step)
+        queries = slice(start, None) if order == 1 else slice(0, start + step)
+        product[:, keys] = left[:, queries] @ layer[queries, keys]
+    return product
 
 
 def _largest(weight: Tensor, order: int) -> Tensor:

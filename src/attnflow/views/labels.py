@@ -136,7 +136,8 @@ def word_labels(of: Attribution, width: int) -> list[str]:
     count = Counter(split.values())
     for group, word in split.items():
         name = label(word, width) + (f":{group[0]}" if count[word] > 1 else "")
-        names = [name if at in group else other for at, other in enumerate(names)]
+        for at in group:
+            names[at] = name
     return names
 
 

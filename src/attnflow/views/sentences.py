@@ -210,7 +210,11 @@ class Wording:
         return [Part("; "), name, Part(" pulls the other way")]
 
     def _label(self, at: int) -> str:
-        return word_labels(self.attribution, LONGEST)[at]
+        return self._labels[at]
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        return word_labels(self.attribution, LONGEST)
 
     def notes(self, *, full: bool) -> list[str]:
         """Of ties and ratios, in sentences."""

@@ -6,6 +6,7 @@ import attnflow
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.views.explorer.document import make_view
+from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.explorer.extent import SERVED, STANDALONE
 
 SIZES = {"short": 20, "long": 60, "longer": 130}
@@ -45,3 +46,12 @@ def test_what_blank_out_can_not_measure_is_not_offered(models):
     (note,) = (note for note in view["notes"] if "Not checked by blanking" in note)
     assert "Blank-out" not in note
     assert "because of" not in str(view["findings"])
+
+
+def test_an_attribution_says_that_it_was_not_checked(classifier):
+    said = "Not checked by blanking, for which the model runs again: attnflow.explore does it."
+    for method, expected in (("rollout", [said]), ("blank-out", [])):
+        (view,) = exploration_of(
+            attnflow.explain("the cats playing", classifier, method=method, words=True)
+        ).document["views"]
+        assert [note for note in view["notes"] if "blanking" in note] == expected

@@ -5,6 +5,7 @@
 #define CUT_FOUND 2
 #define NO_ROOM 3     // the lists were full
 #define UNFINISHED 4  // the waves did not end
+#define LOOK_EVERY 32 // pairs: how often a warp looks whether the host says stop
 
 // Divides a warp's memory; `bytes` of it is what `memory.py` counts.
 __device__ void lay_out(Network &net, const Graph &graph, char *memory, double *shared, int blocks) {
@@ -99,13 +100,17 @@ extern "C" __global__ void solve_pairs(
     for (int key = net.lane; key < net.size; key += LANES) net.place[key] = 0;
     while (true) {
         u64 turn = 0;
-        int stopped = 0;
         if (net.lane == 0) {
             turn = atomicAdd(taken, 1ULL);
-            stopped = *stop;
+            // The host's memory is a microsecond away, for one warp after the other: few look there,
+            // and one that is told to stop takes all pairs that are left.
+            if (turn % LOOK_EVERY == 0 && *stop) {
+                atomicAdd(taken, (u64)pairs.count);
+                turn = pairs.count;
+            }
         }
         turn = __shfl_sync(EVERY, turn, 0);
-        if (turn >= (u64)pairs.count || __shfl_sync(EVERY, stopped, 0)) return;
+        if (turn >= (u64)pairs.count) return;
         long long job = pairs.jobs ? pairs.jobs[turn] : (long long)turn;
         int source = (int)(job % pairs.sources), slot = (int)(job / pairs.sources % pairs.slots);
         int item = (int)(job / pairs.sources / pairs.slots), layer = pairs.layers[source];

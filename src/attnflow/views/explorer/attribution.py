@@ -21,7 +21,7 @@ from attnflow.views.explorer.parts import (
     to_grid,
 )
 from attnflow.views.explorer.schema import HeadScores, MethodDescription, Scores, View, pack
-from attnflow.views.findings import find
+from attnflow.views.findings import Finding, find
 from attnflow.views.methods import has_layers, is_signed
 from attnflow.views.scaling import input_positions
 
@@ -70,8 +70,18 @@ def attribution_view(of: Attribution) -> View:
         "blanked": [],
         "findings": [describe_finding(found, of.layer, of.query)],
         "agreement": "",
-        "notes": make_notes(of.warnings, len(of.pooled), of.tokens[of.query]),
+        "notes": [
+            *make_notes(of.warnings, len(of.pooled), of.tokens[of.query]),
+            *_unchecked(of, found),
+        ],
     }
+
+
+def _unchecked(of: Attribution, found: Finding) -> list[str]:
+    """That scores alone don't tell whether a word speaks for the answer."""
+    if of.prediction is None or of.grid is not None or found.evidence:
+        return []
+    return ["Not checked by blanking, for which the model runs again: attnflow.explore does it."]
 
 
 def _method(of: Attribution) -> MethodDescription:

@@ -87,7 +87,8 @@ class Shape:
         """Blanking every token, to check methods by it: in batches, and only where it is cheap."""
         if self.adapter.kind != "text" or not is_cheap(self.adapter, self.tokens):
             return 0
-        return max(self._one_run(), min(BATCH_BYTES, (self.tokens + 1) * self._one_run()))
+        runs = 1 + self.tokens + self.tokens // 2  # whole, without each token, each split word
+        return max(self._one_run(), min(BATCH_BYTES, runs * self._one_run()))
 
     def blanking(self, sets: int) -> int:
         """Forward passes of blanked inputs, in batches."""
