@@ -40,7 +40,8 @@ class Text:
     erasers: dict[str, Erase] = field(default_factory=dict)
     value: float = 0.0
     rationale: FloatArray | None = None
-    chosen: tuple[str, str] = ("", "")  # edges and method that `attnflow.explain` would use
+    # Edges, method and a correction, if it is not the usual, that `attnflow.explain` would use.
+    chosen: tuple[str, str, str | None] = ("", "", None)
 
 
 def make_configs(
@@ -134,7 +135,9 @@ def _score_one(
             continue
         edges, source = session.config.edges, session.config.source
         if name == AUTO:
-            text.chosen, method, edges = (edges, method), AUTO, AUTO
+            named = session.config.correction
+            text.chosen = edges, method, None if named == AUTO else named
+            method, edges = AUTO, AUTO
         for layer in one.layers:
             key = Explainer(method, edges, layer)
             if source == LOGIT:
@@ -155,15 +158,17 @@ def _last_layer(session: Session) -> FloatArray:
 
 def name_default(found: Sequence[Text]) -> None:
     """Call what `attnflow.explain` chooses by its name, where that is the same for all texts."""
-    (edges, method), *others = {text.chosen for text in found}
+    (edges, method, correction), *others = {text.chosen for text in found}
     if others or not method:
         return
+
+    def name(key: Explainer) -> Explainer:
+        if key.edges != AUTO:
+            return key
+        return replace(key, method=method, edges=edges, correction=correction)
+
     for text in found:
-        named = {
-            replace(key, method=method, edges=edges) if key.edges == AUTO else key: scores
-            for key, scores in text.scores.items()
-        }
-        text.scores = named
+        text.scores = {name(key): scores for key, scores in text.scores.items()}
 
 
 def add_drawn(found: Sequence[Text], seed: int) -> None:

@@ -30,6 +30,7 @@ class Explainer:
     """What was evaluated: a method on edges at a layer or from the logit, or a baseline.
 
     ``method="auto"`` is what `attnflow.explain` chooses, where that is not the same for all texts.
+    ``correction`` is a decoder's, where it is not the usual one of the method.
     """
 
     method: str
@@ -37,14 +38,16 @@ class Explainer:
     layer: int | None = None
     baseline: bool = False
     source: str | None = None
+    correction: str | None = None
 
     @property
     def label(self) -> str:
         """Its name in tables and figures."""
         edges = "" if self.edges in (None, "attention") else f" on {self.edges}"
+        corrected = "" if self.correction is None else f", {self.correction}"
         start = "" if self.source is None else f" from the {self.source}"
         layer = "" if self.layer is None else f", layer {self.layer}"
-        return f"{self.method}{edges}{start}{layer}"
+        return f"{self.method}{edges}{corrected}{start}{layer}"
 
 
 @dataclass(frozen=True)
