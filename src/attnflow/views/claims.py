@@ -15,6 +15,7 @@ from attnflow.views.labels import label
 from attnflow.views.numbers import percent, points
 
 LITTLE = 0.01  # of probability: what changes an answer by less is neither for nor against it
+REASON = 0.5  # of the largest fall: without a word that is called the reason it falls by this share
 COUNTER = 0.2  # of the largest change: one of this size in the other direction is named
 LONGEST = 40  # cells of a label
 
@@ -57,9 +58,16 @@ class Claims:
             return "token"
         return "for" if removal.change < 0 else "against"
 
+    def _is_reason(self, at: int) -> bool:
+        """Whether a word speaks for the answer, and no other does far more."""
+        removal, first = self.check.removals[at], self.strongest(-1)
+        if removal is None or first is None or self.role(at) != "for":
+            return False
+        return self._turns(removal) or removal.change <= REASON * self._change(first)
+
     def names(self, places: Sequence[int], because: str, points_to: str) -> list[Part]:
         """Named words, with the verb that holds for each."""
-        reasons = [at for at in places if self.role(at) == "for"]
+        reasons = [at for at in places if self._is_reason(at)]
         others = [at for at in places if at not in reasons]
         if not reasons:
             return [Part(points_to), *self._doubted(others)]
@@ -72,11 +80,12 @@ class Claims:
     def _doubted(self, places: Sequence[int]) -> list[Part]:
         """Words that are no reasons: those against the answer, those that change little, others."""
         parts: list[Part] = []
-        for role, known in (("against", True), ("token", True), ("token", False)):
+        for role, known in (("for", True), ("against", True), ("token", True), ("token", False)):
             same = [at for at in places if self._is(at, role, known=known)]
             if same:
                 words = listed([self._part(at) for at in same])
-                doubt = f", {self._doubt(same, 'which', 'without which')}" if known else ""
+                doubtful = known and role != "for"
+                doubt = f", {self._doubt(same, 'which', 'without which')}" if doubtful else ""
                 parts += [*([Part(", and ")] if parts else []), *words, Part(doubt)]
         return parts
 
@@ -86,6 +95,8 @@ class Claims:
     def _doubt(self, places: Sequence[int], which: str, without: str) -> str:
         """That words pull the other way, or change little."""
         one = len(places) == 1
+        if self.role(places[0]) == "for":
+            return "but matters less"
         if self.role(places[0]) == "against":
             return f"{which} pull{'s' if one else ''} the other way"
         if one:
@@ -93,9 +104,9 @@ class Claims:
         return f"{which} hardly change the answer, each alone"
 
     def supporter(self, named: Sequence[int]) -> list[Part]:
-        """The word that blanking names, where none of the named ones speaks for the answer."""
+        """The word that blanking names, where none of the named ones is a reason."""
         first = self.strongest(-1)
-        reasons = [at for at in named if self.role(at) == "for"]
+        reasons = [at for at in named if self._is_reason(at)]
         if reasons or first is None or self.role(first) != "for":
             return []
         return [Part("; blanking points to "), self._part(first)]
