@@ -268,7 +268,8 @@ def _eager_maps(model, adapter, tokens, *, pair):
     with torch.no_grad():
         model(**inputs)  # a short text makes BigBird choose other modules, which then show maps
         output = model(**inputs, output_attentions=True)
-    output = _out_of_windows(output, inputs["input_ids"].shape[1])
+    if "input_ids" in inputs:
+        output = _out_of_windows(output, inputs["input_ids"].shape[1])
     if not pair:
         parts = [_square(each[0]) for each in _shown(output) if each.shape[-2] == each.shape[-1]]
         assert parts, "eager attention shows no maps to compare with"
