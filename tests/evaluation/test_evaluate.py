@@ -263,7 +263,7 @@ def test_by_default_the_papers_methods_stand_beside_what_explain_uses(name, head
 
 
 def test_a_default_with_a_correction_of_its_own_is_not_the_plain_pair(tmp_path):
-    """A decoder that classifies: `alti` and `rollout` without the sink by default, with it named."""
+    """Decoders that classify: `alti` and `rollout` without the sink by default."""
     network = tiny.build("gpt2", head=transformers.GPT2ForSequenceClassification)
     network.config.pad_token_id = 0
     model = attnflow.load_model((network, tiny.plain()))
