@@ -39,7 +39,7 @@ def test_an_answer_is_shown_with_its_prompt(run, talker):
     assert "without it" not in ran.out
     said = " ".join(" ".join(ran.out.splitlines()[1:3]).split())
     share = found.table()[-1].share
-    assert said.startswith("Of the prompt, the answer comes mostly from “")
+    assert said.startswith("Of the prompt, the answer comes most from “")
     assert f"; {share:.0%} of all scores are of the answer's own tokens." in said
 
 
@@ -56,7 +56,7 @@ def test_an_answer_traced_to_the_prompt_has_no_share_of_its_own(run, talker):
     asked = ("explain", "the keys to the cabinet", "-m", talker, "--generate", 3)
     ran = run(*asked, "--through", "prompt")
     assert ran.code == 0, ran.err
-    assert ran.out.splitlines()[1].startswith("The answer comes mostly from “")
+    assert ran.out.splitlines()[1].startswith("The answer comes most from “")
     assert "own tokens" not in ran.out
 
 
@@ -83,7 +83,7 @@ def test_the_share_of_the_answer_itself_is_said(run, talker, files):
     own = attnflow.explain(CHAT, talker, generate=6, method="direct").table()[-1]
     assert own.name == "answer"
     assert own.share > 0.05
-    assert "Of the prompt's parts, the answer comes mostly from “" in ran.out
+    assert "Of the prompt's parts, the answer comes most from “" in ran.out
     assert f"; {own.share:.0%} of all scores are of the answer's own tokens" in ran.out
 
 

@@ -95,10 +95,10 @@ def test_ties_stay_in_the_order_of_the_text_without_a_second_method():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"prediction": None}, "“[CLS]” at layer 6 of 6 comes mostly from “keys”."),
-        ({"depth": 9}, "“[CLS]” at layer 6 of 9 comes mostly from “keys”."),
+        ({"prediction": None}, "“[CLS]” at layer 6 of 6 comes most from “keys”."),
+        ({"depth": 9}, "“[CLS]” at layer 6 of 9 comes most from “keys”."),
         ({"method": "raw"}, "“[CLS]” at layer 6 of 6 attends most to “keys”."),
-        ({"options": {"query": 0}}, "“[CLS]” at layer 6 of 6 comes mostly from “keys”."),
+        ({"options": {"query": 0}}, "“[CLS]” at layer 6 of 6 comes most from “keys”."),
         (
             {"options": {"target": "singular"}},
             "plural; for “singular”, rollout points to “keys”.",

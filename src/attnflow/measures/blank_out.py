@@ -116,7 +116,10 @@ MEMBER = Measure(
     "blank-out",
     "Blank-out",
     measure,
-    summary="How much the answer’s probability changes when a token is blanked out.",
+    summary=(
+        "How much the answer’s probability, or with a contrast the difference of logits, changes "
+        "when a token is blanked out."
+    ),
     cost="passes",
     shown_by_default=False,
     slot=3,

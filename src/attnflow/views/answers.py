@@ -28,7 +28,7 @@ def conclude(found: Generation, span: Span = None) -> str:
     own = sum(row.share or 0.0 for row, part in _rows(found, span) if part.kind == "answer")
     itself = f"; {own:.0%} of all scores are of the answer's own tokens"
     if len(rows) == 1 and found.scores is not None:
-        top = f"comes mostly from {_top_tokens(found, span)}"
+        top = f"comes most from {_top_tokens(found, span)}"
         if own < WORTH_NAMING:
             return f"{what} {top}."
         return f"Of the prompt, {what[0].lower()}{what[1:]} {top}{itself}."
@@ -41,7 +41,7 @@ def conclude(found: Generation, span: Span = None) -> str:
         more = f" and {len(leading) - MOST_NAMED} more" if len(leading) > MOST_NAMED else ""
         first = f"{what}: {found.method} can't tell {names}{more} apart, which have the same score"
     else:
-        first = f"{what} comes mostly from {_name(leading[0])}{_share(leading[0])}"
+        first = f"{what} comes most from {_name(leading[0])}{_share(leading[0])}"
         if own >= WORTH_NAMING:
             first = f"Of the prompt's parts, {first[0].lower()}{first[1:]}{itself}"
     return f"{first}{_checked(rows, leading)}."
@@ -61,7 +61,7 @@ def _checked(rows: list[PartScore], leading: list[PartScore]) -> str:
     if (hurting.drop or 0.0) <= 0:
         return "; but deleting any one part makes the answer no less likely"
     if len(leading) == 1 and hurting == leading[0]:
-        return f"; deleting it hurts the answer most, too (log-probability −{size})"
+        return f"; deleting {_name(hurting)} hurts the answer most, too (log-probability −{size})"
     return f"; but deleting {_name(hurting)} hurts it most (log-probability −{size})"
 
 

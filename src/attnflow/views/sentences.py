@@ -128,7 +128,7 @@ class Wording:
         token = None if of.pooled else of.query
         name = printable(of.explained) if of.pooled else self._label(of.query)
         where = f" at layer {of.layer} of {of.depth}" if info.layered else ""
-        verb = " comes mostly from " if info.reaches_input else " attends most to "
+        verb = " comes most from " if info.reaches_input else " attends most to "
         shown = Part(isolate(name), "token" if token is not None else "", token)
         return [shown, Part(where)], Verbs("", verb)
 

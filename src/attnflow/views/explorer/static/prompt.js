@@ -55,7 +55,8 @@ export class PromptParts {
       meter.firstChild.style.width = `${(100 * size).toFixed(2)}%`;
       meter.firstChild.classList.toggle("against", row.score < 0);
       value.textContent = row.share === null ? digits(row.score, method.ratio) : percent(row.share);
-      drop.textContent = row.drop === null ? "" : `log p ${withSign(-row.drop)} without it`;
+      drop.textContent =
+        row.drop === null ? "" : `without it, log p changes by ${withSign(-row.drop)}`;
       element.dataset.share = row.share ?? "";
       element.dataset.score = row.score;
     });
