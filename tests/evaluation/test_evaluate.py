@@ -131,7 +131,12 @@ def test_figures_are_drawn_from_the_result(found, tmp_path):
     with pytest.raises(InputError, match="was not evaluated"):
         figures.ranks(found, "none")
     order, pairs = [2, 0, 1, 3], dict.fromkeys([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)], 0.5)
-    assert figures.joined(order, pairs | {(0, 3): 0.01}) == [(0, 2), (2, 3)]
+    groups = figures.joined(order, pairs | {(0, 3): 0.01})
+    assert groups == [(0, 2), (2, 3)]
+    # The first and the last of the order can't be joined: one between them differs from the last.
+    said = figures.told_apart(order, pairs | {(0, 3): 0.01}, groups)
+    assert said == "bars join what can't be told apart\n1 more pair can't be told apart either"
+    assert "all of them" in figures.told_apart(order, dict.fromkeys(pairs, 0.01), [])
 
 
 def test_areas_in_the_figure_are_those_of_the_table(found, model):

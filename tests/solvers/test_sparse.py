@@ -15,6 +15,7 @@ from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers.cpu.solver import CpuSolver
 from attnflow.solvers.cpu.sparse import make_network, max_flow
 from attnflow.solvers.cpu.sparse_pouring import bound_reach
+from attnflow.solvers.cpu.sparse_solver import solve as solve_all
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources
 
@@ -83,6 +84,22 @@ def test_flow_to_several_positions_is_that_to_one_that_joins_them():
     for query in range(9):
         expected = oracle.max_flow(joined, 4, query, 1)
         assert solve(network, 4, 4 * 9 + query, sinks)[0] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_share_the_sinks(threads):
+    maps = some_maps(5, 5, 12, 0.4)
+    layers = SparseLayers(tuple(map(SparseLayer.of, maps)))
+    sources, groups = [(5, 3), (2, 11), (1, 0)], [(0,), (4, 7), (11,), (2, 3, 5)]
+    values, statistics = solve_all(layers, sources, groups, Execution(threads=threads))
+    assert statistics["threads"] == min(threads, len(groups))
+    assert statistics["largest_gap"] < 1e-12
+    for row, (layer, query) in enumerate(sources):
+        for column, group in enumerate(groups):
+            joined = maps.copy()
+            joined[0, :, group[0]] = maps[0][:, list(group)].sum(-1)
+            expected = oracle.max_flow(joined, layer, query, group[0])
+            assert values[row, column] == pytest.approx(expected, abs=1e-12)
 
 
 @cases

@@ -177,7 +177,10 @@ class Wording:
             named = self.claims.names(places, verbs.because + kind, verbs.points_to + kind)
         if len(self.close) <= MOST_NAMED:
             return named
-        rest = f", though {len(self.close)} of {len(self.order)} {self.noun} come close"
+        others = len(self.close) - len(places)
+        many = f"{others} other {self.noun}" if others > 1 else f"another {self._one}"
+        comes = "come" if others > 1 else "comes"
+        rest = f", though {many} of {len(self.order)} {comes} close"
         return [*named, Part(rest)]
 
     @property

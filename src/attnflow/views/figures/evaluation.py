@@ -150,8 +150,8 @@ def ranks(of: Evaluation, metric: str | None = None, against: str | None = None)
     axes.set_yticks(range(len(order)), [of.explainers[place].label for place in order])
     axes.set(ylim=(len(order) - 0.4, -0.6), xlim=(0.7, len(order) + 1.2 + 0.35 * len(groups)))
     axes.set_xticks(range(1, len(order) + 1))
-    bars = "bars join what can't be told apart" if groups else "all of them can be told apart"
-    _name(axes, f"mean rank over {of.texts} texts, 1 is best; {bars}")
+    said = told_apart(order.tolist(), of.pairs(column), groups)
+    _name(axes, f"mean rank over {of.texts} texts, 1 is best; {said}")
     _head(axes, METRICS[of.columns[column].metric].title, str(of.columns[column].against))
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelsize=8.5, colors=THEME.ink)
@@ -159,14 +159,16 @@ def ranks(of: Evaluation, metric: str | None = None, against: str | None = None)
 
 
 def _looks(of: Evaluation) -> list[dict[str, Any]]:
-    """A line for each explainer: a method's colour, a style for each of its edges; others grey."""
-    seen: dict[str, int] = {}
+    """A line for each explainer: a method's colour, a style for each of its edges; others grey.
+
+    Grey lines are never solid: some methods have colours that are nearly grey.
+    """
+    seen = {THEME.muted: 1}
     looks = []
     for each in of.explainers:
-        family = each.method if each.method in AGGREGATORS else ""
-        style = STYLES[seen.get(family, 0) % len(STYLES)]
-        seen[family] = seen.get(family, 0) + 1
-        colour = THEME.method(family) if family else THEME.muted
+        colour = THEME.method(each.method) if each.method in AGGREGATORS else THEME.muted
+        style = STYLES[seen.get(colour, 0) % len(STYLES)]
+        seen[colour] = seen.get(colour, 0) + 1
         looks.append({"color": colour, "linestyle": style})
     return looks
 
@@ -210,6 +212,23 @@ def joined(order: list[int], pairs: dict[tuple[int, int], float]) -> list[tuple[
         if last > first and not any(a <= first and last <= b for a, b in found):
             found.append((first, last))
     return found
+
+
+def told_apart(
+    order: list[int], pairs: dict[tuple[int, int], float], groups: list[tuple[int, int]]
+) -> str:
+    """What the bars say, and how many pairs they can't join since others between them differ."""
+    place = {explainer: line for line, explainer in enumerate(order)}
+    open_pairs = [sorted((place[a], place[b])) for (a, b), p in pairs.items() if p >= SURE]
+    left = sum(not any(a <= x and y <= b for a, b in groups) for x, y in open_pairs)
+    if not open_pairs:
+        return "all of them can be told apart"
+    more = (
+        f"\n{left} more {'pair' if left == 1 else 'pairs'} can't be told apart either"
+        if left
+        else ""
+    )
+    return f"bars join what can't be told apart{more}"
 
 
 def _find(of: Evaluation, metric: str, against: str | None) -> int:
