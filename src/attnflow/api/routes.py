@@ -54,8 +54,8 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         residual: The share of the identity.
         discard: The ratio of smallest attention weights set to zero.
         correction: For causal decoders, ``"visible"`` or ``"sink"``: they change the edges. The
-            default of `explain`, ``"uniform"``, divides flows by those of chance and changes none,
-            so that its routes are the plain ones.
+            usual one of `explain`, ``"uniform"``, divides flows by those of chance and changes
+            none. Routes are plain unless one is named, also where `explain` leaves the sink out.
         target: For edges that are seen by a target, a label or token.
         contrast: The label or token that the target is compared with.
         source: ``"logit"``: from the target's logit, which is one more position of the trace, the
