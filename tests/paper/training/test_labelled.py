@@ -1,6 +1,7 @@
 """Labels come from the data: any names, any number of them, or refused with the reason."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -54,6 +55,13 @@ def predicted(model):
     return {label: attnflow.explain(text, model).prediction.label for label, text in TEXTS.items()}
 
 
+def test_few_steps_are_told(base, tmp_path, capsys):
+    recipe = replace(QUICK, epochs=1)
+    train_sentiment(write(tmp_path / "data", ROWS), base, tmp_path / "out", recipe=recipe)
+    told = "few steps, 6 in all: it may learn little; --epochs 9 makes more"
+    assert told in capsys.readouterr().err
+
+
 def test_three_labels_of_ones_own_on_the_command_line(base, tmp_path, monkeypatch, capsys):
     data, out = write(tmp_path / "data", ROWS), str(tmp_path / "model")
     monkeypatch.setattr("attnflow.paper.training.sentiment.SentimentRecipe", lambda **_: QUICK)
@@ -61,6 +69,7 @@ def test_three_labels_of_ones_own_on_the_command_line(base, tmp_path, monkeypatc
     assert command(["train", "sentiment", *options]) == 0
     printed = capsys.readouterr()
     assert "labels of the texts to train on: age (32), game (32), place (32)" in printed.err
+    assert "few steps" not in printed.err
     assert printed.out.splitlines()[1:] == ["1.000  dev.tsv (24 rows)"]
     assert predicted(out) == {label: label for label in TEXTS}
     assert command(["explain", TEXTS["game"], "-m", out]) == 0

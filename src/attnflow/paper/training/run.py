@@ -39,6 +39,7 @@ from attnflow.paper.training.verbs import VerbsRun
 from attnflow.paper.verbs.tokenizer import build_tokenizer
 
 MAX_LENGTH = 64
+FEW_STEPS = 50  # fewer than these hardly move pretrained weights
 CHECKPOINT, WEIGHTS = "checkpoint", "model.safetensors"
 
 
@@ -108,6 +109,7 @@ def train_sentiment(
     with _loading(base):
         run = SentimentRun(base, rows, names, recipe, device)
     run.model.config.decides = decided(names)
+    _tell_few_steps(run)
     return _finish(run, base, scored, out)
 
 
@@ -170,6 +172,14 @@ def _tell_labels(names: Sequence[str], rows: Sequence[Row]) -> None:
     more = f", … {len(names)} in all" if len(names) > NAMED else ""
     line = f"labels of the texts to train on: {shown}{more}"
     Console(stderr=True).print(line, markup=False, highlight=False)
+
+
+def _tell_few_steps(run: SentimentRun) -> None:
+    """Say that so few texts teach little in so few epochs."""
+    if run.steps < FEW_STEPS:
+        epochs = -(-FEW_STEPS * run.recipe.epochs // run.steps)
+        line = f"few steps, {run.steps} in all: it may learn little; --epochs {epochs} makes more"
+        Console(stderr=True).print(line, markup=False, highlight=False)
 
 
 @contextmanager
