@@ -2,7 +2,10 @@
 
 import json
 
+import transformers
+
 import attnflow
+import tiny
 
 
 def test_a_file_is_explained(run, folder, tmp_path):
@@ -26,6 +29,17 @@ def test_a_file_is_explained(run, folder, tmp_path):
     again = run(*arguments, "--strict")
     assert again.code == 2
     assert "options.strict was false, now true" in again.err
+
+
+def test_it_says_what_was_used_where_nothing_was_named(run, tmp_path):
+    network = tiny.build("gpt2", head=transformers.GPT2ForSequenceClassification)
+    network.config.pad_token_id = 0
+    network.save_pretrained(tmp_path / "model")
+    tiny.plain().save_pretrained(tmp_path / "model")
+    source = tmp_path / "texts.txt"
+    source.write_text("the keys are here\n")
+    done = run("run", source, "-o", tmp_path / "out", "-m", tmp_path / "model")
+    assert "1 attributions (rollout on alti, sink)" in done.out
 
 
 def test_what_cannot_be_run_is_told_in_one_line(run, folder, tmp_path):

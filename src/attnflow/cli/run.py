@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -111,8 +112,12 @@ def run(  # noqa: PLR0913 - one argument per option
 
 
 def _made_by(made: Run) -> str:
-    """The methods and the edges that they read, as the first row has them."""
+    """The methods, the edges that they read and a correction, as the first row has them."""
     _, _, first = next(made.explained(), (0, None, []))
-    edges = [(each.method, each.options.get("edges")) for each in first]
-    named = [f"{method} on {rule}" if rule else method for method, rule in edges]
-    return f" ({', '.join(dict.fromkeys(named))})" if named else ""
+    named = [_name(each.method, each.options) for each in first]
+    return f" ({'; '.join(dict.fromkeys(named))})" if named else ""
+
+
+def _name(method: str, options: Mapping[str, Any]) -> str:
+    edges, correction = options.get("edges"), options.get("correction")
+    return method + (f" on {edges}" if edges else "") + (f", {correction}" if correction else "")
