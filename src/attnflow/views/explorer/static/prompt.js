@@ -55,8 +55,7 @@ export class PromptParts {
       meter.firstChild.style.width = `${(100 * size).toFixed(2)}%`;
       meter.firstChild.classList.toggle("against", row.score < 0);
       value.textContent = row.share === null ? digits(row.score, method.ratio) : percent(row.share);
-      drop.textContent =
-        row.drop === null ? "" : `without it, log p changes by ${withSign(-row.drop)}`;
+      drop.textContent = row.drop === null ? "" : `Δ log p ${withSign(-row.drop)} without it`;
       element.dataset.share = row.share ?? "";
       element.dataset.score = row.score;
     });
