@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 TEMPLATE = "chat_template"
 UNTOLD = (
     "no chat template was applied, and the model may go on with the text instead of answering it: "
-    "as a chat, the prompt is messages, [{'role': 'user', 'content': …}]; in a terminal, --chat FILE"
+    "as a chat, the prompt is messages, [{'role': 'user', 'content': …}]; in a terminal: --chat"
 )
 
 
