@@ -46,8 +46,9 @@ def counts(monkeypatch):
 
 
 def test_explain_tokenizes_and_runs_once_for_all_methods(counts):
+    """The other forward pass is the check by blanking, one batch."""
     assert run(["explain", TEXT, *VERBS, "--json"]) == 0
-    assert counts == {"tokenize": 1, "run": 1, "forward": 1}
+    assert counts == {"tokenize": 1, "run": 1, "forward": 2}
 
 
 def test_explain_with_a_page_runs_twice_once_for_blanking(counts, tmp_path):
