@@ -10,6 +10,7 @@ from torch import Tensor
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Objective
 from attnflow.models.outputs import objective_value
+from attnflow.models.text.tokens import name_token, without_marks
 
 
 class Named(Protocol):
@@ -63,8 +64,6 @@ def token_index(
     tokenizer: Any, target: str | int, size: int, name: str, *, as_target: bool = False
 ) -> int:
     """The number of a word that is one token, or of a blank as it is displayed."""
-    from attnflow.models.text.tokens import name_token, without_marks
-
     number = _number(target, size)
     if number is not None:
         return number
