@@ -221,7 +221,7 @@ def _usable(
                 adapter.decision(tokens)
                 mark_tokens(row.rationale, tokens, ())
                 if row.target is not None:
-                    adapter.output_index(row.target)
+                    adapter.output_indices(row.target)
             except AttnflowError as refused:
                 error = str(refused)
         if error is None:
