@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from attnflow.api.answering import Answering, prompts_of
 from attnflow.edges.options import Heads
+from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
@@ -85,6 +86,7 @@ def explain(
 ) -> list[Attribution]: ...
 
 
+@known_keywords()
 def explain(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: Any,
     model: Source = None,
