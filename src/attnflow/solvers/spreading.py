@@ -39,12 +39,13 @@ Tensor = Any
 
 
 class Effort(NamedTuple):
-    """How far to go, and the memory of an array ``[layer, sink, position]``: there are a few."""
+    """How far to go, how much at a time, and by which steps."""
 
     rounds: int
     patience: int = 3  # rounds in a row that close nothing
-    piece_bytes: int = 1 << 27
+    piece_bytes: int = 1 << 27  # of an array [layer, sink, position]: there are a few
     most_sinks: int = 1 << 20  # in a piece
+    steps: Steps = InTorch()
 
 
 def spread(
@@ -54,22 +55,21 @@ def spread(
     *,
     causal: bool,
     effort: Effort,
-    steps: Steps | None = None,
     show: Callable[[int], None] = lambda done: None,
 ) -> tuple[FloatArray, FloatArray]:
     """Maximum flows from one source to the sinks, and their gaps: infinite where a pair is open.
 
     ``weights`` are a torch tensor of the layers below the source's, ``[layer, query, key]`` in
-    float64, and ``edges`` the source's; both are where the work is to be done, by these ``steps``.
+    float64, and ``edges`` the source's; both are where the work is to be done.
     """
     import torch
 
-    wanted, steps = np.asarray(sinks), steps or InTorch()
+    wanted = np.asarray(sinks)
     values, gaps = np.zeros(len(wanted)), np.full(len(wanted), np.inf)
     order = np.argsort(wanted, kind="stable")
     trial = np.unique(np.linspace(0, len(order) - 1, TRIAL).astype(np.int64))
     with torch.inference_mode():
-        work = _Work(weights, edges, receivable(weights, edges), causal, steps)
+        work = _Work(weights, edges, receivable(weights, edges), causal)
         first = effort._replace(rounds=min(effort.rounds, TRIAL_ROUNDS))
         chosen = order[trial]
         values[chosen], gaps[chosen] = _spread_piece(work, wanted[chosen], first)
@@ -103,12 +103,9 @@ class _Work(NamedTuple):
     edges: Tensor
     receivable: Tensor
     causal: bool
-    steps: Steps
 
 
-def _spread_piece(
-    work: _Work, sinks: LongArray, effort: Effort
-) -> tuple[FloatArray, FloatArray]:
+def _spread_piece(work: _Work, sinks: LongArray, effort: Effort) -> tuple[FloatArray, FloatArray]:
     """Values and gaps of some sinks."""
     import torch
 
@@ -126,7 +123,7 @@ def _spread_piece(
     start = work.edges[low:high].expand_as(end)
     if work.causal:
         start = start * (torch.arange(low, high, device=end.device) >= chosen[:, None])
-    bridge = Bridge(layers, start, end, work.causal, work.steps)
+    bridge = Bridge(layers, start, end, work.causal, effort.steps)
     bridge.build(effort)
     return bridge.bound.cpu().numpy(), bridge.gap.cpu().numpy()
 

@@ -83,7 +83,7 @@ class Run:
         weights, edges = self._device.tensor(self._weights), self._device.tensor(self._edges)
         causal = self._device.download(self._above) == 0
         room = int(SHARE_OF_SPREAD * self._device.free_bytes())
-        effort = Effort(ROUNDS, PATIENCE, room, MOST_SINKS)
+        effort = Effort(ROUNDS, PATIENCE, room, MOST_SINKS, ByKernels(self._device))
         for item, source in np.ndindex(self._items, self._count):
             if source not in deep:
                 continue
@@ -94,7 +94,6 @@ class Run:
                     sinks,
                     causal=bool(causal[item]),
                     effort=effort,
-                    steps=ByKernels(self._device),
                     show=show,
                 )
             except OutOfMemoryError:

@@ -1,4 +1,4 @@
-"""The steps of spread flows by kernels of their own (spread.cu): one a layer, no waiting between."""
+"""The steps of spread flows by kernels of their own (spread.cu): one a layer, and no waiting."""
 
 from __future__ import annotations
 
@@ -31,13 +31,8 @@ class ByKernels:
         full_nodes = held.new_empty((sinks, MOST_FULL), dtype=torch.int32)
         tensors = (held.contiguous(), *nodes, rate, extra, full_rates, full_nodes)
         numbers = (size, int(causal), MOST_FULL)
-        self._launch(
-            "limit_rates",
-            sinks,
-            (_address(layer), np.int64(layer.stride(0))),
-            tensors,
-            numbers,
-        )
+        first = (_address(layer), np.int64(layer.stride(0)))
+        self._launch("limit_rates", sinks, first, tensors, numbers)
         return rate, extra
 
     def weigh(self, nodes: Nodes, into: Tensor) -> None:
