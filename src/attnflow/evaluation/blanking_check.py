@@ -10,6 +10,7 @@ import numpy as np
 from attnflow.evaluation.importance import make_attribution
 from attnflow.measures.blank_out import MEMBER
 from attnflow.measures.question import Target
+from attnflow.models.objectives import output_index
 from attnflow.pipeline.measured import target_position
 from attnflow.records.words import merge_words, word_groups
 
@@ -97,7 +98,7 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
     adapter, whole = session.adapter, rows[()]
     said = index = int(whole.argmax())
     if session.objective.target is not None:
-        index = adapter.output_index(session.objective.target)
+        index = output_index(adapter, session.objective.target, whole)
     before = float(whole[index])
 
     def removal(group: tuple[int, ...]) -> Removal | None:
