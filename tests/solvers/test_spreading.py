@@ -55,7 +55,7 @@ def test_what_arrives_is_a_flow():
     weights, products = bridge._nodes[:2]
     weights[:] = torch.rand(weights.shape, dtype=torch.float64) ** 6
     products[:] = weights @ torch.stack(layers).transpose(1, 2)
-    arrived = bridge._send()
+    arrived = bridge._send(0.5)
     held, clipped = 0.2 * start[0], 0
     for layer, (weight,) in zip(layers, weights, strict=True):
         sent = torch.zeros(6, 6, dtype=torch.float64)
@@ -96,7 +96,7 @@ def test_kernels_take_the_same_steps(sinks, size, causal, most_full, monkeypatch
     found = []
     for way in (steps.InTorch(), by_kernels.ByKernels(Emulated())):
         nodes, into = steps.Nodes(*map(torch.clone, given)), torch.empty_like(weights)
-        rate, extra = way.limit(layer, held, nodes, causal)
+        rate, extra = way.limit(layer, held, nodes, steps.Sweep(causal, 0.3))
         way.weigh(nodes, into)
         found.append((rate, extra, nodes.sums, nodes.factors, into))
     for expected, got in zip(*found, strict=True):
@@ -142,7 +142,7 @@ def test_a_source_without_edges_sends_nothing(causal):
 def test_what_overflows_proves_nothing():
     ends = torch.rand(2, 3, 6, dtype=torch.float64)
     bridge = spreading.Bridge(some_layers(1), *ends, False, steps.InTorch())
-    bridge._send = lambda: torch.full((3, 6), torch.inf, dtype=torch.float64)
+    bridge._send = lambda forget: torch.full((3, 6), torch.inf, dtype=torch.float64)
     bridge.build(spreading.Effort(1))
     assert (bridge.gap == bridge.bound).all()
 

@@ -25,12 +25,13 @@ import numpy as np
 
 from attnflow.records.types import FloatArray
 from attnflow.solvers.interface import LongArray
-from attnflow.solvers.steps import InTorch, Nodes, Steps, ratio, scaled, times
+from attnflow.solvers.steps import InTorch, Nodes, Steps, Sweep, ratio, scaled, times
 
 MET = 1e-12
 """As in the searches: a flow this close to its bound is the maximum."""
 TRIAL, TRIAL_ROUNDS = 48, 4  # sinks that show whether it is worth the while for the others
 WORTH = 0.5  # the share of them that must be closed
+FORGET, LEAST_FORGET = 0.5, 0.08  # what is full changes less and less from round to round
 EVENLY = 3  # every so many rounds the end is aimed at evenly, in the others only where it is needed
 TIGHTEN = 3  # the round after which bounds are computed that take time
 ENTRIES = 1 << 25  # of arrays [sink, query, key] in those bounds
@@ -161,7 +162,7 @@ class Bridge:
         last = torch.ones_like(self._end)
         fewest, since = len(self._end), 0
         for number in range(effort.rounds):
-            arrived = self._send()
+            arrived = self._send(max(LEAST_FORGET, FORGET / (1 + number / 4)))
             if number == TIGHTEN:
                 self._tighten(arrived)
             gap = self.bound[self._pairs] - torch.minimum(arrived, self._end).sum(1)
@@ -188,12 +189,12 @@ class Bridge:
                 last = torch.where(off, last * ratio(aim, arrived), last)
             self._steer(last)
 
-    def _send(self) -> Tensor:
+    def _send(self, forget: float) -> Tensor:
         """What arrives at the end."""
-        held = self._start
+        held, sweep = self._start, Sweep(self._causal, forget)
         for at, layer in enumerate(self._layers):
             nodes = self._nodes.at(at)
-            rate, extra = self._steps.limit(layer, held, nodes, self._causal)
+            rate, extra = self._steps.limit(layer, held, nodes, sweep)
             held = self._torch.addcmul(extra, nodes.weights, times(rate, layer, self._causal))
         return held
 

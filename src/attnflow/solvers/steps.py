@@ -25,18 +25,25 @@ class Nodes(NamedTuple):
     weights: Tensor
     products: Tensor  # weights times capacities, summed
     sums: Tensor  # capacities that lead anywhere, summed
-    factors: Tensor  # how much less nodes weigh whose edges were full, remembered half as long
+    factors: Tensor  # how much less nodes weigh whose edges were full in rounds before
 
     def at(self, layer: int) -> Nodes:
         """Those of one layer."""
         return Nodes(*(each[layer] for each in self))
 
 
+class Sweep(NamedTuple):
+    """How flow is sent down."""
+
+    causal: bool  # no edge leads to a later position
+    forget: float  # of `Nodes.factors`, the share that this sweep replaces
+
+
 class Steps(Protocol):
     """What a device does between two products."""
 
     def limit(
-        self, layer: Tensor, held: Tensor, nodes: Nodes, causal: bool
+        self, layer: Tensor, held: Tensor, nodes: Nodes, sweep: Sweep
     ) -> tuple[Tensor, Tensor]:
         """The rate at which nodes send what they hold, and what arrives from those without one.
 
@@ -52,14 +59,14 @@ class InTorch:
     """The steps by torch, on whatever device the tensors are."""
 
     def limit(
-        self, layer: Tensor, held: Tensor, nodes: Nodes, causal: bool
+        self, layer: Tensor, held: Tensor, nodes: Nodes, sweep: Sweep
     ) -> tuple[Tensor, Tensor]:
         """See `Steps`."""
         import torch
 
         rate, extra = ratio(held, nodes.products), torch.zeros_like(held)
-        nodes.factors.sqrt_()
-        sink, node = (rate * _largest(nodes.weights, causal) > 1.0).nonzero(as_tuple=True)
+        nodes.factors.pow_(1 - sweep.forget)
+        sink, node = (rate * _largest(nodes.weights, sweep.causal) > 1.0).nonzero(as_tuple=True)
         amount, even = held[sink, node], rate[sink, node]
         rate[sink, node] = 0.0
         count = sink.bincount(minlength=len(held))
@@ -71,7 +78,7 @@ class InTorch:
             extra.index_add_(0, at[0], rows * (higher[:, None] * towards).clamp(max=1.0))
             most = (rows * (towards > 0)).sum(1)
             short = most < amount[part]
-            nodes.factors[at] *= torch.where(short, 1.0, even[part] / higher).sqrt()
+            nodes.factors[at] *= torch.where(short, 1.0, even[part] / higher) ** sweep.forget
             nodes.sums[at] *= torch.where(short, amount[part] / most / LESS, 1.0)
         return rate, extra
 

@@ -58,7 +58,7 @@ __device__ double limited_rate(
 // The rates of all nodes, and what arrives from those with full edges; `list` is of the sink, and
 // has a rate and a node for each of these.
 extern "C" __global__ void limit_rates(
-    const double *layer, long long stride, const double *held, const double *weights, const double *products,
+    const double *layer, long long stride, double forget, const double *held, const double *weights, const double *products,
     double *sums, double *factors, double *rates, double *extra, double *list_rates, int *list_nodes, int size, int causal, int most_full) {
     extern __shared__ double shared[];
     double *each = shared;
@@ -101,7 +101,7 @@ extern "C" __global__ void limit_rates(
         }
         if (on) {
             rates[node] = full ? 0.0 : rate;
-            factors[node] = sqrt(factors[node]);
+            if (factors[node] != 1.0) factors[node] = pow(factors[node], 1 - forget);
             extra[node] = 0.0;
         }
     }
@@ -116,7 +116,7 @@ extern "C" __global__ void limit_rates(
         if (lane == 0) {
             list_rates[at] = rate;
             if (most < amount) sums[node] *= amount / most / LESS;
-            else factors[node] *= sqrt(even / rate);
+            else factors[node] *= pow(even / rate, forget);
         }
     }
     __syncthreads();

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.solvers.cuda.device import Device
-from attnflow.solvers.steps import MOST_FULL, Nodes, Tensor
+from attnflow.solvers.steps import MOST_FULL, Nodes, Sweep, Tensor
 
 THREADS = 256
 SHARED = 32 * (8 + 4)  # bytes: two numbers for each warp
@@ -20,7 +20,7 @@ class ByKernels:
         self._device = device
 
     def limit(
-        self, layer: Tensor, held: Tensor, nodes: Nodes, causal: bool
+        self, layer: Tensor, held: Tensor, nodes: Nodes, sweep: Sweep
     ) -> tuple[Tensor, Tensor]:
         """See `Steps`."""
         import torch
@@ -30,8 +30,8 @@ class ByKernels:
         full_rates = held.new_empty((sinks, MOST_FULL))
         full_nodes = held.new_empty((sinks, MOST_FULL), dtype=torch.int32)
         tensors = (held.contiguous(), *nodes, rate, extra, full_rates, full_nodes)
-        numbers = (size, int(causal), MOST_FULL)
-        first = (_address(layer), np.int64(layer.stride(0)))
+        first = (_address(layer), np.int64(layer.stride(0)), np.float64(sweep.forget))
+        numbers = (size, int(sweep.causal), MOST_FULL)
         self._launch("limit_rates", sinks, first, tensors, numbers)
         return rate, extra
 
