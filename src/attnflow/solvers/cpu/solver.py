@@ -20,7 +20,7 @@ from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import BoolArray, LongArray, PairFlow, Sources
 from attnflow.solvers.threads import cores
 
-FEW, ROUNDS = 16, 8
+FEW, ROUNDS = 16, 12
 LEAST_SIZE, LEAST_LAYERS = 256, 16
 """Few sources of deep graphs have their flows spread first; shorter texts are searched sooner."""
 POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
