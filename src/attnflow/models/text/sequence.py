@@ -106,7 +106,7 @@ class SequenceModel:
         if edit is None:
             logits: Tensor = network.called(evaluated, inputs).logits
         else:
-            table = self.network.get_input_embeddings().weight
+            table = self.network.get_input_embeddings()
             with EmbeddingEdit(table, inputs["input_ids"], edit) as mode:
                 logits = network.called(evaluated, inputs).logits
             if mode.count != 1:
