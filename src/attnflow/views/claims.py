@@ -142,8 +142,9 @@ class Claims:
             return ""
         every = [self.check.removals[at] for at in self.order]
         small = all(each and abs(each.change) < LITTLE and not self._turns(each) for each in every)
-        target, contrast = label(self.check.target, LONGEST), label(self.check.contrast, LONGEST)
-        asked = f"{target} against {contrast}" if contrast else target
+        asked = label(self.check.target, LONGEST)
+        if self.check.contrast:
+            asked += f" against {label(self.check.contrast, LONGEST)}"
         before = f"{asked} {percent(self.check.probability)}"
         if small and len({self.name(at) for at in self.order}) > 1:
             return f"Without any one word, {before} changes by less than {100 * LITTLE:.0f} point."
