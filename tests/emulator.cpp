@@ -26,7 +26,7 @@ static Three threadIdx, blockIdx, blockDim;
 double shared[1 << 16];
 
 namespace emulator {
-const int LARGEST = 256, STACK = 1 << 17;
+const int LARGEST = 512, STACK = 1 << 17;
 struct Fiber {
     jmp_buf state;
     bool begun, done;

@@ -150,11 +150,16 @@ class Bridge:
             times(reaching, layers[at].T, -causal, into=sums[at])
             reaching = (sums[at] > 0).double()
         # If everything were sent, a node could send its sum.
-        self._nodes = Nodes(weights, sums.clone(), sums, torch.ones_like(sums))
+        self._set_nodes(Nodes(weights, sums.clone(), sums, torch.ones_like(sums)))
         self._start, self._end = start * reaching, end.contiguous()
         self.bound = torch.minimum(self._start.sum(1), self._end.sum(1))
         self.gap = self.bound.clone()
         self._pairs = torch.arange(len(end), device=end.device)  # those that are open
+
+    def _set_nodes(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        # Views of each layer, made once: a sweep on a GPU is over before many could be made.
+        self._by_layer = [Nodes(*each) for each in zip(*nodes, strict=True)]
 
     def build(self, effort: Effort) -> None:
         """Rounds until all pairs are closed, or the rest is not worth more."""
@@ -192,8 +197,7 @@ class Bridge:
     def _send(self, forget: float) -> Tensor:
         """What arrives at the end."""
         held, sweep = self._start, Sweep(self._causal, forget)
-        for at, layer in enumerate(self._layers):
-            nodes = self._nodes.at(at)
+        for layer, nodes in zip(self._layers, self._by_layer, strict=True):
             rate, extra = self._steps.limit(layer, held, nodes, sweep)
             held = self._torch.addcmul(extra, nodes.weights, times(rate, layer, self._causal))
         return held
@@ -202,17 +206,17 @@ class Bridge:
         """Weights of all nodes, from those at the end."""
         self._nodes.weights[-1] = scaled(last)
         for at in range(len(self._layers) - 1, -1, -1):
-            nodes = self._nodes.at(at)
+            nodes = self._by_layer[at]
             times(nodes.weights, self._layers[at].T, -self._causal, into=nodes.products)
             if at:
-                self._steps.weigh(nodes, into=self._nodes.weights[at - 1])
+                self._steps.weigh(nodes, into=self._by_layer[at - 1].weights)
 
     def _keep(self, still: Tensor) -> None:
         """Go on with these pairs."""
         self._pairs, self._start, self._end = (
             each[still] for each in (self._pairs, self._start, self._end)
         )
-        self._nodes = Nodes(*(each[:, still] for each in self._nodes))
+        self._set_nodes(Nodes(*(each[:, still] for each in self._nodes)))
 
     def _tighten(self, arrived: Tensor) -> None:
         """Bounds by what each node can pass on, for pairs of which something was lost on the way.

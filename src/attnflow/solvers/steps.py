@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, Protocol
 MOST_FULL = 256  # nodes a sink, in one layer, whose edges are full: others send nothing
 STEPS = 50  # of Newton's method
 LESS = 0.8  # factor by which nodes weigh less that got more than they can pass on
-PARTS, WORTH_PARTS = 4, 1 << 26  # of products with causal layers, and from how many terms on
+PARTS = 4  # of products with causal layers
+WORTH_PARTS = {"cpu": 1 << 26}  # terms from which on a product is made in parts
+WORTH_PARTS_ELSEWHERE = 1 << 31  # starting them takes longer than what they save
 ROWS = 1 << 22  # entries of rows whose limits are found at a time
 SMALLEST = 1e-100  # of weights, beside the largest
 LEAST = 1e-300  # divides instead of zero
@@ -26,10 +28,6 @@ class Nodes(NamedTuple):
     products: Tensor  # weights times capacities, summed
     sums: Tensor  # capacities that lead anywhere, summed
     factors: Tensor  # how much less nodes weigh whose edges were full in rounds before
-
-    def at(self, layer: int) -> Nodes:
-        """Those of one layer."""
-        return Nodes(*(each[layer] for each in self))
 
 
 class Sweep(NamedTuple):
@@ -48,7 +46,7 @@ class Steps(Protocol):
         """The rate at which nodes send what they hold, and what arrives from those without one.
 
         These have full edges: their rate is 0, and they weigh less from now on. A rate is what a
-        node gives for each unit of capacity and weight.
+        node gives for each unit of capacity and weight. Both may be overwritten by the next call.
         """
 
     def weigh(self, nodes: Nodes, into: Tensor) -> None:
@@ -114,7 +112,8 @@ def times(left: Tensor, layer: Tensor, order: int, into: Tensor = None) -> Tenso
 
     size = layer.shape[0]
     product = torch.empty_like(left) if into is None else into
-    if order == 0 or left.shape[0] * size * size < WORTH_PARTS:
+    worth = WORTH_PARTS.get(left.device.type, WORTH_PARTS_ELSEWHERE)
+    if order == 0 or left.shape[0] * size * size < worth:
         return torch.mm(left, layer, out=product)
     step = -(-size // PARTS)
     for start in range(0, size, step):

@@ -179,7 +179,8 @@ class CudaDevice:
 
     def together(self, name: str, shared: int) -> int:
         """See `Device`."""
-        kernel = self._kernel(name, shared)
+        with self._device:
+            kernel = self._kernel(name, shared)
         attributes = self._device.attributes
         room = int(attributes["MaxSharedMemoryPerMultiprocessor"]) // (shared + 1024)
         registers = int(attributes["MaxRegistersPerMultiprocessor"]) // (32 * kernel.num_regs)
@@ -188,13 +189,12 @@ class CudaDevice:
         return int(each * attributes["MultiProcessorCount"])
 
     def _kernel(self, name: str, shared: int) -> Any:
-        with self._device:
-            if name not in self._kernels:
-                self._kernels[name] = self._module.get_function(name)
-            kernel = self._kernels[name]
-            if shared > 48 * 1024:  # more must be asked for
-                kernel.max_dynamic_shared_size_bytes = shared
-            return kernel
+        if name not in self._kernels:
+            self._kernels[name] = self._module.get_function(name)
+        kernel = self._kernels[name]
+        if shared > 48 * 1024:  # more must be asked for
+            kernel.max_dynamic_shared_size_bytes = shared
+        return kernel
 
     def launch(
         self,
@@ -207,10 +207,10 @@ class CudaDevice:
         with_torch: bool = False,
     ) -> None:
         """See `Device`."""
-        kernel = self._kernel(name, shared)
         # The host's flag is no array of the device, but the device can read where it is.
         ready = tuple(np.uintp(self._pinned.ptr) if arg is self._stop else arg for arg in args)
         with self._device:
+            kernel = self._kernel(name, shared)
             stream = self._torch_stream() if with_torch else self._stream
             kernel(tuple(grid), (threads,), ready, shared_mem=shared, stream=stream)
 

@@ -30,7 +30,7 @@ NO_ROOM, UNFINISHED = 3, 4  # in solve.cu, after the three ways of proof
 COLUMNS_FROM = 7
 """From this layer on, whole columns are poured first: faster, and it leaves as little to repair."""
 TILE, TILE_SHARED = 64, 2 * 16 * 65 * 8  # of bound_next: positions, bytes
-FEW, ROUNDS, PATIENCE, MOST_SINKS = 16, 32, 10, 1024
+FEW, ROUNDS, PATIENCE, MOST_SINKS = 16, 32, 10, 2048
 LEAST_SIZE, LEAST_LAYERS = 64, 16
 """Few sources of deep graphs have their flows spread first; of many, warps work side by side."""
 SHARE_OF_SPREAD = 0.08  # for each of a few arrays of spread flows
