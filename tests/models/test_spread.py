@@ -6,6 +6,7 @@ import transformers
 
 import attnflow
 import talkers
+from attnflow.models.weights import weights_digest
 
 TEXT = "the keys to the old cabinet"
 OPTIONS = [
@@ -72,3 +73,7 @@ def test_a_batch_is_what_each_text_gives_alone(spread, whole):
         np.testing.assert_allclose(
             each.values, attnflow.explain(text, whole).values, rtol=1e-4, atol=1e-7
         )
+
+
+def test_its_weights_are_those_of_the_whole_model(spread, whole):
+    assert weights_digest(attnflow.load_model((spread, whole.tokenizer))) == weights_digest(whole)
