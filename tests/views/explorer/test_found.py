@@ -52,7 +52,7 @@ def test_what_blank_out_can_not_measure_is_not_offered():
 def test_an_encoder_decoder_is_checked(models):
     view = attnflow.explore("the keys", models["tiny/t5"], answer="the cat").document["views"][0]
     assert not any("Not checked by blanking" in note for note in view["notes"])
-    assert all("ithout " in found["evidence"] for found in view["findings"])
+    assert any("ithout " in found["evidence"] for found in view["findings"])
 
 
 def test_an_attribution_says_that_it_was_not_checked(classifier):
