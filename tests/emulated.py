@@ -70,7 +70,7 @@ class Emulated:
     def stop_flag(self):
         return np.zeros(1, np.int32)
 
-    def launch(self, name, grid, threads, args, shared=0):
+    def launch(self, name, grid, threads, args, shared=0, *, with_torch=False):
         # An argument is passed by where it is: an array by where its address is.
         held = [
             np.array(each.ctypes.data if isinstance(each, np.ndarray) else each) for each in args

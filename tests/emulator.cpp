@@ -26,7 +26,7 @@ static Three threadIdx, blockIdx, blockDim;
 double shared[1 << 16];
 
 namespace emulator {
-const int LARGEST = 256, STACK = 1 << 17;
+const int LARGEST = 512, STACK = 1 << 17;
 struct Fiber {
     jmp_buf state;
     bool begun, done;
@@ -168,6 +168,8 @@ extern "C" void launch(const char *name, const int *grid, int threads, void **ar
     KERNEL(bound_first)
     KERNEL(bound_next)
     KERNEL(solve_pairs)
+    KERNEL(limit_rates)
+    KERNEL(weigh_nodes)
     blockDim.x = threads;
     for (blockIdx.z = 0; blockIdx.z < grid[2]; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < grid[1]; blockIdx.y++)

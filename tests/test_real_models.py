@@ -64,6 +64,26 @@ def test_smollm_continues_and_explains_a_prefix(smollm):
     assert found.options["correction"] == "uniform"
 
 
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [
+        ("My favourite schoo", "le"),
+        ("Once upon a time", ","),
+        ("The capital of France is", "ĠParis"),
+    ],
+)
+def test_smollms_prediction_is_a_target_by_its_name(smollm, text, piece):
+    """Two tokens are displayed so, with and without a blank: the predicted one is meant."""
+    said = attnflow.explain(text, smollm, method="gradient-norm")
+    label = said.prediction.label
+    assert len(smollm.output_indices(label)) == 2
+    named = attnflow.explain(text, smollm, method="gradient-norm", target=label)
+    number = smollm.tokenizer.convert_tokens_to_ids(piece)
+    exact = attnflow.explain(text, smollm, method="gradient-norm", target=number)
+    np.testing.assert_array_equal(named.scores, said.scores)
+    np.testing.assert_array_equal(named.scores, exact.scores)
+
+
 def test_what_each_correction_does_to_the_first_token(smollm):
     """The figures in docs/definitions.md: its share under plain rollout is all there is."""
     text = "In the old house by the river, my grandmother kept a small black"

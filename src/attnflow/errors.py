@@ -2,6 +2,7 @@
 
     AttnflowError
     ├── InputError        an argument is not what it must be   (also a ValueError)
+    │   └── UnknownKeyword  a function has no argument of that name   (also a TypeError)
     ├── CaptureError      a model ran, and its attention could not be captured
     ├── ModelError        a model or tokenizer could not be loaded or does not fit the request
     └── MissingExtra      an optional package is needed; the message names its install command
@@ -16,6 +17,10 @@ class AttnflowError(Exception):
 
 class InputError(AttnflowError, ValueError):
     """An argument is not what it must be."""
+
+
+class UnknownKeyword(InputError, TypeError):  # noqa: N818 - it names what is unknown
+    """A function has no argument of that name."""
 
 
 class CaptureError(AttnflowError):

@@ -344,3 +344,27 @@ def test_words_have_the_scores_of_their_tokens(method):
         return
     expected = [tokens.values[list(group)].sum() for group in groups]
     np.testing.assert_allclose(words.values, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["rollout", "additive"])
+def test_few_positions_of_a_long_text_have_the_scores_of_all(method, monkeypatch):
+    """Rows one by one are those of whole maps, of layers, of groups and of a batch."""
+    draw = np.random.default_rng(3)
+    maps = np.tril(draw.gamma(0.3, size=(4, 2, 9, 9)))
+    weights = maps / maps.sum(-1, keepdims=True)
+    graph = LayeredGraph(weights, maps=maps)
+    groups = ((0, 2), (1,), (3, 4, 5), (8,))
+    for selection in (
+        Selection((4,), (7,), tuple(range(9))),
+        Selection((2, 4), (3, 8), (0, 5, 8), to_layer=1),
+        Selection((3,), (6,), (0, 2, 3), groups=groups),
+    ):
+        member, execution = AGGREGATORS[method], Execution()
+        whole = member.apply(graph, selection, execution).values
+        with monkeypatch.context() as patch:
+            patch.setattr("attnflow.aggregation.maps.LONG", 1)
+            for name in ("empty_like", "eye"):  # of whole maps
+                patch.setattr(np, name, None)
+            rows = member.apply(graph, selection, execution).values
+        np.testing.assert_allclose(rows, whole, rtol=1e-12, atol=1e-15)
+        assert np.abs(whole).max() > 0.01

@@ -6,7 +6,6 @@ import threading
 import numpy as np
 import pytest
 import torch
-import transformers
 
 import attnflow
 import talkers
@@ -251,23 +250,6 @@ def test_an_answer_ends_where_the_model_ends_it():
     ends = talkers.llama(eos_token_id=list(range(talkers.SIZE)))
     with pytest.raises(ModelError, match="ends its answer at once"):
         attnflow.explain(TEXT, ends, generate=4)
-
-
-def test_a_model_spread_over_devices_answers_as_in_one_piece(llama, tmp_path):
-    for part in talkers.llama():
-        part.save_pretrained(tmp_path / "model")
-    blocks = {f"model.layers.{number}": "disk" for number in range(3)}
-    rest = dict.fromkeys(["model.norm", "model.rotary_emb", "lm_head"], "cpu")
-    network = transformers.AutoModelForCausalLM.from_pretrained(
-        tmp_path / "model",
-        device_map={"model.embed_tokens": "disk", **blocks, **rest},
-        offload_folder=tmp_path / "offloaded",
-    )
-    assert next(network.parameters()).device.type == "meta"
-    for way in ({"edges": "attention", "method": "flow"}, {"edges": "gradient"}):
-        found = attnflow.explain(TEXT, (network, llama.tokenizer), generate=3, **way)
-        whole = attnflow.explain(TEXT, llama, generate=3, **way)
-        np.testing.assert_allclose(found.matrix(), whole.matrix(), atol=1e-9)
 
 
 def test_gradients_that_no_memory_is_for_are_refused_before_work(llama, monkeypatch):

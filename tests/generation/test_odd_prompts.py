@@ -147,3 +147,15 @@ def test_a_given_answer_keeps_its_blanks():
     found = attnflow.explain("the cat", (network, tokenizer), answer="a cat . , red")
     assert found.answer_text == "a cat . , red"
     assert [found.rows(word) for word in ("cat", ".", ",", "red")] == [[1], [2], [3], [4]]
+
+
+def test_parts_alone_are_solved_once(llama, monkeypatch):
+    """Flow to parts of a long prompt takes minutes: what was solved is not solved again."""
+    from attnflow.pipeline.session import Session
+
+    asked, scores = [], Session.scores
+    monkeypatch.setattr(Session, "scores", lambda *a, **k: (asked.append(a), scores(*a, **k))[1])
+    attnflow.explain(
+        "the keys", llama, generate=3, edges="attention", method="flow", parts_only=True
+    )
+    assert len(asked) == 1

@@ -11,6 +11,7 @@ import transformers
 import attnflow
 import tiny
 from attnflow.errors import InputError, ModelError
+from attnflow.models import loading
 from attnflow.records.files.attributions import to_json
 
 TEXTS = [
@@ -198,7 +199,7 @@ def test_another_request_in_the_same_folder_is_refused(tmp_path, folder, changes
     attnflow.run(folder=place, model=str(model), **given)
     before = files(place)
     if changes.pop("model", None):
-        attnflow.load_model.__globals__["_load_once"].cache_clear()
+        loading._load_once.cache_clear()
         network = tiny.build("bert", head=transformers.BertForSequenceClassification)
         network.classifier.bias.data[0] += 1
         network.save_pretrained(model)

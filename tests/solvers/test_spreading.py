@@ -6,9 +6,10 @@ import torch
 
 import attention as some
 import oracle
-from attnflow.solvers import spreading
+from attnflow.solvers import spreading, steps
 from attnflow.solvers.cpu.solver import CpuSolver
 from attnflow.solvers.cuda import run
+from attnflow.solvers.cuda import steps as by_kernels
 from attnflow.solvers.cuda.solver import CudaSolver
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources
@@ -41,19 +42,22 @@ def test_what_is_closed_is_the_maximum(kind, depth, size, query):
         assert closed.mean() > 0.9
 
 
+def some_layers(seed, depth=5, size=6):
+    torch.manual_seed(seed)
+    return [torch.rand(size, size, dtype=torch.float64) / size for _ in range(depth)]
+
+
 def test_what_arrives_is_a_flow():
     """Every amount within its capacity, nothing lost on the way: written out edge by edge."""
-    torch.manual_seed(3)
-    layers = [torch.rand(6, 6, dtype=torch.float64) / 6 for _ in range(5)]
+    layers = some_layers(3)
     start, end = torch.rand(1, 6, dtype=torch.float64), torch.full((1, 6), ENDLESS).double()
-    bridge = spreading._Bridge(layers, 0.2 * start, end, 0)
-    bridge._steering = [torch.rand(1, 6, dtype=torch.float64) ** 6 for _ in layers]
-    bridge._products = [
-        weight @ layer.T for weight, layer in zip(bridge._steering, layers, strict=True)
-    ]
-    arrived = bridge._send()
+    bridge = spreading.Bridge(layers, 0.2 * start, end, False, steps.InTorch())
+    weights, products = bridge._nodes[:2]
+    weights[:] = torch.rand(weights.shape, dtype=torch.float64) ** 6
+    products[:] = weights @ torch.stack(layers).transpose(1, 2)
+    arrived = bridge._send(0.5)
     held, clipped = 0.2 * start[0], 0
-    for layer, (weight,) in zip(layers, bridge._steering, strict=True):
+    for layer, (weight,) in zip(layers, weights, strict=True):
         sent = torch.zeros(6, 6, dtype=torch.float64)
         for node in range(6):
             low, high = 0.0, 1e12
@@ -69,6 +73,41 @@ def test_what_arrives_is_a_flow():
     np.testing.assert_allclose(arrived[0], held, rtol=1e-9)
 
 
+@pytest.mark.skipif(not available(), reason="needs g++")
+@pytest.mark.parametrize("most_full", [1000, 2])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("sinks", "size"), [(3, 7), (2, 300), (1, 33)])
+def test_kernels_take_the_same_steps(sinks, size, causal, most_full, monkeypatch):
+    """Rates, limits and weights as by torch; one node holds more than it can pass on."""
+    monkeypatch.setattr(steps, "MOST_FULL", most_full)
+    monkeypatch.setattr(by_kernels, "MOST_FULL", most_full)
+    torch.manual_seed(size)
+    wide = torch.rand(size, size + 3, dtype=torch.float64)
+    layer = wide.tril()[:, :size] if causal else wide[:, :size]
+    layer = layer / layer.sum(1, keepdim=True)
+    # As in a piece that begins at a later position: rows that do not follow one another.
+    layer = torch.cat([layer, layer], 1)[:, :size]
+    held = torch.rand(sinks, size, dtype=torch.float64)
+    held[0, -1] = 3.0
+    held[:, size // 2] = 0.0
+    weights = torch.rand(sinks, size, dtype=torch.float64) ** 8
+    weights[:, 1] = 0.0
+    given = steps.Nodes(weights, weights @ layer.T, torch.rand(sinks, size).double(), weights + 0.1)
+    found = []
+    for way in (steps.InTorch(), by_kernels.ByKernels(Emulated())):
+        nodes, into = steps.Nodes(*map(torch.clone, given)), torch.empty_like(weights)
+        rate, extra = way.limit(layer, held, nodes, steps.Sweep(causal, 0.3))
+        way.weigh(nodes, into)
+        found.append((rate, extra, nodes.sums, nodes.factors, into))
+    for expected, got in zip(*found, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-300)
+    rate, extra, sums, _, _ = found[0]
+    assert (rate == 0).any()
+    assert (rate > 0).any()
+    assert (extra > 0).any()
+    assert most_full == 2 or (sums > given.sums).any()
+
+
 def test_a_sink_that_nothing_reaches():
     weights = oracle.edges(some.make("causal", 18, 20, 1))
     tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(weights[-1, 4].copy()))
@@ -81,10 +120,13 @@ def test_a_sink_that_nothing_reaches():
 @pytest.mark.parametrize("size", [4, 7, 13])
 @pytest.mark.parametrize("order", [1, 0, -1])
 def test_products_with_causal_layers(order, size, monkeypatch):
-    monkeypatch.setattr(spreading, "WORTH_PARTS", 0)
+    monkeypatch.setitem(steps.WORTH_PARTS, "cpu", 0)
     left, layer = torch.rand(3, size).double(), torch.rand(size, size).double()
     layer = {1: layer.tril(), 0: layer, -1: layer.triu()}[order]
-    np.testing.assert_allclose(spreading._times(left, layer, order), left @ layer, rtol=1e-13)
+    into = torch.full_like(left, torch.nan)
+    np.testing.assert_allclose(steps.times(left, layer, order), left @ layer, rtol=1e-13)
+    np.testing.assert_allclose(steps.times(left, layer, order, into), left @ layer, rtol=1e-13)
+    np.testing.assert_array_equal(into, steps.times(left, layer, order))
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -98,12 +140,39 @@ def test_a_source_without_edges_sends_nothing(causal):
 
 
 def test_what_overflows_proves_nothing():
-    layers = [torch.rand(5, 5, dtype=torch.float64) for _ in range(4)]
-    ends = torch.rand(2, 3, 5, dtype=torch.float64)
-    bridge = spreading._Bridge(layers, *ends, 0)
-    bridge._send = lambda: torch.full((3, 5), torch.inf, dtype=torch.float64)
-    bridge.build(1)
+    ends = torch.rand(2, 3, 6, dtype=torch.float64)
+    bridge = spreading.Bridge(some_layers(1), *ends, False, steps.InTorch())
+    bridge._send = lambda forget: torch.full((3, 6), torch.inf, dtype=torch.float64)
+    bridge.build(spreading.Effort(1))
     assert (bridge.gap == bridge.bound).all()
+
+
+def test_bounds_are_no_less_than_the_flow():
+    """Of pairs that lose something on the way: by what is received and by what can be passed on."""
+    weights = oracle.edges(some.make("causal", 18, 24, 4))
+    weights[7, 20:, 20:] *= 0.1
+    edges, sinks = weights[-1, 23].copy(), np.arange(12, 24)
+    tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(edges))
+    tightened = []
+    with pytest.MonkeyPatch.context() as patch:
+        before = spreading.Bridge._tighten
+
+        def tighten(self, arrived):
+            bounds = self.bound.clone()
+            before(self, arrived)
+            tightened.append(int((self.bound < bounds).sum()))
+
+        patch.setattr(spreading.Bridge, "_tighten", tighten)
+        patch.setattr(spreading, "WORTH", 0.0)
+        values, gaps = spreading.spread(
+            *tensors, sinks, causal=True, effort=spreading.Effort(20, 20)
+        )
+    expected = searched(weights, edges, 18, sinks)
+    assert sum(tightened) > 0
+    assert np.isfinite(gaps).mean() > 0.5
+    closed = np.isfinite(gaps)
+    np.testing.assert_allclose(values[closed], expected[closed], rtol=0, atol=2e-12)
+    assert (values >= expected - 2e-12).all()
 
 
 @pytest.mark.parametrize("scale", [1e-320, 1e-200])
@@ -130,9 +199,11 @@ def test_the_gpu_searches_only_what_is_open(kind, monkeypatch):
     items = [oracle.edges(some.make(kind, 12, 14, seed)) for seed in (1, 2)]
     layers = np.array([3, 9, 12])
     edges = np.stack([item[layers - 1, [13, 4, 13]] for item in items])
-    gpu = CudaSolver(Emulated()).prepare(np.stack(items, axis=1))
+    gpu = Emulated()
+    prepared = CudaSolver(gpu).prepare(np.stack(items, axis=1))
     sinks = np.array([2, 13, 0, 7])
-    found, statistics = gpu.solve(Sources(edges, layers), sinks, Execution(1))
+    found, statistics = prepared.solve(Sources(edges, layers), sinks, Execution(1))
+    assert gpu.launches["limit_rates"] > 0
     assert sum(statistics[way] for way in run.WAYS) == statistics["pairs"] == found.size
     assert statistics["largest_gap"] < 2e-12
     for item, weights in enumerate(items):

@@ -269,3 +269,17 @@ def test_methods_that_put_the_same_word_first_are_named(classifier):
         assert same or f"Blanking puts “{blanked}" in agreement
         seen.add(same)
     assert seen
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_what_is_compared_token_by_token_and_what_by_words_is_said(words):
+    text = "The unforgettable music is wonderful."
+    session = asked(text, attnflow.load_model(None), words=words)
+    summary = summarize(session, [session.attribution("rollout")], blank=True)
+    pieces = any(len(group) > 1 for group in session.groups)
+    assert pieces, "a word of several tokens"
+    assert summary.agreement.startswith("Token by token, blanking") != words
+    assert (". Of whole words, blanking" in summary.agreement) != words
+    whole = asked("The music is wonderful.", attnflow.load_model(None))
+    summary = summarize(whole, [whole.attribution("rollout")], blank=True)
+    assert summary.agreement.startswith("Blanking ")

@@ -8,6 +8,13 @@ from attnflow.errors import InputError
 from attnflow.records import Array, LayeredGraph, Selection
 from attnflow.records.arrays import namespace
 
+LONG = 512  # positions from which on few rows are not cut out of whole maps
+
+
+def asks_few_rows(selection: Selection, size: int) -> bool:
+    """Whether so few positions of a long text are asked that products of whole maps are waste."""
+    return size >= LONG and 2 * len(selection.layers) * len(selection.queries) <= size
+
 
 def select(maps: Array, layers: Sequence[int], selection: Selection) -> Array:
     """These entries along ``layer``, and the selected queries and keys, of whole maps.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.maps import select
+from attnflow.aggregation.maps import asks_few_rows, select, select_keys
 from attnflow.aggregation.sparse import rolled_rows
-from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.records import Array, FloatArray, FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import namespace, to_numpy
 from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
@@ -17,6 +17,8 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """How much of every position is made of each position of ``selection.to_layer``."""
     if isinstance(graph.weights, SparseLayers):
         return rolled_rows(graph.weights, selection)
+    if graph.heads is None and asks_few_rows(selection, graph.size):
+        return Scores(_few_rows(graph.weights, selection))
     xp = namespace(graph.weights)
     weights = graph.weights[selection.to_layer : max(selection.layers)]
     rolled = xp.empty_like(weights)
@@ -29,6 +31,17 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     heads = graph.heads[selection.to_layer :]
     each = [heads[step] @ rolled[step - 1][..., None, :, :] if step else heads[0] for step in steps]
     return Scores(select(xp.stack(each), range(len(steps)), selection))
+
+
+def _few_rows(weights: Array, selection: Selection) -> Array:
+    """The selected rows, multiplied from above: ``[layer, …, query, key]``."""
+    found = []
+    for layer in selection.layers:
+        rows = weights[layer - 1][..., list(selection.queries), :]
+        for step in reversed(range(selection.to_layer, layer - 1)):
+            rows = rows @ weights[step]
+        found.append(rows)
+    return select_keys(namespace(weights).stack(found), selection)
 
 
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from attnflow.edges.checks import Attention
 from attnflow.edges.options import Heads
+from attnflow.io.keywords import known_keywords
 from attnflow.pipeline.arrays import opened, real_tokens, score_arrays
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Array
@@ -15,6 +16,7 @@ from attnflow.records.selection import Indices
 from attnflow.solvers.execution import Execution
 
 
+@known_keywords()
 def raw(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     attention: Attention,
     *,
@@ -42,6 +44,7 @@ def raw(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     return like(scores.values, attention[0])
 
 
+@known_keywords()
 def rollout(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     attention: Attention,
     *,
@@ -92,6 +95,7 @@ def rollout(  # noqa: PLR0913 - one keyword per option, the same words as everyw
     return like(scores.values, attention[0])
 
 
+@known_keywords()
 def flow(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     attention: Attention,
     *,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from attnflow.api.answering import Answering, prompts_of
 from attnflow.edges.options import Heads
+from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
@@ -85,6 +86,7 @@ def explain(
 ) -> list[Attribution]: ...
 
 
+@known_keywords()
 def explain(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: Any,
     model: Source = None,
@@ -157,7 +159,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         words: Words for tokens: edges to a word are those to all its tokens, and flow is the
             maximum flow to the whole word, which the sum over its tokens would exceed.
         target: For edges and methods that are towards a target: a label or token, by name or
-            number, or a list with one per text; ``None`` is the model's prediction.
+            number, or a list with one per text; ``None`` is the model's prediction. Of tokens that
+            are displayed alike the likeliest is meant; ``" word"`` is the one with the blank.
         contrast: Explain why the target rather than this label or token.
         source: Where scores start: at the ``"position"`` that is explained, in one layer, or at the
             target's ``"logit"``, whose edges lead to every layer (docs/definitions.md). For rollout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from attnflow.io.keywords import known_keywords
 from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
 
+@known_keywords()
 def explore(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: Any,
     model: Source = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.aggregation import find_trace
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
+from attnflow.io.keywords import known_keywords
 from attnflow.pipeline.config import AUTO, ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import open_session
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
 
+@known_keywords()
 def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: Any,
     model: Source = None,

@@ -13,13 +13,14 @@ from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
 from attnflow.io.inputs import several
+from attnflow.io.keywords import known_keywords
 from attnflow.io.rows import Columns, open_rows
 from attnflow.models.fetching import ModelReference
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records.checks import check_flag, check_number
-from attnflow.runs.options import RowOptions, check_options
+from attnflow.runs.options import OPTIONS, RowOptions
 from attnflow.solvers.execution import Execution
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     Given = str | PathLike[str] | Iterable[str | tuple[str, str] | Mapping[str, Any]]
 
 
+@known_keywords(*OPTIONS)
 def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     data: Given,
     folder: str | Path,
@@ -95,7 +97,6 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     sizes = {"shard_size": shard_size, "workers": workers, "threads": threads}
     for name, size in sizes.items():
         check_number(name, size, 1)
-    check_options(dict(options))
     cluster = _cluster(ray, gpus_per_worker)
     rules = several("edges", edges)
     names = _methods(methods, rules, options.get("source", POSITION))

@@ -9,6 +9,7 @@ from attnflow.aggregation import find_aggregator
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.io.inputs import as_list, is_pair
+from attnflow.io.keywords import known_keywords
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records.checks import check_flag
 from attnflow.records.similarity import Similarity
@@ -46,6 +47,7 @@ def similarity(
 ) -> list[Similarity]: ...
 
 
+@known_keywords()
 def similarity(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     first: Any,
     second: Any,

@@ -7,12 +7,14 @@ from attnflow.edges.checks import Attention, check_probabilities, split_layers
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError, shown
+from attnflow.io.keywords import known_keywords
 from attnflow.pipeline.arrays import check_arrays_suffice, opened
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Activations, FlowTrace, Pair
 from attnflow.records.selection import resolve
 
 
+@known_keywords()
 def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     attention: Attention,
     *,

@@ -233,13 +233,16 @@ def _probabilities(session: Session, pronouns: list[str] | None) -> dict[str, fl
         return None
     from torch import no_grad
 
-    chances = dict(session.prediction.alternatives)
+    from attnflow.models.objectives import output_index
+
+    # Of two tokens that are displayed alike the likelier one, which comes first.
+    chances = dict(reversed(session.prediction.alternatives))
     words = pronouns or USUAL_PRONOUNS
     if any(word not in chances for word in words):
         with no_grad():
             (found,) = session.adapter.probabilities([session.tokens], [session.query])
         try:
-            rest = {word: session.adapter.output_index(word) for word in words}
+            rest = {word: output_index(session.adapter, word, found) for word in words}
         except InputError:
             if pronouns:
                 raise

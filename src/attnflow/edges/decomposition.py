@@ -20,6 +20,7 @@ from attnflow.records.arrays import precision, to_numpy
 CHUNK_BYTES = 64 * 1024 * 1024  # of vectors that are held at a time
 TOLERANCE = {"float16": 3e-2, "bfloat16": 5e-2}  # relative; half precision rounds its own output
 USUAL_TOLERANCE = 1e-4
+PACKED_TOLERANCE = 5e-2  # of projections that round what they read to 8 bits
 CANCELLED = {"float16": 1.0, "bfloat16": 1.0}  # of the parts' sizes: a smaller sum is rounding
 USUAL_CANCELLED = 0.1
 ROUNDING = {"float16": 1e-2, "bfloat16": 1e-2, "float64": 1e-13}
@@ -88,7 +89,7 @@ def take_apart(activations: Activations, rule: str, *, residual: bool) -> Iterat
             raise ModelError(msg)
         parts = _layer(to_numpy(activations.attention[number - 1]), block)
         error = _check_sum(parts, block, activations.carried_by(number - 1))
-        limit = TOLERANCE.get(precision(block.output), USUAL_TOLERANCE)
+        limit = allowed(block)
         if not error <= limit:
             msg = (
                 f"{where} the parts of the attention block do not add up to its output (off by "
@@ -102,6 +103,12 @@ def take_apart(activations: Activations, rule: str, *, residual: bool) -> Iterat
             )
             raise ModelError(msg)
         yield parts
+
+
+def allowed(block: Block) -> float:
+    """How far the parts of a block may be from adding up, as a ratio."""
+    usual = PACKED_TOLERANCE if block.packed else USUAL_TOLERANCE
+    return max(usual, TOLERANCE.get(precision(block.output), usual))
 
 
 def _layer(attention: FloatArray, block: Block) -> LayerParts:

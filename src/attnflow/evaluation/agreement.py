@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnflow.errors import InputError, shown
+from attnflow.io.keywords import known_keywords
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.rounding import round_scores
 
@@ -67,6 +68,7 @@ class Agreement:
     undefined: int
 
 
+@known_keywords()
 def agreement(first: Attribution, second: Attribution, layer: int | None = None) -> float:
     """Spearman's rank correlation of two explanations of the same tokens; NaN where undefined.
 

@@ -10,6 +10,7 @@ import numpy as np
 from attnflow.errors import InputError, shown
 from attnflow.evaluation.importance import make_attribution
 from attnflow.io.inputs import as_list, check_unicode
+from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.measures.blank_out import MEMBER, changes
 from attnflow.measures.question import TargetSpec, resolve_targets
@@ -45,6 +46,7 @@ def blank_out(
 ) -> list[Attribution]: ...
 
 
+@known_keywords()
 def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: str | Iterable[str],
     model: Source = None,

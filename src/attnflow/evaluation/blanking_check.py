@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 from attnflow.evaluation.importance import make_attribution
 from attnflow.measures.blank_out import MEMBER
 from attnflow.measures.question import Target
+from attnflow.models.objectives import output_index
 from attnflow.pipeline.measured import target_position
 from attnflow.records.words import merge_words, word_groups
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from attnflow.records import Attribution
 
 MOST_WORK = 3 * 10**10  # multiplications: about a second on two cores
+
+MOST_LOGITS = 700.0  # whose exponential is still a number
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,12 @@ class BlankingCheck:
     Attributes:
         scores: The size of the change without each token (each word, where these are explained).
         target: Whose probability changes.
-        probability: The target's, of the whole input.
-        label: What is predicted of the whole input.
+        probability: The target's, of the whole input. With a contrast, how likely the target is
+            where the answer is one of these two: the difference of their logits as a probability.
+        label: What is predicted of the whole input; with a contrast, the likelier of the two.
         removals: For each token what happens without the *word* that it is part of; ``None`` where
-            that can't be removed, or is measured by something else than a probability.
+            that can't be removed.
+        contrast: What the target is compared with, if anything.
     """
 
     scores: Attribution
@@ -52,6 +58,7 @@ class BlankingCheck:
     probability: float
     label: str
     removals: tuple[Removal | None, ...]
+    contrast: str = ""
 
 
 def is_cheap(adapter: ModelAdapter, tokens: int) -> bool:
@@ -88,16 +95,14 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
         return None
     words = session.groups
     if session.objective.contrast is not None:
-        scores = session.attribution(MEMBER.name)
-        nothing = (None,) * len(scores.tokens)
-        return BlankingCheck(scores, str(scores.options["target"]), np.nan, "", nothing)
+        return _check_contrast(session)
     # One run for this and for all who ask later what is predicted without a token.
     alone = tuple((at,) for at in range(session.size))
     rows = session.blanking.without((*alone, *words))
     adapter, whole = session.adapter, rows[()]
     said = index = int(whole.argmax())
     if session.objective.target is not None:
-        index = adapter.output_index(session.objective.target)
+        index = output_index(adapter, session.objective.target, whole)
     before = float(whole[index])
 
     def removal(group: tuple[int, ...]) -> Removal | None:
@@ -117,6 +122,36 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
     else:
         removed = [each for group, each in zip(words, removed, strict=True) for _ in group]
     return BlankingCheck(scores, name, before, adapter.output_name(said), tuple(removed))
+
+
+def _check_contrast(session: Session) -> BlankingCheck:
+    """What becomes of the choice between two answers without each word."""
+    scores = session.attribution(MEMBER.name)
+    words = session.measured(MEMBER, words=True)
+    target, contrast = (str(scores.options[name]) for name in ("target", "contrast"))
+    difference = float(words.statistics["probability"])  # of logits
+    before = _share(difference)
+
+    def removal(group: tuple[int, ...], fall: float) -> Removal | None:
+        if all(session.adapter.predicts_at(session.tokens, at) for at in group):
+            return None
+        after = difference - fall
+        return Removal(_share(after) - before, target if after > 0 else contrast)
+
+    removed = [
+        removal(group, float(fall))
+        for group, fall in zip(session.groups, words.statistics["falls"], strict=True)
+    ]
+    if not session.config.words:
+        pairs = zip(session.groups, removed, strict=True)
+        removed = [each for group, each in pairs for _ in group]
+    likelier = target if difference > 0 else contrast
+    return BlankingCheck(scores, target, before, likelier, tuple(removed), contrast)
+
+
+def _share(difference: float) -> float:
+    """How likely the first of two answers is, by the difference of their logits."""
+    return 1 / (1 + math.exp(-difference)) if difference > -MOST_LOGITS else 0.0
 
 
 def read_blank_out(of: Attribution) -> BlankingCheck | None:

@@ -27,6 +27,7 @@ from attnflow.evaluation.metrics.metric import STEPS, Erase
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Column, Evaluation, Explainer
 from attnflow.io.inputs import several
+from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.models.loading import load_model
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 GRID = np.linspace(0, 1, STEPS + 1)
 
 
+@known_keywords()
 def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     data: str | PathLike[str] | Iterable[str | Mapping[str, Any]],
     model: Source = None,
@@ -221,7 +223,7 @@ def _usable(
                 adapter.decision(tokens)
                 mark_tokens(row.rationale, tokens, ())
                 if row.target is not None:
-                    adapter.output_index(row.target)
+                    adapter.output_indices(row.target)
             except AttnflowError as refused:
                 error = str(refused)
         if error is None:

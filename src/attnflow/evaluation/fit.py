@@ -22,6 +22,7 @@ from attnflow.evaluation.ridge import nonnegative_ridge
 from attnflow.io.checkpoint import Checkpoint, digest
 from attnflow.io.files import check_target
 from attnflow.io.inputs import as_list, check_unicode
+from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.models.weights import weights_digest
@@ -43,6 +44,7 @@ FEWEST = 8
 Piece = dict[str, FloatArray]
 
 
+@known_keywords()
 def fit(  # noqa: PLR0913 - one keyword per option
     texts: Iterable[str],
     model: Source = None,

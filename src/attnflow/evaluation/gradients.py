@@ -11,6 +11,7 @@ from torch import Tensor
 from attnflow.errors import InputError, shown
 from attnflow.evaluation.importance import make_attribution
 from attnflow.io.inputs import as_list, check_unicode
+from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.measures.gradients import INPUT, NORM, EmbeddingGradient, norms, products
 from attnflow.measures.integrated import MEMBER as INTEGRATED
@@ -60,6 +61,7 @@ def gradients(
 ) -> list[Attribution]: ...
 
 
+@known_keywords()
 def gradients(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     text: str | Iterable[str],
     model: Source = None,

@@ -10,6 +10,7 @@ import torch
 
 from attnflow.errors import InputError
 from attnflow.io.inputs import check_choice, one_each
+from attnflow.models.objectives import output_index
 from attnflow.records import Prediction
 from attnflow.records.selection import Groups
 
@@ -82,18 +83,20 @@ def resolve_targets(
     ``positions`` are where a language model predicts; by default where it decides.
     """
     chosen_contrast = check_choice("contrast", contrast)
-    other = None if chosen_contrast is None else model.output_index(chosen_contrast)
     places_of = [model.decision(tokens) for tokens in inputs] if positions is None else positions
-    indices = [
-        None if target is None else model.output_index(target)
-        for target in one_each("target", targets, len(inputs))
-    ]
+    wanted = one_each("target", targets, len(inputs))
+    for each in {*wanted, chosen_contrast} - {None}:
+        model.output_indices(each)  # refuses what it does not know before anything runs
     found: dict[int, Target] = {}
     for places in batches_by_length(inputs, rows_that_fit(model, inputs, BATCH)):
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [places_of[i] for i in places])
         for place, row in zip(places, rows, strict=True):
-            best, chosen = int(row.argmax()), indices[place]
+            best = int(row.argmax())
+            chosen, other = (
+                None if each is None else output_index(model, each, row)
+                for each in (wanted[place], chosen_contrast)
+            )
             index = best if chosen is None else chosen
             prediction = Prediction(model.output_name(best), float(row[best]))
             name = model.output_name(index)

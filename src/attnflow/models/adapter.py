@@ -223,8 +223,11 @@ class ModelAdapter(Protocol):
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes in `logits`."""
 
-    def output_index(self, target: str | int) -> int:
-        """The number of a label or token among the probabilities, by its name or number."""
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
+        """The numbers of the labels or tokens of a name, or this number; an error if there is none.
+
+        `attnflow.models.objectives.output_index` says which of several is meant.
+        """
 
     def output_name(self, index: int) -> str:
         """The name of the label or token of that number."""

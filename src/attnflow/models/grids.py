@@ -18,7 +18,7 @@ from attnflow.models.checks.deciding import deciding_positions
 from attnflow.models.checks.layout import Layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import HeadKind
-from attnflow.models.objectives import label_index, resolve_objective
+from attnflow.models.objectives import label_indices, resolve_objective
 from attnflow.models.outputs import is_multi_label, predict_label
 from attnflow.models.sizes import depth_of, describe, heads_in
 from attnflow.models.unmeasured import UnmeasuredModel
@@ -151,9 +151,9 @@ class GridModel(UnmeasuredModel, ABC):
             for item, (at, before) in enumerate(zip(positions, befores, strict=True))
         ]
 
-    def output_index(self, target: str | int) -> int:
-        """The number of a label."""
-        return label_index(self.network.config, target, self.name)
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
+        """The numbers of the labels of a name."""
+        return label_indices(self.network.config, target, self.name)
 
     def logits_at(self, output: Any, item: int, piece: int) -> Tensor | None:
         """The logits of an input's labels; ``piece`` is for heads that say something at each."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError, ModelError, shown
+from attnflow.io.keywords import known_keywords
 from attnflow.models.adapter import ModelAdapter
 from attnflow.models.fetching import Checkpoint, LoadOptions, ModelReference
 from attnflow.models.heads import AUDIO, BARE, CLASSIFIER, SEQ2SEQ, SPANS, head_of
@@ -29,6 +30,7 @@ READS = {
 }
 
 
+@known_keywords()
 def load_model(  # noqa: PLR0913 - one argument per option
     source: Source = None,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Objective
+from attnflow.models.checks.memory import once
 from attnflow.models.outputs import objective_value
 from attnflow.models.text.tokens import name_token, without_marks
 
@@ -20,11 +22,21 @@ class Named(Protocol):
     def name(self) -> str:
         """The model's name."""
 
-    def output_index(self, target: str | int) -> int:
-        """The number of an output."""
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
+        """The numbers of all outputs of a name."""
 
     def output_name(self, index: int) -> str:
         """The name of an output."""
+
+
+def output_index(model: Named, target: str | int, values: Tensor) -> int:
+    """The number of a label or token, by its name or number.
+
+    Several outputs may be displayed alike, “ Paris” and “Paris”, say: their name is that of the
+    likeliest by ``values``, the logits or probabilities of all outputs at the place in question.
+    """
+    found = model.output_indices(target)
+    return found[0] if len(found) == 1 else found[int(values[list(found)].argmax())]
 
 
 def resolve_objective(
@@ -35,8 +47,8 @@ def resolve_objective(
         msg = f"{model.name} has no head that predicts here, so there is nothing to differentiate"
         raise ModelError(msg)
     target, contrast = objective.target, objective.contrast
-    index = int(logits.argmax()) if target is None else model.output_index(target)
-    other = None if contrast is None else model.output_index(contrast)
+    index = int(logits.argmax()) if target is None else output_index(model, target, logits)
+    other = None if contrast is None else output_index(model, contrast, logits)
     if index == other:
         msg = (
             f"contrast={contrast!r} is the target itself, {model.output_name(index)!r}; name "
@@ -48,39 +60,75 @@ def resolve_objective(
     return value, Objective(*names)
 
 
-def label_index(config: Any, target: str | int, name: str) -> int:
-    """The number of a label."""
-    labels = {str(label): index for index, label in config.id2label.items()}
+def label_indices(config: Any, target: str | int, name: str) -> tuple[int, ...]:
+    """The numbers of the labels of a name; usually one."""
+    labels = {int(index): str(label) for index, label in config.id2label.items()}
     number = _number(target, len(labels))
     if number is not None:
-        return number
-    if target not in labels:
-        msg = f"target={target!r} is not a label of {name}; allowed: {', '.join(labels)}"
+        return (number,)
+    found = tuple(index for index, label in labels.items() if label == target)
+    if not found:
+        allowed = ", ".join(dict.fromkeys(labels.values()))
+        msg = f"target={target!r} is not a label of {name}; allowed: {allowed}"
         raise InputError(msg)
-    return int(labels[str(target)])
+    return found
 
 
-def token_index(
+def token_indices(
     tokenizer: Any, target: str | int, size: int, name: str, *, as_target: bool = False
-) -> int:
-    """The number of a word that is one token, or of a blank as it is displayed."""
+) -> tuple[int, ...]:
+    """The numbers of all tokens that a name is displayed for, a word's start first.
+
+    A text with a blank before or behind it, written out, is that one token.
+    """
     number = _number(target, size)
     if number is not None:
-        return number
-    for spelled in (f" {target}", target, without_marks(str(target))):
+        return (number,)
+    text = str(target)
+    if text != text.strip():
+        exact = _written(tokenizer, [text], as_target=as_target) or _piece(tokenizer, text)
+        if exact is None:
+            msg = f"target={target!r} is not one token of {name}, with its blanks; give a number"
+            raise InputError(msg)
+        return (exact,)
+    spellings = [f" {text}", text, without_marks(text)]
+    written = _written(tokenizer, spellings, as_target=as_target)
+    names = _names(tokenizer, size)
+    # What is written in another way than it is displayed (capitals, say) is asked for all the same.
+    found = names.get(text) or ([] if written is None else names[name_token(tokenizer, written)])
+    if not found:
+        msg = f"target={target!r} is not one token of {name}; choose a word that is"
+        raise InputError(msg)
+    return tuple(sorted(found, key=lambda token: token != written))
+
+
+def _written(tokenizer: Any, spellings: Sequence[str], *, as_target: bool) -> int | None:
+    """The first of these texts that is one token."""
+    for spelled in spellings:
         text = {"text_target" if as_target else "text": spelled}
         ids = tokenizer(**text, add_special_tokens=False)["input_ids"]
         if len(ids) == 1 and ids[0] != tokenizer.unk_token_id:
             return int(ids[0])
-    # Some tokens can't be written: parts of characters, say. They are found by their names.
-    found = [token for token in range(size) if name_token(tokenizer, token) == target]
-    if len(found) == 1:
-        return found[0]
-    msg = f"target={target!r} is not one token of {name}; choose a word that is"
-    if found:
-        numbers = ", ".join(map(str, found[:3])) + (" …" if len(found) > 3 else "")
-        msg = f"target={target!r} is the name of several tokens of {name}; give a number: {numbers}"
-    raise InputError(msg)
+    return None
+
+
+def _piece(tokenizer: Any, text: str) -> int | None:
+    """A token whose blank the tokenizer writes by a mark, and puts before every text by itself."""
+    vocabulary = tokenizer.get_vocab()
+    found = (vocabulary.get(text.replace(" ", mark)) for mark in "▁Ġ")
+    return next((int(token) for token in found if token is not None), None)
+
+
+def _names(tokenizer: Any, size: int) -> dict[str, list[int]]:
+    """All tokens by how they are displayed; found out once, since vocabularies are large."""
+
+    def find_out() -> dict[str, list[int]]:
+        names: dict[str, list[int]] = {}
+        for token in range(size):
+            names.setdefault(name_token(tokenizer, token), []).append(token)
+        return names
+
+    return once(tokenizer, ("names", size, len(tokenizer)), find_out)
 
 
 def _number(target: str | int, size: int) -> int | None:

@@ -47,6 +47,6 @@ class UnmeasuredModel:
         """Not defined, as `decision`."""
         raise no_probability(self.name)
 
-    def output_index(self, target: str | int) -> int:
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
         """Not defined, as `decision`."""
         raise no_probability(self.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 from typing import Any
 
@@ -18,7 +19,7 @@ def weights_digest(adapter: Any) -> str:
 
 
 def _add(seen: Any, adapter: Any) -> None:
-    for name, tensor in sorted(adapter.network.state_dict().items()):
+    for name, tensor in sorted(_state(adapter.network).items()):
         if not isinstance(tensor, torch.Tensor):  # such as a quantized layer's own state
             seen.update(f"{name} {tensor!r}\n".encode())
             continue
@@ -28,6 +29,16 @@ def _add(seen: Any, adapter: Any) -> None:
     seen.update(_tokenizer(getattr(adapter, "tokenizer", None)))
     for name in ("processor", "extractor"):
         seen.update(_processor(getattr(adapter, name, None)))
+
+
+def _state(network: Any) -> dict[str, Any]:
+    """The weights by name, also those that accelerate has put on a disk."""
+    state: dict[str, Any] = network.state_dict()
+    if not any(isinstance(each, torch.Tensor) and each.is_meta for each in state.values()):
+        return state
+    modeling: Any = importlib.import_module("accelerate.utils.modeling")
+    whole: dict[str, Any] = modeling.get_state_dict_offloaded_model(network)
+    return whole
 
 
 def _processor(processor: Any) -> bytes:

@@ -235,11 +235,12 @@ def _set_apart(layer: Array, own: BoolArray) -> Array:
     """
     if own.all():
         return layer
-    xp = namespace(layer)
-    alone = ~own[:, None, :, None] & np.eye(own.shape[1], dtype=bool)
-    among = own[:, None, :, None] & own[:, None, None, :]
+    xp, itself = namespace(layer), np.eye(own.shape[1], dtype=bool)
     if is_tensor(layer):
-        alone, among = (xp.as_tensor(each, device=layer.device) for each in (alone, among))
+        # Small masks are copied to where the layer is, and large ones made there.
+        own, itself = (xp.as_tensor(each, device=layer.device) for each in (own, itself))
+    alone = ~own[:, None, :, None] & itself
+    among = own[:, None, :, None] & own[:, None, None, :]
     return xp.where(among, layer, xp.ones_like(layer[:1, :1]) * alone)
 
 

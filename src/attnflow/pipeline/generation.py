@@ -134,7 +134,7 @@ def make_generation(
     else:
         rows = found.rows(keys, advance)
     values = [_finished(found, each.values) for each in rows]
-    _check_sight(found, values[1] if len(values) > 1 else _first_row(found))
+    _check_sight(found, values[1] if len(values) > 1 else _first_row(found, parts, values[0]))
     tokens, config, model = found.tokens, found.config, found.answers.model
     statistics: dict[str, Any] = dict(rows[-1].statistics)
     forward = found.forward
@@ -182,13 +182,15 @@ def _check_sight(found: AnswerSession, values: FloatArray) -> None:
             raise InputError(msg)
 
 
-def _first_row(found: AnswerSession) -> FloatArray:
+def _first_row(found: AnswerSession, parts: Sequence[Part], scores: FloatArray) -> FloatArray:
     """What the answer's first token has from the answer, where tokens have no scores: ``[1, key]``.
 
     Measures read the text before a token alone, and what starts at a logit does so at its position.
     """
     values = np.zeros((1, len(found.tokens)))
-    if found.measure is None and found.config.source != LOGIT:
+    if parts[-1].positions == found.positions:  # an encoder–decoder has a token to start with, too
+        values[0, found.positions[0]] = scores[0, -1]
+    elif found.measure is None and found.config.source != LOGIT:
         queries = (found.positions[0] - 1,)
         own = found.first.scores(
             found.config.method, (found.layer,), queries, groups=(found.positions,)

@@ -227,7 +227,8 @@ def check_known(objectives: Sequence[Objective], adapter: ModelAdapter) -> None:
     """Refuse targets and contrasts that the model does not know, or that are the same."""
     for objective in objectives:
         pair = [objective.target, objective.contrast]
-        numbers = [None if each is None else adapter.output_index(each) for each in pair]
-        if numbers[0] is not None and numbers[0] == numbers[1]:
+        known = [() if each is None else adapter.output_indices(each) for each in pair]
+        # Of several tokens of a name the model says which is meant, and then whether both are it.
+        if len(known[0]) == 1 and known[0] == known[1]:
             msg = f"target and contrast are the same, {pair[0]!r}; name another contrast"
             raise InputError(msg)

@@ -27,6 +27,7 @@ class Block:
         norm_weight: ``[model dimension]``: the weight of the layer norm behind the addition
             (post-norm models); ``None`` where there is no such norm.
         norm_epsilon: What this norm adds to the variance.
+        packed: Whether the projection is a quantised layer, which may round what it reads.
     """
 
     values: Array
@@ -38,6 +39,7 @@ class Block:
     residual: Array | None = None
     norm_weight: Array | None = None
     norm_epsilon: float = 0.0
+    packed: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from attnflow.edges.options import Heads
-from attnflow.errors import InputError, shown
 from attnflow.pipeline.config import Layers, Query, TargetSpec
 
 
@@ -30,16 +29,3 @@ class RowOptions(TypedDict, total=False):
 
 
 OPTIONS = tuple(RowOptions.__annotations__)
-HINTS = {
-    "target": "; give target_column= for targets",
-    "method": "; give methods=, one or several",
-}
-
-
-def check_options(given: dict[str, Any]) -> None:
-    """Refuse keywords that a run does not have."""
-    for name in given:
-        if name not in OPTIONS:
-            hint = HINTS.get(name, "")
-            msg = f"{shown(name)} is no option of run; allowed: {', '.join(OPTIONS)}{hint}"
-            raise InputError(msg)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
 from attnflow.io.files import as_path
+from attnflow.io.keywords import known_keywords
 from attnflow.runs.manifest import read_manifest
 from attnflow.runs.shards import PATTERN, damaged, read_info, read_records, to_attribution
 
@@ -112,6 +113,7 @@ class Run:
         return f"<Run {self.folder}: {parts}{'' if self.finished else ', unfinished'}>"
 
 
+@known_keywords()
 def read_run(folder: str | Path, *, unfinished: bool = False) -> Run:
     """Read what `attnflow.run` wrote, as far as it is used.
 

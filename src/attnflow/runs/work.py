@@ -123,7 +123,7 @@ class ShardWorker:
     def _read(self, row: Row, config: ExplainConfig) -> Tokens:
         read = self.adapter.tokenize(row.item, truncate=config.truncate)
         if row.target is not None:
-            self.adapter.output_index(row.target)
+            self.adapter.output_indices(row.target)
         return put_bos(self.adapter, read) if config.bos else read
 
     def _batches(

@@ -8,11 +8,12 @@ h ≥ 0 of every node, a node that holds e sends
     A[i, j] · min(1, φ · h[j])  over its edge to j,  with φ such that all of e leaves,
 
 which keeps to the capacities A by construction, so that whatever arrives is a lower bound. Weights
-that lead to the other end are those of a random walk that is told where to arrive (Doob): a node
-weighs as much as those it leads to do on average. They are found in a few rounds, each a sweep of
-weights from the end to the start and a sweep of flow back. After each, ends that got too much
-weigh less, and so do nodes whose edges were full. All of it is matrix products that all sinks
-share; no flow is kept. A pair that is still open after the last round is left to a search.
+that lead to the sink are those of a random walk that is told where to arrive (Doob): a node weighs
+as much as those it leads to do on average. They are found in a few rounds, each a sweep of weights
+from the sink's layer to the source's and a sweep of flow back. After each, nodes at the end that
+got too much weigh less, those that got too little more, and nodes whose edges were full weigh less.
+All of it is matrix products that all sinks share (`steps.py` has the rest); no flow is kept. A pair
+that is still open after the last round is left to a search.
 """
 
 from __future__ import annotations
@@ -24,35 +25,28 @@ import numpy as np
 
 from attnflow.records.types import FloatArray
 from attnflow.solvers.interface import LongArray
+from attnflow.solvers.steps import InTorch, Nodes, Steps, Sweep, ratio, scaled, times
 
 MET = 1e-12
 """As in the searches: a flow this close to its bound is the maximum."""
 TRIAL, TRIAL_ROUNDS = 48, 4  # sinks that show whether it is worth the while for the others
 WORTH = 0.5  # the share of them that must be closed
-MOST_FULL = 16  # nodes a sink, in one layer, whose edges are full: more are a graph that is narrow
-STEPS = 50  # of Newton's method
-PATIENCE = 3  # rounds in a row that close nothing
-NEARLY, LESS = 0.9999, 0.8  # factors by which ends and nodes that got too much get less
-PARTS, WORTH_PARTS = 4, 1 << 26  # of products with causal layers, and from how many terms on
-SMALLEST = 1e-100  # of weights, beside the largest
-LEAST = 1e-300  # divides instead of zero
+FORGET, LEAST_FORGET = 0.5, 0.08  # what is full changes less and less from round to round
+EVENLY = 3  # every so many rounds the end is aimed at evenly, in the others only where it is needed
+TIGHTEN = 3  # the round after which bounds are computed that take time
+ENTRIES = 1 << 25  # of arrays [sink, query, key] in those bounds
 
 Tensor = Any
 
 
 class Effort(NamedTuple):
-    """How far to go, and the memory of an array ``[layer, sink, position]``: there are a few."""
+    """How far to go, how much at a time, and by which steps."""
 
     rounds: int
-    piece_bytes: int = 1 << 27
-
-
-class Full(NamedTuple):
-    """Nodes of one layer that lead into full edges: ``sink`` and ``node`` number them."""
-
-    sink: Tensor
-    node: Tensor
-    factor: Tensor  # how much less they weigh
+    patience: int = 3  # rounds in a row that close nothing
+    piece_bytes: int = 1 << 27  # of an array [layer, sink, position]: there are a few
+    most_sinks: int = 1 << 20  # in a piece
+    steps: Steps = InTorch()
 
 
 def spread(
@@ -75,208 +69,173 @@ def spread(
     values, gaps = np.zeros(len(wanted)), np.full(len(wanted), np.inf)
     order = np.argsort(wanted, kind="stable")
     trial = np.unique(np.linspace(0, len(order) - 1, TRIAL).astype(np.int64))
-    rest = np.delete(order, trial)
-    step = max(TRIAL, effort.piece_bytes // (8 * weights.shape[0] * weights.shape[1]))
-    pieces = [order[trial], *(rest[at : at + step] for at in range(0, len(rest), step))]
-    done = 0
     with torch.inference_mode():
-        for number, piece in enumerate(pieces):
-            rounds = effort.rounds if number else min(effort.rounds, TRIAL_ROUNDS)
-            found = _spread_piece(weights, edges, wanted[piece], causal, rounds)
-            values[piece], gaps[piece] = found
-            if number == 0 and np.mean(gaps[piece] <= MET) < WORTH:
-                break
-            done += len(piece)
-            show(done)
+        work = _Work(weights, edges, receivable(weights, edges), causal)
+        first = effort._replace(rounds=min(effort.rounds, TRIAL_ROUNDS))
+        chosen = order[trial]
+        values[chosen], gaps[chosen] = _spread_piece(work, wanted[chosen], first)
+        if np.mean(gaps[chosen] <= MET) >= WORTH:
+            # Those of the trial that are open get as many rounds as the others.
+            rest = order[gaps[order] > MET]
+            step = effort.piece_bytes // (8 * weights.shape[0] * weights.shape[1])
+            step = max(TRIAL, min(effort.most_sinks, step))
+            done = len(order) - len(rest)
+            for at in range(0, len(rest), step):
+                piece = rest[at : at + step]
+                values[piece], gaps[piece] = _spread_piece(work, wanted[piece], effort)
+                show(done + at + len(piece))
     return values, np.where(gaps <= MET, gaps, np.inf)
 
 
-def _spread_piece(
-    weights: Tensor, edges: Tensor, sinks: LongArray, causal: bool, rounds: int
-) -> tuple[FloatArray, FloatArray]:
+def receivable(weights: Tensor, edges: Tensor) -> Tensor:
+    """What each position of the layer above the sinks' can get from the source at most."""
+    import torch
+
+    most = edges
+    for layer in reversed(weights[1:].unbind()):
+        most = torch.minimum(torch.minimum(layer, most[:, None]).sum(0), edges.sum())
+    return most
+
+
+class _Work(NamedTuple):
+    """One source's work, of which pieces are some sinks."""
+
+    weights: Tensor
+    edges: Tensor
+    receivable: Tensor
+    causal: bool
+
+
+def _spread_piece(work: _Work, sinks: LongArray, effort: Effort) -> tuple[FloatArray, FloatArray]:
     """Values and gaps of some sinks."""
     import torch
 
-    low, high = 0, len(edges)
-    if causal:
+    low, high = 0, len(work.edges)
+    if work.causal:
         # Flow only moves to earlier positions: none passes the source's last edge.
-        used = edges.nonzero()
+        used = work.edges.nonzero()
         low, high = int(sinks.min()), int(used.max()) + 1 if len(used) else 0
-    values, gaps = np.zeros(len(sinks)), np.zeros(len(sinks))
     if low >= high:
-        return values, gaps
-    chosen = torch.as_tensor(sinks, device=weights.device)
-    inner = weights[1:, low:high, low:high].unbind()
-    demand = weights[0, low:high][:, chosen].T.contiguous()
-    supply = edges[low:high].expand_as(demand)
-    if causal:
-        supply = supply * (torch.arange(low, high, device=weights.device) >= chosen[:, None])
-    # Flow is sent from the narrower end, so that the other has room to spare.
-    narrow_source = supply.sum(1) <= demand.sum(1)
-    for which, layers, start, end, order in (
-        (narrow_source, inner[::-1], supply, demand, 1),
-        (~narrow_source, [layer.T for layer in inner], demand, supply, -1),
-    ):
-        if which.any():
-            bridge = _Bridge(layers, start[which], end[which], order if causal else 0)
-            bridge.build(rounds)
-            at = which.cpu().numpy()
-            values[at], gaps[at] = bridge.bound.cpu().numpy(), bridge.gap.cpu().numpy()
-    return values, gaps
+        return np.zeros(len(sinks)), np.zeros(len(sinks))
+    chosen = torch.as_tensor(sinks, device=work.weights.device)
+    layers = work.weights[1:, low:high, low:high].unbind()[::-1]
+    demand = work.weights[0, low:high][:, chosen].T
+    end = torch.minimum(demand, work.receivable[low:high])
+    start = work.edges[low:high].expand_as(end)
+    if work.causal:
+        start = start * (torch.arange(low, high, device=end.device) >= chosen[:, None])
+    bridge = Bridge(layers, start, end, work.causal, effort.steps)
+    bridge.build(effort)
+    return bridge.bound.cpu().numpy(), bridge.gap.cpu().numpy()
 
 
-class _Bridge:
+class Bridge:
     """Flows from ``start`` through the layers to ``end``, both ``[sink, position]``.
 
-    ``order`` says where edges lead: 1 to positions before, −1 to positions after, 0 to any.
+    Of causal layers no edge leads to a later position.
     """
 
-    def __init__(self, layers: Sequence[Tensor], start: Tensor, end: Tensor, order: int) -> None:
+    def __init__(
+        self, layers: Sequence[Tensor], start: Tensor, end: Tensor, causal: bool, steps: Steps
+    ) -> None:
         import torch
 
-        self._torch, self._layers, self._order = torch, layers, order
+        self._torch, self._layers, self._causal, self._steps = torch, layers, causal, steps
+        shape = (len(layers), *end.shape)
+        sums, weights = end.new_empty(shape), end.new_empty(shape)
         # Nodes from which the end can be reached, and how much each can send to such nodes.
-        reaching = [(end > 0).double()]
-        self._sums: list[Tensor] = []
-        for layer in reversed(layers):
-            self._sums.insert(0, _times(reaching[0], layer.T, -order))
-            reaching.insert(0, (self._sums[0] > 0).double())
-        start = start * reaching[0]
-        self.bound = torch.minimum(start.sum(1), end.sum(1))
+        reaching = (end > 0).double()
+        for at in range(len(layers) - 1, -1, -1):
+            weights[at] = reaching
+            times(reaching, layers[at].T, -causal, into=sums[at])
+            reaching = (sums[at] > 0).double()
+        # If everything were sent, a node could send its sum.
+        self._set_nodes(Nodes(weights, sums.clone(), sums, torch.ones_like(sums)))
+        self._start, self._end = start * reaching, end.contiguous()
+        self.bound = torch.minimum(self._start.sum(1), self._end.sum(1))
         self.gap = self.bound.clone()
-        self._start = start * _ratio(self.bound, start.sum(1))[:, None]
-        self._end = end
         self._pairs = torch.arange(len(end), device=end.device)  # those that are open
-        self._full: list[Full | None] = [None] * len(layers)
-        self._steering = reaching[1:]
-        # What each node could send if everything were sent: weights times capacities, summed.
-        self._products = list(self._sums)
 
-    def build(self, rounds: int) -> None:
+    def _set_nodes(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        # Views of each layer, made once: a sweep on a GPU is over before many could be made.
+        self._by_layer = [Nodes(*each) for each in zip(*nodes, strict=True)]
+
+    def build(self, effort: Effort) -> None:
         """Rounds until all pairs are closed, or the rest is not worth more."""
         torch = self._torch
         last = torch.ones_like(self._end)
         fewest, since = len(self._end), 0
-        for number in range(rounds):
-            arrived = self._send()
-            if arrived is None:
-                return
+        for number in range(effort.rounds):
+            arrived = self._send(max(LEAST_FORGET, FORGET / (1 + number / 4)))
+            if number == TIGHTEN:
+                self._tighten(arrived)
             gap = self.bound[self._pairs] - torch.minimum(arrived, self._end).sum(1)
             # A flow is none if more arrives than was sent: nothing that overflowed proves anything.
-            kept = arrived.sum(1) <= self._start.sum(1) + MET
-            gap = torch.where(kept, gap, torch.inf)
+            sent = self._start.sum(1)
+            gap = torch.where(arrived.sum(1) <= sent + MET, gap, torch.inf)
             self.gap[self._pairs] = torch.minimum(self.gap[self._pairs], gap)
             still = self.gap[self._pairs] > MET
-            count = int(still.sum())
+            count = int(still.sum())  # the host waits for the device here, once a round
             fewest, since = min(fewest, count), 0 if count < fewest else since + 1
-            if count == 0 or since >= PATIENCE:
+            if count == 0 or since >= effort.patience:
                 return
             if 2 * count <= len(still):
                 self._keep(still)
-                arrived, last = arrived[still], last[still]
-            # At first towards even shares of the end; later, only what got too much weighs less.
-            even = self.bound[self._pairs] / self._end.sum(1)
-            if number < 2:
-                last = last * _ratio(even[:, None] * self._end, arrived)
+                arrived, last, sent = arrived[still], last[still], sent[still]
+            even = ratio(sent, self._end.sum(1))[:, None]
+            if number < 2 or number % EVENLY == 2:
+                last = last * ratio(even * self._end, arrived)
             else:
-                most = self._end * even.clamp(max=NEARLY).sqrt()[:, None]
-                last = torch.where(arrived > most, last * _ratio(most, arrived), last)
+                # Between what is even and what is needed: no more than there is room for if less
+                # is sent than there is room, and no less otherwise.
+                aim = self._end * even.sqrt()
+                off = torch.where(even < 1, arrived > aim, arrived < aim)
+                last = torch.where(off, last * ratio(aim, arrived), last)
             self._steer(last)
+
+    def _send(self, forget: float) -> Tensor:
+        """What arrives at the end."""
+        held, sweep = self._start, Sweep(self._causal, forget)
+        for layer, nodes in zip(self._layers, self._by_layer, strict=True):
+            rate, extra = self._steps.limit(layer, held, nodes, sweep)
+            held = self._torch.addcmul(extra, nodes.weights, times(rate, layer, self._causal))
+        return held
+
+    def _steer(self, last: Tensor) -> None:
+        """Weights of all nodes, from those at the end."""
+        self._nodes.weights[-1] = scaled(last)
+        for at in range(len(self._layers) - 1, -1, -1):
+            nodes = self._by_layer[at]
+            times(nodes.weights, self._layers[at].T, -self._causal, into=nodes.products)
+            if at:
+                self._steps.weigh(nodes, into=self._by_layer[at - 1].weights)
 
     def _keep(self, still: Tensor) -> None:
         """Go on with these pairs."""
         self._pairs, self._start, self._end = (
             each[still] for each in (self._pairs, self._start, self._end)
         )
-        self._sums = [each[still] for each in self._sums]
-        number = still.cumsum(0) - 1
-        for at, full in enumerate(self._full):
-            if full is not None:
-                kept = still[full.sink]
-                self._full[at] = Full(number[full.sink[kept]], full.node[kept], full.factor[kept])
+        self._set_nodes(Nodes(*(each[:, still] for each in self._nodes)))
 
-    def _steer(self, last: Tensor) -> None:
-        """Weights of all nodes, from those at the end."""
-        weight = last
-        for at in range(len(self._layers) - 1, -1, -1):
-            # Only ratios matter. Those so small that products of them lose digits are nothing.
-            weight = _ratio(weight, weight.amax(1, keepdim=True))
-            weight = weight.masked_fill(weight < SMALLEST, 0.0)
-            self._steering[at] = weight
-            self._products[at] = _times(weight, self._layers[at].T, -self._order)
-            weight = _ratio(self._products[at], self._sums[at])
-            full = self._full[at]
-            if full is not None:
-                weight[full.sink, full.node] *= full.factor
+    def _tighten(self, arrived: Tensor) -> None:
+        """Bounds by what each node can pass on, for pairs of which something was lost on the way.
 
-    def _send(self) -> Tensor | None:
-        """What arrives at the end; None if too many edges are full for this to be of use."""
+        A start that can't pass on what it holds sends less, and that is the bound then.
+        """
         torch = self._torch
-        held = self._start
-        for at, (layer, weight) in enumerate(zip(self._layers, self._steering, strict=True)):
-            # What a node gives for each unit of capacity and weight, were there no limit.
-            rate = _ratio(held, self._products[at])
-            sink, node = (rate * _largest(weight, self._order) > 1.0).nonzero(as_tuple=True)
-            self._full[at] = None
-            if len(sink) > MOST_FULL * len(held):
-                return None
-            if not len(sink):
-                held = weight * _times(rate, layer, self._order)
-                continue
-            rows, towards = layer[node], weight[sink]
-            amount, even = held[sink, node], rate[sink, node]
-            higher = _rate_with_limits(rows, towards, amount, even)
-            most = (rows * (towards > 0)).sum(1)
-            short = most < amount
-            self._full[at] = Full(sink, node, torch.where(short, 1.0, even / higher))
-            self._sums[at][sink, node] *= torch.where(short, amount / most / LESS, 1.0)
-            rate[sink, node] = 0.0
-            held = weight * _times(rate, layer, self._order)
-            held.index_add_(0, sink, rows * (higher[:, None] * towards).clamp(max=1.0))
-        return held
-
-
-def _rate_with_limits(rows: Tensor, towards: Tensor, amount: Tensor, rate: Tensor) -> Tensor:
-    """The rate at which rows send their amounts if no edge takes more than its capacity."""
-    import torch
-
-    # The sum grows with the rate in pieces of lines that get flatter: from below, Newton's steps
-    # never pass the rate that is wanted, and reach it in as many steps as there are pieces at most.
-    for _ in range(STEPS):
-        limited = rate[:, None] * towards >= 1.0
-        growing = (rows * towards).masked_fill(limited, 0.0).sum(1)
-        filled = (rows * limited).sum(1)
-        better = torch.where(growing > 0, (amount - filled) / growing.clamp_min(LEAST), rate)
-        better = torch.maximum(rate, better)
-        if bool((better <= rate * (1 + 1e-15)).all()):
-            break
-        rate = better
-    return rate
-
-
-def _times(left: Tensor, layer: Tensor, order: int) -> Tensor:
-    """The product ``left @ layer``, without the half of a causal layer that is zero."""
-    size = layer.shape[0]
-    if order == 0 or left.shape[0] * size * size < WORTH_PARTS:
-        return left @ layer
-    product = left.new_empty(left.shape)
-    step = -(-size // PARTS)
-    for start in range(0, size, step):
-        keys = slice(start, start + step)
-        queries = slice(start, None) if order == 1 else slice(0, start + step)
-        product[:, keys] = left[:, queries] @ layer[queries, keys]
-    return product
-
-
-def _largest(weight: Tensor, order: int) -> Tensor:
-    """The largest weight that a node of each position may lead to."""
-    if order == 1:
-        return weight.cummax(1).values
-    if order == -1:
-        return weight.flip(1).cummax(1).values.flip(1)
-    return weight.amax(1, keepdim=True)
-
-
-def _ratio(above: Tensor, below: Tensor) -> Tensor:
-    """Above / below, and 0 where below is 0."""
-    return (above / below.clamp_min(LEAST)).masked_fill(below <= 0, 0.0)
+        lossy = arrived.sum(1) < self._start.sum(1) - MET
+        lossy &= self.gap[self._pairs] > MET
+        chosen = lossy.nonzero().flatten()
+        while len(chosen):
+            low = int((self._end[chosen[0]] > 0).int().argmax()) if self._causal else 0
+            step = max(1, ENTRIES // (self._end.shape[1] - low) ** 2)
+            part, chosen = chosen[:step], chosen[step:]
+            reach = self._end[part, low:]
+            whole = reach.sum(1, keepdim=True)
+            for layer in reversed(self._layers):
+                each = torch.minimum(layer[low:, low:], reach[:, None])
+                reach = torch.minimum(each.sum(2), whole)
+            self._start[part, low:] = torch.minimum(self._start[part, low:], reach)
+            pairs, sent = self._pairs[part], self._start[part].sum(1)
+            self.bound[pairs] = torch.minimum(self.bound[pairs], sent)

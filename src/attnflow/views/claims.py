@@ -100,8 +100,12 @@ class Claims:
         if self.role(places[0]) == "against":
             return f"{which} pull{'s' if one else ''} the other way"
         if one:
-            return f"{without} the answer hardly changes"
-        return f"{which} hardly change the answer, each alone"
+            return f"{without} the {self._matter} hardly changes"
+        return f"{which} hardly change the {self._matter}, each alone"
+
+    @property
+    def _matter(self) -> str:
+        return "choice" if self.check.contrast else "answer"
 
     def supporter(self, named: Sequence[int]) -> list[Part]:
         """The word that blanking names, where none of the named ones is a reason."""
@@ -138,7 +142,10 @@ class Claims:
             return ""
         every = [self.check.removals[at] for at in self.order]
         small = all(each and abs(each.change) < LITTLE and not self._turns(each) for each in every)
-        before = f"{label(self.check.target, LONGEST)} {percent(self.check.probability)}"
+        asked = label(self.check.target, LONGEST)
+        if self.check.contrast:
+            asked += f" against {label(self.check.contrast, LONGEST)}"
+        before = f"{asked} {percent(self.check.probability)}"
         if small and len({self.name(at) for at in self.order}) > 1:
             return f"Without any one word, {before} changes by less than {100 * LITTLE:.0f} point."
         first = known[0] if known else strongest
@@ -154,7 +161,10 @@ class Claims:
         then = f"{percent(self.check.probability + change)} ({points(change)})"
         if removal is None or not self._turns(removal):
             return then
-        return f"{then}, and the answer becomes “{label(removal.label, LONGEST)}”"
+        other = f"“{label(removal.label, LONGEST)}”"
+        if self.check.contrast:
+            return f"{then}, and {other} becomes the likelier"
+        return f"{then}, and the answer becomes {other}"
 
     def _turns(self, removal: Removal) -> bool:
         return bool(removal.label) and removal.label != self.check.label

@@ -123,7 +123,10 @@ class Wording:
             asked_for = _asked_for(of)
             if asked_for:  # the model said one thing, and the scores are of another
                 named = f"; for {asked_for}, {of.method} points to "
-                return start, Verbs(f"; what speaks for {asked_for} is ", named)
+                because = f"; what speaks for {asked_for} is "
+                if of.options.get("target") in (None, of.prediction.label):
+                    because = f" rather than “{_contrast(of)}”, because of "
+                return start, Verbs(because, named)
             return start, Verbs(", because of ", f"; {of.method} points to ")
         token = None if of.pooled else of.query
         name = printable(of.explained) if of.pooled else self._label(of.query)
@@ -248,11 +251,15 @@ def _is_label(of: Attribution) -> bool:
     return of.prediction is not None and of.prediction.position is None
 
 
+def _contrast(of: Attribution) -> str:
+    return label(str(of.options["contrast"]), LONGEST)
+
+
 def _asked_for(of: Attribution) -> str:
     """What the scores are towards, where that is not simply what the model said."""
     said = of.prediction.label if of.prediction else ""
     target, contrast = of.options.get("target"), of.options.get("contrast")
     if contrast is not None:
         named = label(str(said if target is None else target), LONGEST)
-        return f"“{named}” rather than “{label(str(contrast), LONGEST)}”"
+        return f"“{named}” rather than “{_contrast(of)}”"
     return "" if target in (None, said) else f"“{label(str(target), LONGEST)}”"

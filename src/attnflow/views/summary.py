@@ -14,12 +14,13 @@ from attnflow.evaluation.blanking_check import (
 )
 from attnflow.measures.blank_out import MEMBER
 from attnflow.records import Attribution
+from attnflow.records.words import word_groups
 from attnflow.views.claims import LONGEST, Claims
 from attnflow.views.conclusions import agreement_sentence
 from attnflow.views.findings import Finding, find
 from attnflow.views.labels import word_labels
 from attnflow.views.methods import method_info
-from attnflow.views.numbers import join_names
+from attnflow.views.numbers import as_sentence, join_names
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
@@ -87,7 +88,10 @@ def _with_blanking(
         return ""
     if len(order) < FEWEST:
         return f"{len(order)} tokens are too few to compare their order with that of blanking."
-    said = agreement_sentence(check.scores, comparable, "blanking")
+    # Scores are of tokens, and what is blanked for a sentence are words: both are told apart.
+    pieces = any(len(group) > 1 for group in word_groups(check.scores.word_ids or ()))
+    by_token, by_word = ("token by token, ", "of whole words, ") if pieces else ("", "")
+    said = agreement_sentence(check.scores, comparable, f"{by_token}blanking")
     labels = word_labels(check.scores, LONGEST)
     first = Claims(check, order, labels.__getitem__).strongest()
     if first is None or not check.removals[first] or not check.scores.values[first] > 0:
@@ -97,8 +101,9 @@ def _with_blanking(
         for found in each
         if found.method != BLANK_OUT and found.tied == 1 and labels[found.order[0]] == labels[first]
     ]
-    names = join_names(["blanking", *same])
-    return f"{said} {names[0].upper()}{names[1:]} put{'' if same else 's'} “{labels[first]}” first."
+    verb = "put" if same else "puts"
+    names = f"{by_word}{join_names(['blanking', *same])}"
+    return f"{said} {as_sentence(f'{names} {verb} “{labels[first]}” first')}"
 
 
 def break_ties(

@@ -7,7 +7,8 @@ import pytest
 
 from attnflow.records import Prediction
 from attnflow.views.figures import figure
-from attnflow.views.figures.panels import PAGE_HEIGHT
+from attnflow.views.figures.maps import SMALLEST, numbers_in
+from attnflow.views.figures.panels import NO_NUMBERS, PAGE_HEIGHT
 from drawn import attribution
 
 
@@ -43,3 +44,32 @@ def test_the_answer_stands_above():
     known = replace(of(5), statistics=decides)
     assert figure("graph", known).get_suptitle() == "The number of the verb: plural 93.4%"
     assert figure("graph", replace(of(5), prediction=None)).get_suptitle() == ""
+
+
+@pytest.mark.parametrize("layers", [2, 6, 12])
+@pytest.mark.parametrize("width", ["single", "double"])
+@pytest.mark.parametrize("tokens", [5, 32])
+def test_numbers_stay_in_their_cells(layers, width, tokens):
+    names = [f"word{at}" for at in range(tokens)]
+    made = figure("heatmap", *[attribution(names, layers=layers)] * 2, values=True, width=width)
+    made.draw_without_rendering()
+    drawn = [ax for ax in made.axes if ax.get_title("left")]  # without the scales
+    assert len(drawn) == 2
+    for ax in drawn:
+        numbers = numbers_in(ax)
+        left_out = NO_NUMBERS in ax.get_xlabel().replace("\n", " ")
+        assert len(numbers) == (0 if left_out else layers * tokens)
+        assert tokens == 32 or not left_out
+        cell = ax.bbox.width / layers
+        assert all(each.get_window_extent().width < 0.9 * cell for each in numbers)
+    sizes = {each.get_fontsize() for ax in drawn for each in numbers_in(ax)}
+    assert len(sizes) <= 1
+    assert all(size >= SMALLEST for size in sizes)
+
+
+def test_numbers_that_nobody_could_read_are_left_out_and_that_is_said():
+    made = figure("heatmap", attribution(["a", "b"], layers=48), values=True, width="single")
+    assert not numbers_in(made.axes[0])
+    assert NO_NUMBERS in made.axes[0].get_xlabel().replace("\n", " ")
+    roomy = figure("heatmap", attribution(["a", "b"], layers=48), values=True)
+    assert len(numbers_in(roomy.axes[0])) == 96

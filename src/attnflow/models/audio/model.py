@@ -16,7 +16,7 @@ from attnflow.models.audio.sounds import Sound, given_sound
 from attnflow.models.checks.layout import Layout, find_frame_layout
 from attnflow.models.grids import GridModel
 from attnflow.models.heads import AUDIO, BARE, CTC, XVECTOR
-from attnflow.models.objectives import token_index
+from attnflow.models.objectives import token_indices
 from attnflow.models.outputs import predict
 from attnflow.models.text.tokens import name_token
 from attnflow.records import PatchGrid, Prediction
@@ -110,15 +110,15 @@ class AudioModel(GridModel):
             return super().logits_at(output, item, piece)
         return output.logits[item, piece]  # type: ignore[no-any-return]
 
-    def output_index(self, target: str | int) -> int:
-        """The number of a label, or of a character."""
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
+        """The numbers of the labels or characters of a name."""
         if self.head is not CTC:
-            return super().output_index(target)
+            return super().output_indices(target)
         tokenizer = getattr(self.processor, "tokenizer", None)
         if tokenizer is None and isinstance(target, str):
             msg = f"target={shown(target)}: there is no tokenizer with {self.name}; give a number"
             raise InputError(msg)
-        return token_index(tokenizer, target, int(self.network.config.vocab_size), self.name)
+        return token_indices(tokenizer, target, int(self.network.config.vocab_size), self.name)
 
     def filler(self, name: str | None = None) -> Filler:
         """Nothing to be heard."""

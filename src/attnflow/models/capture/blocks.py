@@ -68,11 +68,22 @@ class BlockTracker:
         """Whether a site is being followed."""
         return self._site is not None
 
-    def project(self, weight: Tensor, bias: Tensor | None, block: Tensor) -> None:
-        """Note the output projection and what it gave."""
+    def is_output(self, tensor: Tensor) -> bool:
+        """Whether a tensor carries the output of the site that is followed."""
+        return id(tensor) in self._outputs
+
+    def made(self, result: Any) -> Any:
+        """Note that something was computed, by a call that torch does not show."""
+        self._made.add(id(result))
+        return result
+
+    def project(
+        self, weight: Tensor, bias: Tensor | None, block: Tensor, *, packed: bool = False
+    ) -> None:
+        """Note the output projection and what it gave; ``packed`` says that it was quantised."""
         if self._site is not None:
             self._site.projection, self._site.bias = weight, bias
-            self._site.block = block
+            self._site.block, self._site.packed = block, packed
             self._outputs.clear()
             self._blocks = {id(block): block}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -39,14 +40,15 @@ def copied(network: Any, watch: Watch | None = None) -> Any:
                 for key, value in module.__dict__.items()
                 if isinstance(value, dict) and "_hooks" in key
             }
-            twin.__dict__ = {**module.__dict__, **hooks, "training": False}
+            own = {key: _bound(value, module, twin) for key, value in vars(module).items()}
+            twin.__dict__ = {**own, **hooks, "training": False}
             twin._compiled_call_impl = None  # bound to the original; the copy runs uncompiled
             twin._modules = {
                 child_name: None if child is None else copy_of(child, f"{name}.{child_name}")
                 for child_name, child in module._modules.items()
             }
             if watch is not None:
-                forward = module.__dict__.get("forward", MethodType(type(module).forward, twin))
+                forward = own.get("forward", MethodType(type(module).forward, twin))
                 twin.__dict__["forward"] = watch(name, forward)
         return copies[id(module)]
 
@@ -63,8 +65,20 @@ def _held_by_attribute(module: torch.nn.Module) -> str | None:
             return any(map(refers, value))
         if isinstance(value, dict):
             return any(map(refers, value.values()))
+        if isinstance(value, partial):
+            return refers(value.func) or refers(value.args) or refers(value.keywords)
         return isinstance(getattr(value, "__self__", None), torch.nn.Module)
 
     own = ("_modules", "_parameters", "_buffers", "_compiled_call_impl")
     named = ((name, value) for name, value in vars(module).items() if name not in own)
-    return next((name for name, value in named if refers(value)), None)
+    return next((n for n, value in named if refers(_bound(value, module, None))), None)
+
+
+def _bound(value: Any, module: torch.nn.Module, twin: torch.nn.Module | None) -> Any:
+    """A method that a module holds of itself, as the copy's: accelerate puts its own around one."""
+    if isinstance(value, MethodType) and value.__self__ is module:
+        return None if twin is None else MethodType(value.__func__, twin)
+    if isinstance(value, partial) and any(each is module for each in value.args):
+        args = (twin if each is module else each for each in value.args)
+        return partial(value.func, *args, **value.keywords)
+    return value

@@ -21,6 +21,8 @@ from torch.overrides import TorchFunctionMode
 
 from attnflow.errors import CaptureError
 from attnflow.models.capture.blocks import UNCHANGED, BlockTracker
+from attnflow.models.capture.copies import Forward
+from attnflow.models.capture.linear import weights_of
 from attnflow.models.capture.probabilities import (
     for_each_head,
     give_sink_to_self,
@@ -260,6 +262,20 @@ class Capture(TorchFunctionMode):
                 rows, sums = rows[..., chosen, :], sums[..., chosen]
             self._keep(Site(rows, sums, output[0].dtype), None, output[0], None)
         return output
+
+    # -- linear layers that torch does not show
+
+    def project(self, forward: Forward, x: Tensor) -> Any:
+        """Run a packed linear layer, and note its weights where it is the output projection."""
+        if not self._block.is_output(x):
+            return self._block.made(forward(x))
+        self._paused = True
+        try:
+            result = forward(x)
+            self._block.project(*weights_of(forward, x), result, packed=True)
+        finally:
+            self._paused = False
+        return result
 
     # -- what is kept
 

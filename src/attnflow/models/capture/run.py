@@ -12,6 +12,7 @@ from torch import Tensor
 from attnflow.errors import AttnflowError, CaptureError, ModelError
 from attnflow.models.capture.copies import copied
 from attnflow.models.capture.differentiable import watched
+from attnflow.models.capture.linear import with_projections_read
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
@@ -74,7 +75,10 @@ def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> 
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
         ids = inputs.get("input_ids")
         width = 0 if ids is None else ids.shape[-1]
-        output = called(with_windows_read(evaluated, spec, width, capture.keep_windows), inputs)
+        running = with_windows_read(evaluated, spec, width, capture.keep_windows)
+        if spec.blocks:
+            running = with_projections_read(running, capture.project)
+        output = called(running, inputs)
     drop_pooling(capture, network)
     return output, capture
 
@@ -227,6 +231,7 @@ def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Blo
         residual=rows(site.residual) if known else None,
         norm_weight=weight,
         norm_epsilon=0.0 if norm is None else norm.epsilon,
+        packed=site.packed,
     )
 
 

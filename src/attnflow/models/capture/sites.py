@@ -32,6 +32,7 @@ class Site:
         output: The averaged values, as the model computed them, where values were requested.
         projection: The weight ``[model dimension, head · dimension]`` that the output met next.
         bias: What the projection adds.
+        packed: Whether the projection's weights were read off a quantised layer.
         scale: ``[model dimension]``: factors on the block's output before it is added.
         row_scale: ``[batch, query, 1]``: such factors of positions, from a norm behind the block.
         block: What the attention block gives to the residual stream, as the model computed it.
@@ -51,6 +52,7 @@ class Site:
     output: Tensor | None = None
     projection: Tensor | None = None
     bias: Tensor | None = None
+    packed: bool = False
     scale: Tensor | None = None
     row_scale: Tensor | None = None
     block: Tensor | None = None

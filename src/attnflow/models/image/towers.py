@@ -186,9 +186,9 @@ class TowersModel:
         """About how much memory one text takes."""
         return self.text.row_bytes(length, gradients=gradients)
 
-    def output_index(self, target: str | int) -> int:
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
         """Not defined: it has no head."""
-        return self.vision.output_index(target)
+        return self.vision.output_indices(target)
 
     def output_name(self, index: int) -> str:
         """A token as it is shown."""

@@ -21,7 +21,7 @@ from attnflow.models.checks.deciding import deciding_positions
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states
 from attnflow.models.checks.padding import is_close
-from attnflow.models.objectives import label_index
+from attnflow.models.objectives import label_indices
 from attnflow.models.outputs import predict_label
 from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.sizes import limit
@@ -92,9 +92,9 @@ class Seq2SeqClassifier(Seq2SeqModel):
             raise ModelError(msg)
         return source_size(tokens) + found[0]
 
-    def output_index(self, target: str | int) -> int:
-        """The number of a label."""
-        return label_index(self.network.config, target, self.name)
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
+        """The numbers of the labels of a name."""
+        return label_indices(self.network.config, target, self.name)
 
     def output_name(self, index: int) -> str:
         """The name of a label."""

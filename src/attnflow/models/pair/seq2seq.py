@@ -17,7 +17,7 @@ from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
-from attnflow.models.objectives import resolve_objective, token_index
+from attnflow.models.objectives import resolve_objective, token_indices
 from attnflow.models.outputs import is_multi_label, predict
 from attnflow.models.pair.sides import add_gradients, add_zeroed, check_sites, pair_activations
 from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
@@ -203,10 +203,10 @@ class Seq2SeqModel(UnmeasuredModel):
         pairs = enumerate(zip(batch, positions, strict=True))
         return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
 
-    def output_index(self, target: str | int) -> int:
-        """The number of a token of answers."""
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
+        """The numbers of the tokens of answers of a name."""
         size = int(self.network.get_output_embeddings().weight.shape[0])
-        return token_index(self.tokenizer, target, size, self.name, as_target=True)
+        return token_indices(self.tokenizer, target, size, self.name, as_target=True)
 
     def output_name(self, index: int) -> str:
         """A token as it is displayed."""

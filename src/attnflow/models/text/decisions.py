@@ -77,7 +77,7 @@ def tagged_position(
     model: SequenceModel, output: Any, item: int, tokens: Tokens, objective: Objective
 ) -> tuple[int, tuple[str, ...]]:
     """The token whose label is explained where none is named."""
-    target = None if objective.target is None else model.output_index(objective.target)
+    target = None if objective.target is None else model.output_indices(objective.target)[0]
     logits = output.logits[item, : len(tokens)]
     return find_tagged(logits, tokens, model.network.config.id2label, target)
 

@@ -16,15 +16,15 @@ from torch.overrides import TorchFunctionMode
 
 
 class EmbeddingEdit(TorchFunctionMode):
-    """A context in which a function changes the word embeddings that a table has for ``ids``.
+    """A context in which a function changes the word embeddings that a module has for ``ids``.
 
     The function gets ``[batch, position, dimension]``, also where a model looks the words up with
     its positions first.
     """
 
-    def __init__(self, table: Tensor, ids: Tensor, edit: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, module: Any, ids: Tensor, edit: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.table = table
+        self.module = module
         self.ids = ids
         self.edit = edit
         self.count = 0
@@ -32,12 +32,14 @@ class EmbeddingEdit(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Change what is looked up in the table; leave all other calls as they are."""
         result = func(*args, **(kwargs or {}))
-        if func is F.embedding and _table(args, kwargs or {}) is self.table:
+        # An offloaded table is another tensor whenever the module runs, and maybe elsewhere.
+        if func is F.embedding and _table(args, kwargs or {}) is self.module.weight:
             looked_up = args[0] if args else (kwargs or {})["input"]
-            if looked_up.shape == self.ids.shape and torch.equal(looked_up, self.ids):
+            ids = self.ids.to(looked_up.device)
+            if looked_up.shape == ids.shape and torch.equal(looked_up, ids):
                 self.count += 1
                 return self.edit(result)
-            if looked_up.shape == self.ids.T.shape and torch.equal(looked_up, self.ids.T):
+            if looked_up.shape == ids.T.shape and torch.equal(looked_up, ids.T):
                 self.count += 1
                 return self.edit(result.transpose(0, 1)).transpose(0, 1)
         return result

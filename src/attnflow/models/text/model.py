@@ -19,7 +19,7 @@ from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import lengthen, shorten
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER
-from attnflow.models.objectives import resolve_objective
+from attnflow.models.objectives import output_index, resolve_objective
 from attnflow.models.outputs import is_multi_label, predict, predict_label
 from attnflow.models.readouts import make_readout
 from attnflow.models.text.decisions import (
@@ -130,11 +130,12 @@ class TextModel(SequenceModel):
         if position is None or logits is None or logits.numel() == 1:
             return activations, None
         _, named = self._objective(output, item, position, objective, tokens)
-        target = (
-            logits.argmax() if objective.target is None else self.output_index(objective.target)
+        target, other = (
+            None if each is None else output_index(self, each, logits)
+            for each in (objective.target, objective.contrast)
         )
-        other = None if objective.contrast is None else self.output_index(objective.contrast)
-        found = make_readout(capture, item, position, logits, int(target), other)
+        target = int(logits.argmax()) if target is None else target
+        found = make_readout(capture, item, position, logits, target, other)
         return replace(activations, readout=found), named
 
     def zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:

@@ -14,7 +14,7 @@ from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Kind, Tokens, refuse_answer
 from attnflow.models.capture import run as network
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
-from attnflow.models.objectives import label_index, token_index
+from attnflow.models.objectives import label_indices, token_indices
 from attnflow.models.outputs import no_probability, to_probabilities
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.text.blanking import blank_tokens, find_filler
@@ -106,7 +106,7 @@ class SequenceModel:
         if edit is None:
             logits: Tensor = network.called(evaluated, inputs).logits
         else:
-            table = self.network.get_input_embeddings().weight
+            table = self.network.get_input_embeddings()
             with EmbeddingEdit(table, inputs["input_ids"], edit) as mode:
                 logits = network.called(evaluated, inputs).logits
             if mode.count != 1:
@@ -136,12 +136,12 @@ class SequenceModel:
         outputs *= 3 * (1 if self.head is CAUSAL and self.keeps_some_logits else length)
         return 4 * ((self.depth if gradients else 2) * layer + outputs)
 
-    def output_index(self, target: str | int) -> int:
-        """The number of a label or a token, by its name or number."""
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
+        """The numbers of the labels or tokens of a name."""
         if self.head in (CLASSIFIER, TAGGER):
-            return label_index(self.network.config, target, self.name)
+            return label_indices(self.network.config, target, self.name)
         size = self.network.config.get_text_config().vocab_size
-        return token_index(self.tokenizer, target, size, self.name)
+        return token_indices(self.tokenizer, target, size, self.name)
 
     def output_name(self, index: int) -> str:
         """The name of a label, or a token as it is shown."""

@@ -53,13 +53,13 @@ class SpanModel(TextModel):
             raise InputError(msg)
         return tokens
 
-    def output_index(self, target: str | int) -> int:
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
         """Of the start, the end or the whole span, which can be asked about."""
         if target not in TARGETS:
             allowed = ", ".join(map(repr, TARGETS))
             msg = f"target={shown(target)} can't be asked about the answer; allowed: {allowed}"
             raise InputError(msg)
-        return TARGETS.index(str(target))
+        return (TARGETS.index(str(target)),)
 
     def output_name(self, index: int) -> str:
         """Start, end or span."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from attnflow.api.explain import explain
 from attnflow.errors import InputError
 from attnflow.models.adapter import ModelAdapter
+from attnflow.models.objectives import output_index
 from attnflow.paper.reproduce.tables import METHODS
 from attnflow.records import Attribution
 from attnflow.views.figures import figure, save
@@ -69,7 +70,7 @@ def pronoun_probabilities(
     """The model's probability of each word at the mask, or as the next word."""
     tokens = model.tokenize(text)
     row = model.probabilities([tokens], [model.decision(tokens)])[0].detach()
-    return {word: float(row[model.output_index(word)]) for word in words}
+    return {word: float(row[output_index(model, word, row)]) for word in words}
 
 
 def find_language_model(requested: str | None) -> str:

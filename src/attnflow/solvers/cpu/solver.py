@@ -21,11 +21,12 @@ from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import BoolArray, LongArray, PairFlow, Sources
 from attnflow.solvers.threads import cores
 
-FEW, ROUNDS = 16, 8
+FEW, ROUNDS = 16, 12
 LEAST_SIZE, LEAST_LAYERS = 256, 16
 """Few sources of deep graphs have their flows spread first; shorter texts are searched sooner."""
 POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
-NETWORK_BYTES = 2 << 30  # of all threads' networks together, each about as large as the weights
+NETWORK_BYTES = 2 << 30  # of all threads' networks together
+OWN_BYTES = 13  # of each entry of the weights that a network holds itself
 
 
 class CpuSolver:
@@ -59,7 +60,7 @@ class PreparedCpuGraph:
     def __init__(self, weights: FloatArray) -> None:
         self._weights = weights
         # Derived from the weights, so that it also holds for attention that a caller brings.
-        self._causal = not np.triu(weights, 1).any()
+        self._causal = not any(np.triu(layer, 1).any() for layer in weights)
         self._bounds: Bounds = make_bounds(len(weights), weights.shape[1], sinks=0)
         self._pieces = 0
         self._networks: list[Network] = []
@@ -104,7 +105,6 @@ class PreparedCpuGraph:
         orders = np.argsort(-sources.edges, axis=1, kind="stable").astype(np.int32)
         source_arrays = (sources.edges, orders, sources.layers)
         parts = _SharedParts(_split(len(sinks), workers))
-        networks = self._networks_for(workers)
         # A graph that is solved once needs no room for bounds that nobody asks for again.
         if self._pieces == 1:
             self._bounds = make_bounds(*self._weights.shape[:2])
@@ -123,7 +123,9 @@ class PreparedCpuGraph:
         ):
             values, gaps, known = self._spread(sources, sinks, show)
             proofs[0, BOUND_MET] = known.sum()
-            pairs = zip(networks, proofs, strict=True)
+            # Networks are large, and nobody needs them where spreading has closed every pair.
+            networks = [] if known.all() else self._networks_for(workers)
+            pairs = zip(networks, proofs, strict=False)
             running = [pool.submit(work, network, own) for network, own in pairs]
             # Waiting in short turns lets this thread receive Ctrl-C and move the bar.
             try:
@@ -189,9 +191,9 @@ def most_networks(nbytes: int) -> int:
     """How many threads may have a network of weights this large; one, whatever it takes.
 
     >>> most_networks(80 * 80 * 12 * 8), most_networks(2048 * 2048 * 30 * 8)
-    (3495, 2)
+    (2150, 1)
     """
-    return max(1, NETWORK_BYTES // max(nbytes, 1))
+    return max(1, NETWORK_BYTES // max(nbytes // 8 * OWN_BYTES, 1))
 
 
 def _split(count: int, workers: int) -> list[slice]:

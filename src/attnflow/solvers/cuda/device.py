@@ -15,7 +15,7 @@ from attnflow.records.arrays import is_tensor, on_cpu, to_numpy
 
 OPTIONS = ("-std=c++17", "--maxrregcount=96")
 """With fewer registers each, more warps are in flight, which is worth what is spilled."""
-SOURCES = ("network", "pour", "search", "solve", "bounds")
+SOURCES = ("network", "pour", "search", "solve", "bounds", "spread")
 LONGEST_NAP = 0.05  # seconds: how soon the bar moves and an interrupt is noticed
 
 
@@ -54,9 +54,19 @@ class Device(Protocol):
         """How many blocks of one warp of this kernel run at the same time."""
 
     def launch(
-        self, name: str, grid: Sequence[int], threads: int, args: Any, shared: int = 0
+        self,
+        name: str,
+        grid: Sequence[int],
+        threads: int,
+        args: Any,
+        shared: int = 0,
+        *,
+        with_torch: bool = False,
     ) -> None:
-        """Start a kernel; those that were started run one after the other."""
+        """Start a kernel; those that were started run one after the other.
+
+        ``with_torch``: in turn with what torch has started instead.
+        """
 
     def stop_flag(self) -> Any:
         """An array of one integer that the host writes while kernels read it."""
@@ -111,6 +121,7 @@ class CudaDevice:
             self._side = cupy.cuda.Stream(non_blocking=True)
             self._module = cupy.RawModule(code=program(), options=OPTIONS)
             self._pinned = cupy.cuda.alloc_pinned_memory(8)
+        self._kernels: dict[str, Any] = {}
         self._stop = np.frombuffer(self._pinned, np.int32, 1)
 
     def array(self, given: Any) -> Any:
@@ -168,7 +179,8 @@ class CudaDevice:
 
     def together(self, name: str, shared: int) -> int:
         """See `Device`."""
-        kernel = self._kernel(name, shared)
+        with self._device:
+            kernel = self._kernel(name, shared)
         attributes = self._device.attributes
         room = int(attributes["MaxSharedMemoryPerMultiprocessor"]) // (shared + 1024)
         registers = int(attributes["MaxRegistersPerMultiprocessor"]) // (32 * kernel.num_regs)
@@ -177,21 +189,36 @@ class CudaDevice:
         return int(each * attributes["MultiProcessorCount"])
 
     def _kernel(self, name: str, shared: int) -> Any:
-        with self._device:
-            kernel = self._module.get_function(name)
-            if shared > 48 * 1024:  # more must be asked for
-                kernel.max_dynamic_shared_size_bytes = shared
-            return kernel
+        if name not in self._kernels:
+            self._kernels[name] = self._module.get_function(name)
+        kernel = self._kernels[name]
+        if shared > 48 * 1024:  # more must be asked for
+            kernel.max_dynamic_shared_size_bytes = shared
+        return kernel
 
     def launch(
-        self, name: str, grid: Sequence[int], threads: int, args: Any, shared: int = 0
+        self,
+        name: str,
+        grid: Sequence[int],
+        threads: int,
+        args: Any,
+        shared: int = 0,
+        *,
+        with_torch: bool = False,
     ) -> None:
         """See `Device`."""
-        kernel = self._kernel(name, shared)
         # The host's flag is no array of the device, but the device can read where it is.
         ready = tuple(np.uintp(self._pinned.ptr) if arg is self._stop else arg for arg in args)
         with self._device:
-            kernel(tuple(grid), (threads,), ready, shared_mem=shared, stream=self._stream)
+            kernel = self._kernel(name, shared)
+            stream = self._torch_stream() if with_torch else self._stream
+            kernel(tuple(grid), (threads,), ready, shared_mem=shared, stream=stream)
+
+    def _torch_stream(self) -> Any:
+        import torch
+
+        current = torch.cuda.current_stream(self._device.id).cuda_stream
+        return self._cupy.cuda.ExternalStream(current, self._device.id)
 
     def stop_flag(self) -> Any:
         """See `Device`."""

@@ -19,6 +19,7 @@ from attnflow.solvers.cuda.memory import (
     shared_bytes,
     usual_blocks,
 )
+from attnflow.solvers.cuda.steps import ByKernels
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import LongArray, Sources
 from attnflow.solvers.spreading import Effort, spread
@@ -29,9 +30,10 @@ NO_ROOM, UNFINISHED = 3, 4  # in solve.cu, after the three ways of proof
 COLUMNS_FROM = 7
 """From this layer on, whole columns are poured first: faster, and it leaves as little to repair."""
 TILE, TILE_SHARED = 64, 2 * 16 * 65 * 8  # of bound_next: positions, bytes
-FEW, ROUNDS = 16, 16
+FEW, ROUNDS, PATIENCE, MOST_SINKS = 16, 32, 10, 2048
 LEAST_SIZE, LEAST_LAYERS = 64, 16
 """Few sources of deep graphs have their flows spread first; of many, warps work side by side."""
+SHARE_OF_SPREAD = 0.08  # for each of a few arrays of spread flows
 SHARE_OF_MEMORY = 0.4  # for the bounds of a piece, and for the pairs in flight, each
 
 
@@ -80,6 +82,8 @@ class Run:
 
         weights, edges = self._device.tensor(self._weights), self._device.tensor(self._edges)
         causal = self._device.download(self._above) == 0
+        room = int(SHARE_OF_SPREAD * self._device.free_bytes())
+        effort = Effort(ROUNDS, PATIENCE, room, MOST_SINKS, ByKernels(self._device))
         for item, source in np.ndindex(self._items, self._count):
             if source not in deep:
                 continue
@@ -89,7 +93,7 @@ class Run:
                     edges[item, source],
                     sinks,
                     causal=bool(causal[item]),
-                    effort=Effort(ROUNDS, int(0.1 * self._device.free_bytes())),
+                    effort=effort,
                     show=show,
                 )
             except OutOfMemoryError:

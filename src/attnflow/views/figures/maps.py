@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
     from matplotlib.image import AxesImage
+    from matplotlib.text import Text
+
+NUMBER = "a number in a cell"  # marks texts
+FILLED = 0.76  # of a cell's width by its number, at most
+SMALLEST = 3.5  # points of numbers that can be read in print
 
 
 def cells(
@@ -146,8 +151,40 @@ def write_values(ax: Axes, values: FloatArray, mesh: AxesImage | QuadMesh, theme
             ha="center",
             va="center",
             fontsize=size,
+            label=NUMBER,
             color=max((theme.ink, theme.paper), key=lambda c: contrast(c, cells[row, column])),
         )
+
+
+def numbers_in(ax: Axes) -> list[Text]:
+    """The numbers in the cells of a map."""
+    return [text for text in ax.texts if text.get_label() == NUMBER]
+
+
+def fit_numbers(charts: Sequence[Axes]) -> list[Axes]:
+    """Make the numbers of maps small enough for their cells, all alike; the figure has its layout.
+
+    Where nobody could read them they are left out; these maps are returned.
+    """
+    sizes = {ax: _fitting_size(ax) for ax in charts}
+    legible = min((size for size in sizes.values() if size >= SMALLEST), default=SMALLEST)
+    for ax, size in sizes.items():
+        for text in numbers_in(ax):
+            if size < SMALLEST:
+                text.remove()
+            else:
+                text.set_fontsize(legible)
+    return [ax for ax, size in sizes.items() if size < SMALLEST]
+
+
+def _fitting_size(ax: Axes) -> float:
+    """The size, in points, at which every number fits into its cell: at most what it is."""
+    numbers = numbers_in(ax)
+    across, down = (abs(end - start) for start, end in (ax.get_xlim(), ax.get_ylim()))
+    extents = [text.get_window_extent() for text in numbers]
+    wide = ax.bbox.width / across / max(extent.width for extent in extents)
+    high = ax.bbox.height / down / max(extent.height for extent in extents)
+    return float(numbers[0].get_fontsize()) * min(FILLED * wide, high, 1.0)
 
 
 def _short(value: float, digits: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from attnflow.errors import InputError
-from attnflow.views.figures import axes, graph, pronouns, routes
+from attnflow.views.figures import axes, graph, maps, pronouns, routes
 from attnflow.views.figures.files import PageFigure
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
 from attnflow.views.labels import clip
@@ -25,6 +25,7 @@ CAPTION_HEIGHT = 0.2  # inches for a line
 # on a page, narrower ones stand side by side.
 NARROWEST = (0.55, 0.35, 0.15)
 PAGE_HEIGHT = 9.0  # inches
+NO_NUMBERS = "numbers would not fit into the cells"
 LOWEST_ROW = 0.105  # inches of a token that can still be read
 
 
@@ -90,6 +91,7 @@ def _arrange(panels: Sequence[Panel], theme: Theme, width: float | None, caption
     kind = Figure if width is None else PageFigure
     figure = kind(figsize=size, layout="constrained", facecolor=theme.paper)
     axes.write_caption(figure, lines, theme)
+    rooms: dict[Axes, float] = {}
     outer = figure.add_gridspec(len(rows), 1, height_ratios=heights)
     for at, row in enumerate(rows):
         ratios = [panel.width for panel in row]
@@ -101,13 +103,20 @@ def _arrange(panels: Sequence[Panel], theme: Theme, width: float | None, caption
             ax = figure.add_subplot(grid[0, place])
             panel.draw(ax)
             axes.fit_rows(ax, panel.row)
-            if len(ratios) > 1:
-                room = panel.width / sum(ratios) * (size[0] - _labels_width(row))
+            room = panel.width / sum(ratios) * (size[0] - _labels_width(row))
+            if len(ratios) > 1 or width is not None:
                 axes.fit_note(ax, room)
                 axes.fit_heading(ax, room)
                 axes.fit_columns(ax, room)
+            rooms[ax] = room
             if shared[place]:
                 ax.tick_params(labelleft=False)
+    numbered = [ax for ax in rooms if width is not None and maps.numbers_in(ax)]
+    if numbered:
+        figure.draw_without_rendering()  # which says how wide cells are
+        for ax in maps.fit_numbers(numbered):
+            axes.note(ax, f"{ax.get_xlabel()}; {NO_NUMBERS}".replace("\n", " "), theme)
+            axes.fit_note(ax, rooms[ax])
     return figure
 
 

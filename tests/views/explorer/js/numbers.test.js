@@ -3,6 +3,7 @@ import { test } from "node:test";
 import {
   digits,
   direction,
+  speaks,
   listed,
   percent,
   points,
@@ -69,4 +70,5 @@ test("changes have a sign, and none where nothing is seen to change", () => {
   assert.equal(points(-0.123), "−12.3");
   assert.equal(points(-0.0001), "±0.0");
   assert.deepEqual([0.1, -0.1, -0.0001].map(direction), ["up", "down", "same"]);
+  assert.deepEqual([0.1, -0.1, -0.0001].map(speaks), ["speaks-against", "speaks-for", "same"]);
 });

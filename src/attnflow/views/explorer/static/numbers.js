@@ -69,6 +69,10 @@ export function points(share) {
   return `${{ up: "+", down: "−", same: "±" }[direction(share)]}${size}`;
 }
 
+// What is said by a change without some tokens: where a probability falls, they speak for it.
+export const speaks = (change) =>
+  ({ up: "speaks-against", down: "speaks-for", same: "same" })[direction(change)];
+
 export function direction(share) {
   if ((100 * Math.abs(share)).toFixed(1) === "0.0") return "same";
   return share > 0 ? "up" : "down";

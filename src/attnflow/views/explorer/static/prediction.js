@@ -1,6 +1,6 @@
 import { make } from "./dom.js";
 import { quote } from "./names.js";
-import { direction, percent, points } from "./numbers.js";
+import { percent, points, speaks } from "./numbers.js";
 
 // The predictions for the whole input and without the blanked tokens.
 export class Prediction {
@@ -38,7 +38,7 @@ function predictionRow({ label, probability }, after) {
   row.dataset.probability = probability;
   if (now === undefined) return row;
   const change = now - probability;
-  row.append(make("span", { class: `change ${direction(change)}` }, `${points(change)} points`));
+  row.append(make("span", { class: `change ${speaks(change)}` }, `${points(change)} points`));
   row.dataset.now = now;
   return row;
 }

@@ -1,7 +1,7 @@
 import { align } from "./align.js";
 import { make } from "./dom.js";
 import { isolate } from "./names.js";
-import { direction, listed, percent, points, unitOf } from "./numbers.js";
+import { direction, listed, percent, points, speaks, unitOf } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 
 // The rows of the table, with the values they are sorted by; null if scores are not loaded yet.
@@ -35,7 +35,7 @@ export function singleRows(pane, trace) {
         ),
         make("td", { class: "number" }, listed(values[index], pane.power, pane.ratio)),
         hasSigns ? null : make("td", { class: "number quiet" }, percent(part[index])),
-        blanks ? changeCell(change, atMost(view, unit.tokens, predicted)) : null,
+        blanks ? removalCell(change, atMost(view, unit.tokens, predicted)) : null,
       );
       line.dataset.row = index;
       line.dataset.value = values[index];
@@ -45,9 +45,9 @@ export function singleRows(pane, trace) {
   }));
   const share = hasSigns ? [] : ["Share"]; // signed scores are no parts of a whole
   const change = blanks ? ["Δ P, points"] : [];
-  const note = blanks && `Δ P: how P(${isolate(predicted.label)}) changes without the token.`;
+  const note = blanks && removalNote(pane, predicted);
   const score = ["Score", unitOf(pane.power)].filter(Boolean).join(" ");
-  const names = ["Token", "", score, ...share, ...change];
+  const names = [unitName(pane), "", score, ...share, ...change];
   return { rows, names, note };
 }
 
@@ -101,13 +101,23 @@ export function pairRows(panes) {
     },
   }));
   const names = shared ? panes.map(({ method }) => method.label) : ["first", "second"];
-  return { rows, names: ["Token", ...names, "", "Points"] };
+  return { rows, names: [unitName(panes[0]), ...names, "", "Points"] };
 }
 
 // Of signed scores, the share of all sizes: their sum may be near 0.
 function sharesOf(values) {
   const sum = values.reduce((a, b) => a + Math.abs(b), 0) || 1;
   return values.map((value) => value / sum);
+}
+
+const unitName = ({ words }) => (words ? "Word" : "Token");
+
+// What Δ P is of, and what its colours mean: those of signed scores.
+function removalNote({ words, view }, { label }) {
+  const pieces = !words && view.data.words?.groups.some((group) => group.length > 1);
+  const whole = pieces ? " With “Words”, whole words are taken out." : "";
+  const change = `Δ P: how P(${isolate(label)}) changes without the ${words ? "word" : "token"}`;
+  return `${change}; orange speaks for it (P falls), blue against.${whole}`;
 }
 
 const rowName = (content) => make("th", { scope: "row" }, content);
@@ -118,6 +128,11 @@ const shareCell = (share) =>
 function changeCell(change, unknown) {
   if (change === undefined) return make("td", { class: "number" }, unknown);
   return make("td", { class: `number ${direction(change)}` }, points(change));
+}
+
+function removalCell(change, unknown) {
+  if (change === undefined) return make("td", { class: "number" }, unknown);
+  return make("td", { class: `number ${speaks(change)}` }, points(change));
 }
 
 function divergingBar(gap, widest) {
