@@ -141,17 +141,17 @@ class Bridge:
         import torch
 
         self._torch, self._layers, self._causal, self._steps = torch, layers, causal, steps
-        shape = (len(layers), *end.shape)
-        sums, weights = end.new_empty(shape), end.new_empty(shape)
-        # Nodes from which the end can be reached, and how much each can send to such nodes.
-        reaching = (end > 0).double()
-        for at in range(len(layers) - 1, -1, -1):
-            weights[at] = reaching
-            times(reaching, layers[at].T, -causal, into=sums[at])
-            reaching = (sums[at] > 0).double()
-        # If everything were sent, a node could send its sum.
+        # At first all nodes weigh the same that may lead to the end.
+        inside = torch.ones_like(end, dtype=torch.bool)
+        if causal:
+            first = (end > 0).int().argmax(1)
+            inside = torch.arange(end.shape[1], device=end.device) >= first[:, None]
+        sums = end.new_empty((len(layers), *end.shape))
+        for layer, into in zip(layers, sums, strict=True):
+            into[:] = layer.flip(1).cumsum(1)[:, -1 - first].T if causal else layer.sum(1)
+        weights = inside.double().expand_as(sums).clone()
         self._set_nodes(Nodes(weights, sums.clone(), sums, torch.ones_like(sums)))
-        self._start, self._end = start * reaching, end.contiguous()
+        self._start, self._end = start * inside, end.contiguous()
         self.bound = torch.minimum(self._start.sum(1), self._end.sum(1))
         self.gap = self.bound.clone()
         self._pairs = torch.arange(len(end), device=end.device)  # those that are open
@@ -221,7 +221,7 @@ class Bridge:
     def _tighten(self, arrived: Tensor) -> None:
         """Bounds by what each node can pass on, for pairs of which something was lost on the way.
 
-        A start that can't pass on what it holds sends less, and that is the bound then.
+        A start that can't pass on what it holds, or anything, sends less: that is the bound then.
         """
         torch = self._torch
         lossy = arrived.sum(1) < self._start.sum(1) - MET

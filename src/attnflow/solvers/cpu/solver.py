@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from attnflow.errors import InputError
 from attnflow.io.progress import progress_bar
 from attnflow.records.arrays import to_numpy
 from attnflow.records.types import Array, FloatArray
 from attnflow.solvers.cpu.bounds import Bounds, make_bounds
-from attnflow.solvers.cpu.network import ByteArray, Network, make_network
+from attnflow.solvers.cpu.network import MOST_POSITIONS, ByteArray, Network, make_network
 from attnflow.solvers.cpu.pair import solve_pair
 from attnflow.solvers.cpu.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND, solve_sinks
 from attnflow.solvers.execution import Execution
@@ -41,6 +42,12 @@ class CpuSolver:
 
     def prepare(self, weights: FloatArray) -> PreparedCpuGraph:
         """A graph of these capacities, ``[layer, query, key]``."""
+        if weights.shape[-1] > MOST_POSITIONS:
+            msg = (
+                f"flow through dense layers is for up to {MOST_POSITIONS} positions, "
+                f"not {weights.shape[-1]}; shorten the text"
+            )
+            raise InputError(msg)
         return PreparedCpuGraph(np.ascontiguousarray(weights))
 
 
