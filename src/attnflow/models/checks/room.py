@@ -37,8 +37,8 @@ def check_room(network: Any, inputs: dict[str, Any], device: torch.device) -> No
         return
     fewer = "batch_size=1, a shorter text" if batch > 1 else "a shorter text"
     what = f"gradients by the attention of {batch * size:,} tokens in all heads and layers"
-    msg = _too_much(f"{what} of {type(network).__name__}", needed, there)
-    raise ModelError(f"{msg}. Use {fewer}, or edges='attention'")
+    instead = f"Use {fewer}, or edges='attention'"
+    raise _too_much(f"{what} of {type(network).__name__}", needed, there, instead)
 
 
 def check_heads_room(adapter: ModelAdapter, size: int) -> None:
@@ -47,15 +47,16 @@ def check_heads_room(adapter: ModelAdapter, size: int) -> None:
     needed = HEAD_BYTES * adapter.depth * adapter.heads * size**2
     if there is None or needed <= there:
         return
-    msg = _too_much(f"single heads and routes of {size:,} tokens", needed, there)
-    raise ModelError(f"{msg}. Use a shorter text, or `explain` without a page, which merges heads")
+    instead = "Use a shorter text, or `explain` without a page, which merges heads"
+    raise _too_much(f"single heads and routes of {size:,} tokens", needed, there, instead)
 
 
-def _too_much(what: str, needed: int, there: int) -> str:
-    return (
+def _too_much(what: str, needed: int, there: int, instead: str) -> ModelError:
+    msg = (
         f"{what} would take about {needed / 2**30:.0f} GiB of memory, and "
-        f"{there / 2**30:.0f} are free"
+        f"{there / 2**30:.0f} are free. {instead}"
     )
+    return ModelError(msg)
 
 
 def memory_of(device: torch.device) -> int | None:
