@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -36,9 +36,11 @@ def check_room(network: Any, inputs: dict[str, Any], device: torch.device) -> No
     if needed <= there:
         return
     fewer = "batch_size=1, a shorter text" if batch > 1 else "a shorter text"
-    what = f"gradients by the attention of {batch * size:,} tokens in all heads and layers"
-    instead = f"Use {fewer}, or edges='attention'"
-    raise _too_much(f"{what} of {type(network).__name__}", needed, there, instead)
+    what = (
+        f"gradients by the attention of {batch * size:,} tokens in all heads and layers of "
+        f"{type(network).__name__}"
+    )
+    _refuse(what, needed, there, f"Use {fewer}, or edges='attention'")
 
 
 def check_heads_room(adapter: ModelAdapter, size: int) -> None:
@@ -48,15 +50,15 @@ def check_heads_room(adapter: ModelAdapter, size: int) -> None:
     if there is None or needed <= there:
         return
     instead = "Use a shorter text, or `explain` without a page, which merges heads"
-    raise _too_much(f"single heads and routes of {size:,} tokens", needed, there, instead)
+    _refuse(f"single heads and routes of {size:,} tokens", needed, there, instead)
 
 
-def _too_much(what: str, needed: int, there: int, instead: str) -> ModelError:
+def _refuse(what: str, needed: int, there: int, instead: str) -> NoReturn:
     msg = (
         f"{what} would take about {needed / 2**30:.0f} GiB of memory, and "
         f"{there / 2**30:.0f} are free. {instead}"
     )
-    return ModelError(msg)
+    raise ModelError(msg)
 
 
 def memory_of(device: torch.device) -> int | None:
