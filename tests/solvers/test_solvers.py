@@ -1,11 +1,15 @@
 """Every solver behind the interface, the CUDA kernels also where there is no GPU (emulator.cpp)."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import attention as some
 import oracle
 from attnflow.errors import AttnflowError, InputError, MissingExtra
+from attnflow.solvers.cpu import solver
+from attnflow.solvers.cpu.network import MOST_POSITIONS
 from attnflow.solvers.cpu.solver import CpuSolver
 from attnflow.solvers.cuda import device, run
 from attnflow.solvers.cuda.solver import LARGEST, CudaSolver
@@ -66,7 +70,7 @@ def test_larger_graphs_are_as_on_the_cpu(make, kind, columns_from, monkeypatch):
         assert statistics["cut_found"] == of_cpu["cut_found"]
 
 
-@pytest.mark.parametrize("make", ON_GPU)
+@every_solver
 def test_a_batch_is_its_items(make):
     items = [oracle.edges(some.make(kind, 5, 9, 7)) for kind in ("peaked", "causal", "dense")]
     sources, sinks = [all_sources(item, step=4) for item in items], np.array([8, 0, 3])
@@ -164,3 +168,23 @@ def test_auto_takes_the_gpu_for_long_work_and_for_what_is_there():
     assert find_solver("auto").name == "cpu"
     assert find_solver("auto", work=1e20).name == "cuda"
     assert find_solver("auto", torch.zeros(1, device="cuda")).name == "cuda"
+
+
+@pytest.mark.parametrize("kind", some.KINDS)
+def test_a_log_that_is_full_changes_no_value(kind, monkeypatch):
+    """What no longer fits is searched for, and whole layers are reset after it."""
+    weights = oracle.edges(some.make(kind, 5, 70, 4))
+    sources, sinks = all_sources(weights, step=13), np.arange(70)[::9]
+    expected, of_all = CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))
+    monkeypatch.setattr(solver, "make_network", partial(solver.make_network, logged=1))
+    prepared = CpuSolver().prepare(weights)
+    for _ in range(2):
+        found, statistics = prepared.solve(sources, sinks, Execution(1))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        assert statistics["largest_gap"] < 1e-12
+        assert statistics["cut_found"] == of_all["cut_found"]
+
+
+def test_texts_too_long_for_dense_layers_are_refused():
+    with pytest.raises(InputError, match=f"up to {MOST_POSITIONS} positions, not 65537"):
+        CpuSolver().prepare(np.empty((0, MOST_POSITIONS + 1, MOST_POSITIONS + 1)))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_WORK = 3 * 10**10  # multiplications: about a second on two cores
 
+WHOLE = ("pair", "image")  # kinds of models that say something of inputs without some of them
 MOST_LOGITS = 700.0  # whose exponential is still a number
 
 
@@ -51,6 +52,7 @@ class BlankingCheck:
         removals: For each token what happens without the *word* that it is part of; ``None`` where
             that can't be removed.
         contrast: What the target is compared with, if anything.
+        places: The tokens that could be blanked, where scores of others say nothing.
     """
 
     scores: Attribution
@@ -59,6 +61,7 @@ class BlankingCheck:
     label: str
     removals: tuple[Removal | None, ...]
     contrast: str = ""
+    places: tuple[int, ...] | None = None
 
 
 def is_cheap(adapter: ModelAdapter, tokens: int) -> bool:
@@ -77,13 +80,26 @@ def why_unchecked(session: Session, tokens: int = 0) -> str | None:
     top = config.resolve_layers(session.depth)[1] == session.depth
     if session.prediction is None or chosen or not top:
         return ""
-    if adapter.kind != "text" or session.tokens.grid is not None:
-        return "that is done for texts that one encoder or decoder reads"
-    if not session.measurable or not session.blanking.positions:
+    if not _can_check(session):
+        return "that is done for texts, images and encoder–decoders of texts"
+    measured = session.measurable or adapter.kind in WHOLE
+    if not measured or not session.blanking.positions:
         return ""
+    if session.objective.contrast is not None and not session.measurable:
+        return "with a contrast that is done for texts that one encoder or decoder reads"
     if session.size > tokens and not is_cheap(adapter, session.size):
-        return f"the model would have to run once without each of {session.size} tokens"
+        return f"the model would have to run once without each of {session.size} {_noun(session)}"
     return None
+
+
+def _can_check(session: Session) -> bool:
+    """Whether it is known what blanking a token is: an image among a text has no filler."""
+    kind, grid = session.adapter.kind, session.tokens.grid
+    return kind == "image" or (kind in ("text", "pair") and grid is None)
+
+
+def _noun(session: Session) -> str:
+    return "tokens" if session.tokens.grid is None else "patches"
 
 
 def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None:
@@ -98,7 +114,11 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
         return _check_contrast(session)
     # One run for this and for all who ask later what is predicted without a token.
     alone = tuple((at,) for at in range(session.size))
-    rows = session.blanking.without((*alone, *words))
+    able = frozenset(session.blanking.positions)
+    groups = dict.fromkeys((*alone, *words))
+    if not session.measurable:  # the answer so far and CLS tokens stay
+        groups = {group: None for group in groups if able.issuperset(group)}
+    rows = session.blanking.without(tuple(groups))
     adapter, whole = session.adapter, rows[()]
     said = index = int(whole.argmax())
     if session.objective.target is not None:
@@ -112,7 +132,8 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
         return Removal(float(row[index]) - before, adapter.output_name(int(row.argmax())))
 
     name = adapter.output_name(index)
-    target = Target(index, name, target_position(session), session.prediction)
+    position = target_position(session) if session.measurable else session.query
+    target = Target(index, name, position, session.prediction)
     size = np.array([abs(float(rows.get(group, whole)[index]) - before) for group in alone])
     scores = make_attribution(adapter, session.tokens, target, size, MEMBER.name, {}, {})
     removed = [removal(group) for group in words]
@@ -121,7 +142,11 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
         scores = merge_words(scores, np.array(of_words)[None, None])
     else:
         removed = [each for group, each in zip(words, removed, strict=True) for _ in group]
-    return BlankingCheck(scores, name, before, adapter.output_name(said), tuple(removed))
+    places = None
+    if not session.measurable:
+        places = tuple(at for at, each in enumerate(removed) if each is not None)
+    label = adapter.output_name(said)
+    return BlankingCheck(scores, name, before, label, tuple(removed), places=places)
 
 
 def _check_contrast(session: Session) -> BlankingCheck:

@@ -44,6 +44,7 @@ def make_attribution(  # noqa: PLR0913 - the parts of a record
         word_ids=tokens.word_ids,
         word_texts=tokens.word_texts,
         segments=tokens.segments,
+        grid=tokens.grid,
     )
 
 

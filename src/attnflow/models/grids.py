@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +27,7 @@ from attnflow.records import PatchGrid, Prediction
 
 
 @dataclass(frozen=True, eq=False)
-class GridModel(UnmeasuredModel, ABC):
+class GridModel(UnmeasuredModel):
     """A model whose input is cut into pieces that lie in rows and columns."""
 
     network: Any
@@ -141,15 +141,14 @@ class GridModel(UnmeasuredModel, ABC):
         """Whether these inputs have one size."""
         return len({tokens.inputs[self.reads].shape for tokens in inputs}) == 1
 
-    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
-        """The labels of inputs, or what is said at positions."""
-        with torch.no_grad():
-            output = network.called(network.in_eval_mode(self.network), self.inputs(batch))
-        befores = [(t.segments or ("patch",)).index("patch") for t in batch]
-        return [
-            self.prediction(output, item, at - before)
-            for item, (at, before) in enumerate(zip(positions, befores, strict=True))
-        ]
+    def _labels_inputs(self) -> bool:
+        return self.head is self.labels
+
+    def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
+        return self.logits_at(output, item, at - _before(tokens))
+
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
+        return self.prediction(output, item, at - _before(tokens))
 
     def output_indices(self, target: str | int) -> tuple[int, ...]:
         """The numbers of the labels of a name."""
@@ -163,7 +162,7 @@ class GridModel(UnmeasuredModel, ABC):
         self, output: Any, item: int, piece: int, objective: Objective
     ) -> tuple[Tensor, Objective]:
         logits = self.logits_at(output, item, piece)
-        several = self.head is self.labels and is_multi_label(self.network.config)
+        several = self._labels_inputs() and is_multi_label(self.network.config)
         return resolve_objective(self, logits, objective, multi_label=several)
 
     def output_name(self, index: int) -> str:
@@ -251,6 +250,11 @@ class GridModel(UnmeasuredModel, ABC):
         if self.head is not self.labels:
             return None
         return predict_label(output.logits[item], self.network.config)
+
+
+def _before(tokens: Tokens) -> int:
+    """How many tokens stand before the pieces."""
+    return (tokens.segments or ("patch",)).index("patch")
 
 
 def size_of(tokens: Tokens, reads: str) -> tuple[Hashable, ...]:

@@ -1,23 +1,56 @@
-"""Models without one probability that importance could be measured by: pairs of texts, images."""
+"""Models without one decision that importance could be measured by: pairs of texts, images."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from attnflow.models.adapter import Tokens
-from attnflow.models.outputs import no_probability
+from attnflow.models.capture import run as network
+from attnflow.models.outputs import no_probability, to_probabilities
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from attnflow.models.adapter import Edit
+    from attnflow.records import Prediction
 
 
-class UnmeasuredModel:
-    """The methods of a `ModelAdapter` that only importance uses, all of them errors."""
+class UnmeasuredModel(ABC):
+    """The methods of a `ModelAdapter` that only importance uses: errors, but for probabilities."""
 
     name: str
+    network: Any
+
+    @abstractmethod
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+        """What the network is called with."""
+
+    @abstractmethod
+    def _labels_inputs(self) -> bool:
+        """Whether the head says labels of whole inputs."""
+
+    @abstractmethod
+    def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
+        """Of all labels, or of all tokens at a position; ``None`` where nothing is said there."""
+
+    @abstractmethod
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
+        """What is predicted of one item, or at its position."""
+
+    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
+        """The labels of inputs, or what is said at positions."""
+        output = self._output(batch)
+        pairs = enumerate(zip(batch, positions, strict=True))
+        return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
+
+    def _output(self, batch: Sequence[Tokens]) -> Any:
+        """What the network returns, without watching it."""
+        with torch.no_grad():
+            return network.called(network.in_eval_mode(self.network), self.inputs(batch))
 
     def is_decoder(self, tokens: Tokens) -> bool:
         """It is none: an image is read as a whole, and a pair has an encoder, too."""
@@ -40,8 +73,17 @@ class UnmeasuredModel:
     def probabilities(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
+        """For each input the probabilities of all labels, or of all tokens at its position."""
+        output = self._output(batch)
+        rows = [
+            self._logits(output, item, tokens, at)
+            for item, (tokens, at) in enumerate(zip(batch, positions, strict=True))
+        ]
+        known = [row for row in rows if row is not None]
+        if edit is not None or len(known) < len(rows):
+            raise no_probability(self.name)
+        labels, config = self._labels_inputs(), self.network.config
+        return to_probabilities(torch.stack(known).double(), config, labels=labels, name=self.name)
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """Not defined, as `decision`."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
 
 MOST_TOGETHER = 256  # inputs in a batch
+MOST_PIECES = 16  # images or pairs of texts in one
 Check = Callable[[], None]  # called between pieces of work; raises to end it
 Advance = Callable[[float], None]  # called with the share of the work that is done; may raise
 
@@ -62,12 +63,16 @@ def probabilities_without(session: Session, groups: Groups) -> dict[tuple[int, .
     What a masked language model predicts can't be removed: a group of nothing else is left out.
     """
     model, tokens = session.adapter, session.tokens
-    filler, position = model.filler(), target_position(session)
+    filler = model.filler()
+    position = target_position(session) if session.measurable else session.query
     kept = [(group, [at for at in group if not model.predicts_at(tokens, at)]) for group in groups]
     places = [(group, removed) for group, removed in kept if removed or not group]
     inputs = [model.blank(tokens, removed, filler) if removed else tokens for _, removed in places]
     found: dict[tuple[int, ...], Tensor] = {}
-    for part in batches_by_length(inputs, rows_that_fit(model, inputs, MOST_TOGETHER)):
+    size = MOST_PIECES if model.batchable(inputs) else 1
+    if session.measurable:
+        size = rows_that_fit(model, inputs, MOST_TOGETHER)
+    for part in batches_by_length(inputs, size):
         with torch.no_grad():
             rows = model.probabilities([inputs[at] for at in part], [position] * len(part))
         found |= {places[at][0]: row for at, row in zip(part, rows, strict=True)}

@@ -11,6 +11,7 @@ from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
 from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
+from attnflow.models.checks.room import check_heads_room
 from attnflow.models.heads import SPANS
 from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
@@ -60,6 +61,8 @@ def open_sessions(
             item = check_unicode("text", items[place])
             read = adapter.tokenize(item, truncate=config.truncate, answer=answer)
             tokens.append(put_bos(adapter, read) if config.bos else read)
+            if all_heads:
+                check_heads_room(adapter, len(tokens[-1]))
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
     groups = by_choice(config, adapter, tokens, objectives)

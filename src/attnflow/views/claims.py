@@ -41,11 +41,13 @@ class Claims:
         check: What blanking says.
         order: The tokens of the input.
         name: A token's word.
+        kind: Before a name, where it is no word: ``"patch "``.
     """
 
     check: BlankingCheck
     order: Sequence[int]
     name: Callable[[int], str]
+    kind: str = ""
 
     def role(self, at: int) -> Role:
         """Whether a word speaks for the answer; "token" where it hardly changes it."""
@@ -74,7 +76,7 @@ class Claims:
         parts = [Part(because), *listed([self._part(at) for at in reasons])]
         for at in others:
             high = Part(f" scores high, too, {self._doubt([at], 'but it', 'but without it')}")
-            parts += [Part("; "), self._part(at), high]
+            parts += [Part(f"; {self.kind}"), self._part(at), high]
         return parts
 
     def _doubted(self, places: Sequence[int]) -> list[Part]:
@@ -113,7 +115,7 @@ class Claims:
         reasons = [at for at in named if self._is_reason(at)]
         if reasons or first is None or self.role(first) != "for":
             return []
-        return [Part("; blanking points to "), self._part(first)]
+        return [Part(f"; blanking points to {self.kind}"), self._part(first)]
 
     def against(self, named: Sequence[int]) -> list[Part]:
         """The word that speaks most against the answer, unless it was named or matters little."""
@@ -126,7 +128,7 @@ class Claims:
             return []
         other = any(self.role(at) == "against" for at in named)
         pulls = " pulls that way, too" if other else " pulls the other way"
-        return [Part("; "), self._part(most), Part(pulls)]
+        return [Part(f"; {self.kind}"), self._part(most), Part(pulls)]
 
     def strongest(self, sign: int = 0) -> int | None:
         """The token of the word whose removal changes most: up, down, or by size."""
@@ -140,20 +142,25 @@ class Claims:
         strongest = self.strongest()
         if strongest is None:
             return ""
+        of_source = self.check.places is not None and not self.kind
         every = [self.check.removals[at] for at in self.order]
+        if self.check.places is not None:
+            every = [each for each in every if each is not None]
         small = all(each and abs(each.change) < LITTLE and not self._turns(each) for each in every)
         asked = label(self.check.target, LONGEST)
         if self.check.contrast:
             asked += f" against {label(self.check.contrast, LONGEST)}"
         before = f"{asked} {percent(self.check.probability)}"
         if small and len({self.name(at) for at in self.order}) > 1:
-            return f"Without any one word, {before} changes by less than {100 * LITTLE:.0f} point."
+            one = f"{self.kind.strip() or 'word'}{' of the source' if of_source else ''}"
+            return f"Without any one {one}, {before} changes by less than {100 * LITTLE:.0f} point."
         first = known[0] if known else strongest
-        said = f"Without “{self.name(first)}”: {before} → {self._then(first)}."
+        said = f"Without {self.kind}“{self.name(first)}”: {before} → {self._then(first)}."
         if self.name(strongest) == self.name(first):
             return said
         most = self._then(strongest)
-        return f"{said} The largest change is without “{self.name(strongest)}”: → {most}."
+        largest = f"{self.kind}“{self.name(strongest)}”"
+        return f"{said} The largest change is without {largest}: → {most}."
 
     def _then(self, at: int) -> str:
         removal = self.check.removals[at]

@@ -7,8 +7,9 @@ from math import isnan
 
 import numpy as np
 
-from attnflow.evaluation.agreement import agreement
+from attnflow.evaluation.agreement import agreement, spearman
 from attnflow.records import Attribution, FloatArray, FlowTrace
+from attnflow.records.rounding import round_scores
 from attnflow.views.labels import distinct_labels
 from attnflow.views.numbers import as_sentence, correlation, join_names
 from attnflow.views.routes import carried, place_of_cut
@@ -20,11 +21,15 @@ MOST_NAMED = 2  # tokens that it passes through
 
 
 def agreement_sentence(
-    reference: Attribution, others: Sequence[Attribution], name: str = ""
+    reference: Attribution,
+    others: Sequence[Attribution],
+    name: str = "",
+    places: Sequence[int] | None = None,
 ) -> str:
     """Which methods rank tokens as a reference does; empty where nothing can be compared.
 
-    ``name`` is what the reference is called, where that is not its method.
+    ``name`` is what the reference is called, where that is not its method; ``places`` are the
+    tokens that are compared, where that is not all.
 
     >>> import attnflow
     >>> asked = "the keys to the cabinet", "verbs"
@@ -32,7 +37,13 @@ def agreement_sentence(
     >>> agreement_sentence(attnflow.explain(*asked, method="flow"), [one])
     'Flow agrees with rollout (ρ .93).'
     """
-    pairs = [(other.method, agreement(reference, other)) for other in others]
+
+    def compare(other: Attribution) -> float:
+        if places is None:
+            return agreement(reference, other)
+        return spearman(*(round_scores(each.values[list(places)]) for each in (reference, other)))
+
+    pairs = [(other.method, compare(other)) for other in others]
     found = sorted((pair for pair in pairs if not isnan(pair[1])), key=lambda pair: -pair[1])
     if not found:
         return ""

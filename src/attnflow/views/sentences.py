@@ -83,7 +83,8 @@ class Wording:
         """What blanking allows to say; ``None`` where it was not tried, or is not the question."""
         if self.check is None or not self._start()[1].because:
             return None
-        return Claims(self.check, self.order, self._label)
+        kind = "patch " if self.noun == "patches" else ""
+        return Claims(self.check, self.order, self._label, kind)
 
     def evidence(self) -> str:
         """What happens to the answer without the words that matter."""

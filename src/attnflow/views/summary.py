@@ -21,6 +21,7 @@ from attnflow.views.findings import Finding, find
 from attnflow.views.labels import word_labels
 from attnflow.views.methods import method_info
 from attnflow.views.numbers import as_sentence, join_names
+from attnflow.views.sentences import noun_of
 
 if TYPE_CHECKING:
     from attnflow.pipeline.session import Session
@@ -83,15 +84,16 @@ def _with_blanking(
     check: BlankingCheck, comparable: Sequence[Attribution], each: Sequence[Finding]
 ) -> str:
     """How far methods rank tokens as blanking does, and whether they put the same word first."""
-    order = find(check.scores).order
+    order = [at for at in find(check.scores).order if check.places is None or at in check.places]
     if not comparable or len(order) == 1:
         return ""
     if len(order) < FEWEST:
-        return f"{len(order)} tokens are too few to compare their order with that of blanking."
+        noun = noun_of(check.scores)
+        return f"{len(order)} {noun} are too few to compare their order with that of blanking."
     # Scores are of tokens, and what is blanked for a sentence are words: both are told apart.
     pieces = any(len(group) > 1 for group in word_groups(check.scores.word_ids or ()))
     by_token, by_word = ("token by token, ", "of whole words, ") if pieces else ("", "")
-    said = agreement_sentence(check.scores, comparable, f"{by_token}blanking")
+    said = agreement_sentence(check.scores, comparable, f"{by_token}blanking", check.places)
     labels = word_labels(check.scores, LONGEST)
     first = Claims(check, order, labels.__getitem__).strongest()
     if first is None or not check.removals[first] or not check.scores.values[first] > 0:
@@ -103,7 +105,8 @@ def _with_blanking(
     ]
     verb = "put" if same else "puts"
     names = f"{by_word}{join_names(['blanking', *same])}"
-    return f"{said} {as_sentence(f'{names} {verb} “{labels[first]}” first')}"
+    kind = "patch " if noun_of(check.scores) == "patches" else ""
+    return f"{said} {as_sentence(f'{names} {verb} {kind}“{labels[first]}” first')}"
 
 
 def break_ties(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import attnflow
+import heard
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.views.explorer.document import make_view
@@ -41,11 +42,17 @@ def test_words_of_several_tokens_are_blanked_as_words(classifier):
     assert [4, 5] in sets
 
 
-def test_what_blank_out_can_not_measure_is_not_offered(models):
-    view = attnflow.explore("the keys", models["tiny/t5"], answer="the cat").document["views"][0]
+def test_what_blank_out_can_not_measure_is_not_offered():
+    view = attnflow.explore(heard.sound(), heard.build("wav2vec2-label")).document["views"][0]
     (note,) = (note for note in view["notes"] if "Not checked by blanking" in note)
     assert "Blank-out" not in note
     assert "because of" not in str(view["findings"])
+
+
+def test_an_encoder_decoder_is_checked(models):
+    view = attnflow.explore("the keys", models["tiny/t5"], answer="the cat").document["views"][0]
+    assert not any("Not checked by blanking" in note for note in view["notes"])
+    assert any("ithout " in found["evidence"] for found in view["findings"])
 
 
 def test_an_attribution_says_that_it_was_not_checked(classifier):

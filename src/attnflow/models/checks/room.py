@@ -1,18 +1,26 @@
-"""Whether a pass with gradients fits into memory at all, before it starts."""
+"""Whether work on all heads fits into memory at all, before it starts."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 from attnflow.errors import ModelError
 from attnflow.models.sizes import depth_of, depths_of_sides, heads_in
 
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+
 # Bytes per attention probability while all heads of all layers are on the tape and differentiated,
 # and edges are made of them: measured, docs/answers.md.
 TAPE_BYTES = 40
+# The same while single heads have scores, whose graphs are in float64: measured for a page of 2,048
+# tokens.
+HEAD_BYTES = 64
+MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")  # of Linux
 
 
 def check_room(network: Any, inputs: dict[str, Any], device: torch.device) -> None:
@@ -28,18 +36,64 @@ def check_room(network: Any, inputs: dict[str, Any], device: torch.device) -> No
     if needed <= there:
         return
     fewer = "batch_size=1, a shorter text" if batch > 1 else "a shorter text"
-    msg = (
+    what = (
         f"gradients by the attention of {batch * size:,} tokens in all heads and layers of "
-        f"{type(network).__name__} would take about {needed / 2**30:.0f} GiB, and there are "
-        f"{there / 2**30:.0f}. Use {fewer}, or edges='attention'"
+        f"{type(network).__name__}"
+    )
+    _refuse(what, needed, there, f"Use {fewer}, or edges='attention'")
+
+
+def check_heads_room(adapter: ModelAdapter, size: int) -> None:
+    """Refuse the scores of single heads of a text that would take more memory than there is."""
+    there = memory_of(torch.device("cpu"))
+    needed = HEAD_BYTES * adapter.depth * adapter.heads * size**2
+    if there is None or needed <= there:
+        return
+    instead = "Use a shorter text, or `explain` without a page, which merges heads"
+    _refuse(f"single heads and routes of {size:,} tokens", needed, there, instead)
+
+
+def _refuse(what: str, needed: int, there: int, instead: str) -> NoReturn:
+    msg = (
+        f"{what} would take about {needed / 2**30:.0f} GiB of memory, and "
+        f"{there / 2**30:.0f} are free. {instead}"
     )
     raise ModelError(msg)
 
 
 def memory_of(device: torch.device) -> int | None:
-    """The memory of a device in bytes; ``None`` where it is not known."""
+    """The memory of a device that is free, in bytes; ``None`` where it is not known."""
     if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    if device.type == "cpu" and hasattr(os, "sysconf"):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
+        # What torch holds for later is free, too.
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + held
+    if device.type != "cpu":
+        return None
+    known = [each for each in (_available(), _left_to_group(), _installed()) if each is not None]
+    return min(known, default=None)
+
+
+def _available() -> int | None:
+    """What Linux could give without swapping, caches included."""
+    try:
+        lines = dict(line.split(":") for line in MEMINFO.read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, LookupError):
+        return None
+
+
+def _left_to_group() -> int | None:
+    """What is left of the limit of a container, whose caches can be given up."""
+    try:
+        most = int((GROUP / "memory.max").read_text())
+        used = int((GROUP / "memory.current").read_text())
+        stat = dict(line.split() for line in (GROUP / "memory.stat").read_text().splitlines())
+        return most - used + int(stat["inactive_file"])
+    except (OSError, ValueError, LookupError):  # no limit reads "max"
+        return None
+
+
+def _installed() -> int | None:
+    if not hasattr(os, "sysconf"):
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -196,13 +196,6 @@ class Seq2SeqModel(UnmeasuredModel):
     def _position(self, query: Query, tokens: Tokens) -> int:
         return len(tokens) - 1 if query is None or query == "all" else tokens.position(query)
 
-    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
-        """The tokens that follow positions of the answer."""
-        with torch.no_grad():
-            output = network.called(network.in_eval_mode(self.network), self.inputs(batch))
-        pairs = enumerate(zip(batch, positions, strict=True))
-        return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
-
     def output_indices(self, target: str | int) -> tuple[int, ...]:
         """The numbers of the tokens of answers of a name."""
         size = int(self.network.get_output_embeddings().weight.shape[0])
@@ -279,6 +272,9 @@ class Seq2SeqModel(UnmeasuredModel):
             found = last_states(encoder, self._sources([tokens]))
         return None if found is None or found.shape[1] != len(tokens.inputs[ids]) else found[0]
 
+    def _labels_inputs(self) -> bool:
+        return self.head is CLASSIFIER
+
     def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
         """Of what follows a position of the answer; positions of the source predict nothing."""
         source = source_size(tokens)
@@ -289,7 +285,7 @@ class Seq2SeqModel(UnmeasuredModel):
         self, output: Any, item: int, tokens: Tokens, at: int, objective: Objective
     ) -> tuple[Tensor, Objective]:
         """The value of an objective, and its target and contrast by their names."""
-        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
+        several = self._labels_inputs() and is_multi_label(self.network.config)
         logits = self._logits(output, item, tokens, at)
         return resolve_objective(self, logits, objective, multi_label=several)
 

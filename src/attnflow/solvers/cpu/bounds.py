@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from attnflow.records import FloatArray
+from attnflow.solvers.cpu.kernels import KERNEL
 from attnflow.solvers.cpu.network import IntArray, Network
 
 MOST_BYTES = 64 * 1024 * 1024  # of cached bounds; those of larger graphs are computed every time
@@ -20,7 +21,7 @@ MOST_BYTES = 64 * 1024 * 1024  # of cached bounds; those of larger graphs are co
 REORDER = {"reassoc", "nsz", "nnan", "ninf", "contract"}
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
+@njit(**KERNEL, fastmath=REORDER)
 def capped_sum(row: FloatArray, cap: FloatArray) -> float:
     """Σ_j min(row[j], cap[j])."""
     # The cost of the bounds is here. LLVM turns this loop over contiguous rows into vector
@@ -72,7 +73,16 @@ def recall_reach(network: Network, bounds: Bounds, top: int, sink: int, low: int
         network.share[: top + 1] = bounds.share[sink, : top + 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
+def read_column(network: Network, sink: int, low: int) -> None:
+    """Fill ``column``: the edges into the sink's position, side by side in memory."""
+    capacity, column = network.capacity, network.column
+    for layer in range(column.shape[0]):
+        for query in range(low, column.shape[1]):
+            column[layer, query] = capacity[layer, query, sink]
+
+
+@njit(**KERNEL)
 def bound_reach(network: Network, first: int, top: int, sink: int, low: int) -> None:
     """Fill ``reach`` and ``share`` for layers first … top, from the layers below.
 
@@ -96,24 +106,36 @@ def bound_reach(network: Network, first: int, top: int, sink: int, low: int) -> 
             share[layer, position] = min(reach[layer, position], share[layer - 1, position] + side)
 
 
-@njit(cache=True, nogil=True)
-def cut_capacity(network: Network, supplied: FloatArray, sink: int, top: int, low: int) -> float:
-    """The capacity of the cut between the nodes that `measure` reached and those it did not.
-
-    ``supplied`` begins at position ``low``.
-    """
+@njit(**KERNEL)
+def cut_capacity(network: Network, sink: int, top: int, low: int, high: int) -> float:
+    """The capacity of the cut between the nodes that `measure` reached and those it did not."""
     # Every edge from the unreached side to the reached one: from the source, between layers, and to
     # the sink. Capacities are summed, never flows, so that this checks the flow independently.
-    capacity = network.capacity
+    capacity, level, supplied, reached = (
+        network.capacity,
+        network.level,
+        network.supplied,
+        network.row,
+    )
     total = 0.0
-    for place in range(network.found[top]):
-        total += supplied[network.reached[top, place] - low]
-    for place in range(network.lacking[1]):
-        total += capacity[0, network.missing[1, place], sink]
+    for position in range(low, high):
+        if level[top, position]:
+            total += supplied[position]
+        if not level[1, position]:
+            total += capacity[0, position, sink]
     for layer in range(2, top + 1):
-        found = network.reached[layer - 1, : network.found[layer - 1]]
-        for place in range(network.lacking[layer]):
-            row = capacity[layer - 1, network.missing[layer, place]]
-            for key in found:
-                total += row[key]
+        # Ones and zeros instead of a choice, so that a row is summed in vector registers.
+        for key in range(low, high):
+            reached[key] = 1.0 if level[layer - 1, key] else 0.0
+        for query in range(low, high):
+            if not level[layer, query]:
+                total += _weighed(capacity[layer - 1, query, low:high], reached[low:high])
+    return total
+
+
+@njit(**KERNEL, fastmath=REORDER)
+def _weighed(row: FloatArray, weights: FloatArray) -> float:
+    total = 0.0
+    for place in range(row.shape[0]):
+        total += row[place] * weights[place]
     return total

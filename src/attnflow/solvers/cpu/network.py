@@ -5,9 +5,10 @@ Nodes are (layer, position). ``capacity[k, i, j]`` is the edge from (k + 1, i) t
 ``demand`` on layer 1, so that only layers 1 … l − 1 are searched, of which ``top`` = l − 1 is the
 highest.
 
-A pair changes little of ``residual``. Each changed edge is noted among the ``parents`` of its lower
-end, which serves two purposes: searches find the few edges that carry flow without scanning a
-column, and afterwards only these edges are reset, so that no pair pays for the size of the network.
+A pair changes little of ``residual``. Each changed edge is written into a ``log``, so that
+afterwards only these are reset, and no pair pays for the size of the network. Most pairs need no
+search: only for those that do, the log becomes sets of bits (`mark_edges`), which searches read
+instead of the residuals.
 
 ``low`` and ``high`` limit the positions everywhere: those outside can't carry flow of the pair, and
 their entries are stale.
@@ -22,6 +23,8 @@ import numpy.typing as npt
 from numba import njit
 
 from attnflow.records import FloatArray
+from attnflow.solvers.cpu.bits import ONE, SIX, SIXTY_THREE, WORD, Bits, drop, put, words
+from attnflow.solvers.cpu.kernels import KERNEL
 
 IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]
@@ -32,6 +35,11 @@ BoolArray = npt.NDArray[np.bool_]
 # without the tolerance, searches would follow them and send next to nothing, again and again.
 NEGLIGIBLE = 1e-15
 
+LOGGED = 64  # edges a position and layer: more are rare, and then whole layers are reset
+HALF = np.uint32(16)  # a log entry is the query in the upper half of its bits, the key in the lower
+LOWER = np.uint32(0xFFFF)
+MOST_POSITIONS = 1 << 16  # that fit into a half
+
 
 class Network(NamedTuple):
     """Capacities, what is left of them, and working arrays of the searches; see `make_network`."""
@@ -39,81 +47,134 @@ class Network(NamedTuple):
     capacity: FloatArray  # [layer, query, key], never written
     residual: FloatArray  # [layer, query, key]
     excess: FloatArray  # [layer, position], flow that arrived and was not yet sent on
+    supplied: FloatArray  # [position] of the top layer, the source's edges
     demand: FloatArray  # [position] of layer 1, what the sink still takes from there
     reach: FloatArray  # [layer, position], a bound on what the node can send to the sink
     share: FloatArray  # [layer, position], what it can send without crossing other columns
-    room: FloatArray  # [position], what a position of the layer being filled still takes
     open: IntArray  # [order], the positions that still take something
-    level: IntArray  # [layer, position], the distance to the sink; 0 unreached, −1 used up
-    arc: IntArray  # [layer, position], the next edge to try
-    reached: IntArray  # [layer, order], positions in the order in which a search reached them
-    found: IntArray  # [layer], how many are in `reached`
-    missing: IntArray  # [layer, order], positions a search has not reached
-    lacking: IntArray  # [layer], how many are in `missing`
-    segment: IntArray  # [layer, level], where that level begins in `reached`
+    rows: (
+        IntArray  # [2, order], positions with something left, and where the log has what they sent
+    )
+    row: FloatArray  # [position], the residuals of one of them
+    diagonal: FloatArray  # [layer, position], the capacity of the edge to the same position
+    column: FloatArray  # [layer, query], the capacity of the edge to the sink's position
+    log: IntArray  # [layer, order], the edges that were changed, query and key in one number
+    poured: FloatArray  # [layer, order], how much was poured into each
+    logged: LongArray  # [layer], how many there are, even if the log is full
+    marked: LongArray  # [0], whether `free` and `carrying` are up to date
+    free: Bits  # [layer, query], the keys to which the edge has residual capacity
+    carrying: Bits  # [layer, key], the queries whose edge to this key carries flow
+    level: IntArray  # [layer, position], the distance to the sink; 0 unreached
+    missing: Bits  # [layer], the positions that a search has not reached
+    front: Bits  # [number], positions of one layer at one distance that are not used up
+    fronts: IntArray  # [layer, distance], the number of the front; 0 is an empty one
     stack: IntArray  # [depth of a path, (layer, position)]
     offered: FloatArray  # [depth of a path], what the node there may pass on
     sent: FloatArray  # [depth of a path], what arrived at the sink through it
-    touched: ByteArray  # [layer, query, key], whether the edge has ever carried this pair's flow
-    parents: IntArray  # [layer, key, order], the queries whose edges to this key were touched
-    senders: IntArray  # [layer, key], how many are in `parents`
 
 
-def make_network(capacity: FloatArray) -> Network:
+def make_network(capacity: FloatArray, *, logged: int = LOGGED) -> Network:
     """A network for any pair on these capacities, ``[layer, query, key]``."""
     # Everything has its largest possible size, so that no search has to grow an array. `capacity`
     # is not copied: it is never written, and all threads read the same one.
     depth, size, _ = capacity.shape
-    nodes = (depth + 1, size)
+    nodes, count = (depth + 1, size), words(size)
     # A path in the residual network goes up as well as down, but visits no node twice.
     longest = depth * size + 2
+    entries = min(2 * size, logged) * size + size + 2
     return Network(
         capacity=capacity,
         residual=capacity.copy(),
         excess=np.zeros(nodes),
+        supplied=np.zeros(size),
         demand=np.zeros(size),
         reach=np.zeros(nodes),
         share=np.zeros(nodes),
-        room=np.zeros(size),
         open=np.zeros(size, np.uint32),
+        rows=np.zeros((2, size), np.uint32),
+        row=np.zeros(size),
+        diagonal=np.ascontiguousarray(np.diagonal(capacity, axis1=1, axis2=2)),
+        column=np.zeros((depth, size)),
+        log=np.zeros((depth, entries), np.uint32),
+        poured=np.zeros((depth, entries)),
+        logged=np.zeros(depth, np.int64),
+        marked=np.zeros(1, np.int64),
+        free=_free(capacity),
+        carrying=np.zeros((depth, size, count), np.uint64),
         level=np.zeros(nodes, np.int32),
-        arc=np.zeros(nodes, np.int32),
-        reached=np.zeros(nodes, np.uint32),
-        found=np.zeros(depth + 1, np.int32),
-        missing=np.zeros(nodes, np.uint32),
-        lacking=np.zeros(depth + 1, np.int32),
-        segment=np.zeros((depth + 1, longest + 2), np.int32),
+        missing=np.zeros((depth + 1, count), np.uint64),
+        # Memory that is never touched costs nothing, and few searches have many fronts.
+        front=np.zeros((longest, count), np.uint64),
+        fronts=np.zeros((depth + 1, longest + 2), np.int32),
         stack=np.zeros((longest, 2), np.uint32),
         offered=np.zeros(longest),
         sent=np.zeros(longest),
-        touched=np.zeros((depth, size, size), np.uint8),
-        parents=np.zeros((depth, size, size), np.uint32),
-        senders=np.zeros((depth, size), np.int32),
     )
 
 
-@njit(cache=True, nogil=True, inline="always")
-def note_edge(network: Network, layer: int, query: int, key: int) -> None:
-    """Remember that this edge carries flow."""
-    # An edge is noted once and stays noted if its flow is handed back later: whoever goes through
-    # `parents` must look at the residual as well. `touched` keeps the list free of duplicates.
-    if not network.touched[layer, query, key]:
-        network.touched[layer, query, key] = 1
-        network.parents[layer, key, network.senders[layer, key]] = query
-        network.senders[layer, key] += 1
+def _free(capacity: FloatArray) -> Bits:
+    """The edges that can carry something, as bits."""
+    depth, size, _ = capacity.shape
+    bits = np.zeros((depth, size, words(size) * WORD), np.uint8)
+    bits[..., :size] = capacity > NEGLIGIBLE
+    packed: Bits = np.packbits(bits, axis=-1, bitorder="little").view("<u8").astype(np.uint64)
+    return packed
 
 
-@njit(cache=True, nogil=True)
-def restore(network: Network, top: int, low: int, high: int) -> None:
+@njit(**KERNEL, inline="always")
+def log_edge(log: IntArray, logged: LongArray, layer: int, query: int, key: int) -> None:
+    """Remember that this edge is changed. An edge may be there twice."""
+    at = logged[layer]
+    logged[layer] = at + 1
+    if at < log.shape[1]:
+        log[layer, at] = np.uint32(query) << HALF | np.uint32(key)
+
+
+@njit(**KERNEL)
+def mark_edges(network: Network, top: int) -> None:
+    """Bring the sets of bits up to date with the log; searches keep them so."""
+    residual, log, poured = network.residual, network.log, network.poured
+    free, carrying = network.free, network.carrying
+    network.marked[0] = 1
+    for layer in range(1, top):
+        for at in range(network.logged[layer]):
+            query, key = log[layer, at] >> HALF, log[layer, at] & LOWER
+            left = residual[layer, query, key] - poured[layer, at]
+            residual[layer, query, key] = left
+            put(carrying, layer, key, query)
+            # About every second edge is full, which is hard to foresee: there is no branch.
+            full = ONE if left <= NEGLIGIBLE else np.uint64(0)
+            free[layer, query, key >> SIX] &= ~(full << (key & SIXTY_THREE))
+
+
+@njit(**KERNEL)
+def restore(network: Network, top: int) -> None:
     """Make the residuals the capacities again."""
     # Layer 0 is left out: edges to the sink are `demand`, which is set for every pair. Capacities
     # are copied, because adding the flow back would collect rounding errors from pair to pair.
-    residual, capacity, touched = network.residual, network.capacity, network.touched
-    parents, senders = network.parents, network.senders
+    residual, capacity = network.residual, network.capacity
+    free, carrying, log, logged = network.free, network.carrying, network.log, network.logged
     for layer in range(1, top):
-        for key in range(low, high):
-            for entry in range(senders[layer, key]):
-                query = parents[layer, key, entry]
-                residual[layer, query, key] = capacity[layer, query, key]
-                touched[layer, query, key] = 0
-            senders[layer, key] = 0
+        count = logged[layer] if network.marked[0] else 0
+        logged[layer] = 0
+        if count > log.shape[1]:
+            _restore_all(network, layer)
+            continue
+        for at in range(count):
+            query, key = log[layer, at] >> HALF, log[layer, at] & LOWER
+            residual[layer, query, key] = capacity[layer, query, key]
+            put(free, layer, query, key)
+            drop(carrying, layer, key, query)
+    network.marked[0] = 0
+
+
+@njit(**KERNEL)
+def _restore_all(network: Network, layer: int) -> None:
+    """The same for a layer whose log is full."""
+    capacity, residual, free = network.capacity, network.residual, network.free
+    network.carrying[layer] = np.uint64(0)
+    for query in range(capacity.shape[1]):
+        for key in range(capacity.shape[2]):
+            residual[layer, query, key] = capacity[layer, query, key]
+            if capacity[layer, query, key] > NEGLIGIBLE:
+                put(free, layer, query, key)

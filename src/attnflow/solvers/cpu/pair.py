@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.records import FloatArray
-from attnflow.solvers.cpu.bounds import bound_reach
+from attnflow.solvers.cpu.bounds import bound_reach, read_column
 from attnflow.solvers.cpu.network import IntArray, Network, make_network
 from attnflow.solvers.cpu.pairs import load, maximize
 from attnflow.solvers.cpu.routes import decompose
@@ -50,8 +50,9 @@ def _maximize(network: Network, edges: FloatArray, top: int, sink: int) -> None:
     """Leave a maximum flow in the network's residuals, and the cut in its levels."""
     size = len(edges)
     order: IntArray = np.argsort(-edges, kind="stable").astype(np.int32)
+    read_column(network, sink, 0)
     bound_reach(network, 1, top, sink, 0)
-    load(network, edges, top, sink, 0, size)
+    load(network, edges, top, 0, size)
     maximize(network, top, sink, order, 0, size)
     # A flow that met its bound was never measured: the cut needs levels, and a remainder within the
     # bound's tolerance is sent, so that cut and flow agree to the last digits.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from numba import njit
 
 from attnflow.records import FloatArray
-from attnflow.solvers.cpu.bounds import Bounds, capped_sum, cut_capacity, recall_reach
+from attnflow.solvers.cpu.bounds import Bounds, capped_sum, cut_capacity, read_column, recall_reach
+from attnflow.solvers.cpu.kernels import KERNEL
 from attnflow.solvers.cpu.network import (
     BoolArray,
     ByteArray,
@@ -49,6 +50,7 @@ def solve_sinks(
         sink = sinks[place]
         low = sink if causal else 0  # in a causal network nothing before the sink can reach it
         # Sinks are the outer loop because bounds depend on the sink, and all sources share them.
+        read_column(network, sink, low)
         recall_reach(network, bounds, deepest, sink, low)
         for source in range(edges.shape[0]):
             # Between pairs, where the network is restored: the next call can use it as it is.
@@ -63,7 +65,7 @@ def solve_sinks(
             proofs[proof] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def _solve(
     network: Network, sink: int, edges: FloatArray, order: IntArray, layer: int, causal: bool
 ) -> tuple[float, float, int]:
@@ -77,22 +79,24 @@ def _solve(
     while causal and high > low + 1 and edges[high - 1] == 0.0:
         high -= 1
     top = layer - 1
-    load(network, edges, top, sink, low, high)
-    answer = maximize(network, top, sink, order, low, high)
-    restore(network, top, low, high)
+    load(network, edges, top, low, high)
+    answer: tuple[float, float, int] = maximize(network, top, sink, order, low, high)
+    restore(network, top)
     return answer
 
 
-@njit(cache=True, nogil=True)
-def load(network: Network, supply: FloatArray, top: int, sink: int, low: int, high: int) -> None:
+@njit(**KERNEL)
+def load(network: Network, supply: FloatArray, top: int, low: int, high: int) -> None:
     """Set the supply and demand of a pair."""
-    # The excess of lower layers is left over from the pair before; `pour` clears it on its way.
+    # The excess of lower layers is left over from the pair before; `pour` clears it on its way. It
+    # changes the excess of this one, too, and the cut is computed from what was supplied.
+    excess, supplied, demand = network.excess, network.supplied, network.demand
     for position in range(low, high):
-        network.excess[top, position] = supply[position]
-        network.demand[position] = network.capacity[0, position, sink]
+        excess[top, position] = supplied[position] = supply[position]
+        demand[position] = network.column[0, position]
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def maximize(
     network: Network, top: int, sink: int, order: IntArray, low: int, high: int
 ) -> tuple[float, float, int]:
@@ -100,14 +104,13 @@ def maximize(
 
     The flow itself stays in the network's residuals.
     """
-    # A copy, because pouring changes the excess, and the cut is computed from what was supplied.
-    supplied = network.excess[top, low:high].copy()
-    bound = min(capped_sum(supplied, network.reach[top, low:high]), network.demand[low:high].sum())
+    supplied, demand, reach = network.supplied, network.demand, network.reach
+    bound = min(capped_sum(supplied[low:high], reach[top, low:high]), demand[low:high].sum())
     value = pour(network, top, sink, order, low, high)
     # As in Dinic's algorithm, every round makes the way of what is left longer: the loop ends.
     while value < bound - MET:
         if not measure(network, top, low, high):
-            cut = cut_capacity(network, supplied, sink, top, low)
+            cut = cut_capacity(network, sink, top, low, high)
             return value, cut - value, CUT_FOUND
         value += send_along(network, top, low, high)
     return value, bound - value, BOUND_MET

@@ -1,223 +1,235 @@
 """Later phases: distances to the sink in the residual network, and blocking flows along them.
 
-The network is dense, so a search that visits only the nodes it has *not* reached ends after a few
-rows: `measure` costs little more than a look at every node.
+Sets of positions are bits, so that one instruction looks at 64 edges. The network is dense: most
+nodes are reached by the first word that a search looks at.
 """
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
-from attnflow.solvers.cpu.network import NEGLIGIBLE, Network, note_edge
+from attnflow.solvers.cpu.bits import (
+    ONE,
+    SIX,
+    SIXTY_THREE,
+    WORD,
+    Bits,
+    common,
+    drop,
+    holds,
+    lowest,
+    put,
+)
+from attnflow.solvers.cpu.kernels import KERNEL
+from attnflow.solvers.cpu.network import NEGLIGIBLE, Network, log_edge, mark_edges
 
-USED_UP = -1  # the level of a node that can pass nothing more in this phase
 
-
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def measure(network: Network, top: int, low: int, high: int) -> bool:
     """Set ``level`` to the distance to the sink; returns whether any excess can still get there.
 
-    Breadth first from the sink, backwards, a level at a time. If no excess can get there, the nodes
-    with a level and those without are the two sides of a minimum cut.
+    Breadth first from the sink, backwards, a distance at a time. If no excess can get there, the
+    nodes with a level and those without are the two sides of a minimum cut.
     """
-    _start(network, top, low, high)
-    excess, found, segment = network.excess, network.found, network.segment
+    if not network.marked[0]:
+        mark_edges(network, top)
+    used = _start(network, top, low, high)
+    fronts = network.fronts
     # It does not stop at the first excess: `send_along` needs the levels of all nodes, and the cut
     # needs to know everything that can be reached.
-    hopeful = False
-    distance = 1
-    while True:
-        # The ends of this distance are fixed for all layers before any layer is expanded: what is
-        # found meanwhile, above or below, belongs to the next distance.
+    hopeful, grown = False, True
+    distance = 0
+    while grown:
+        distance += 1
+        for layer in range(1, top + 1):
+            fronts[layer, distance + 1] = 0
         grown = False
         for layer in range(1, top + 1):
-            segment[layer, distance + 1] = found[layer]
-            grown = grown or found[layer] > segment[layer, distance]
-        if not grown:
-            return hopeful
-        for layer in range(1, top + 1):
-            begin, end = segment[layer, distance], segment[layer, distance + 1]
-            for place in range(begin, end):
-                position = network.reached[layer, place]
-                # The excess of layer 1 has arrived at the sink (see `pour`).
-                hopeful = hopeful or (layer > 1 and excess[layer, position] > NEGLIGIBLE)
-            if begin < end and layer < top:
-                _reach_above(network, layer, distance)
-            if begin < end and layer > 1:
-                _reach_below(network, layer, distance)
-        distance += 1
+            if fronts[layer, distance] == 0:
+                continue
+            grown = True
+            if layer < top:
+                used, new = _reach(network, layer + 1, layer, distance, used)
+                hopeful |= new
+            if layer > 1:
+                used, new = _reach(network, layer - 1, layer, distance, used)
+                hopeful |= new
+    return hopeful
 
 
-@njit(cache=True, nogil=True)
-def _start(network: Network, top: int, low: int, high: int) -> None:
-    """Nothing is reached but the positions of layer 1 that still have demand, at distance 1."""
+@njit(**KERNEL)
+def _start(network: Network, top: int, low: int, high: int) -> int:
+    """Only positions of layer 1 that have demand are reached; returns the number of fronts."""
+    level, missing, demand = network.level, network.missing, network.demand
+    front, fronts = network.front, network.fronts
     for layer in range(1, top + 1):
-        found = lacking = 0
+        fronts[layer, 1] = 0
         for position in range(low, high):
-            if layer == 1 and network.demand[position] > NEGLIGIBLE:
-                network.level[layer, position] = 1
-                network.reached[layer, found] = position
-                found += 1
-            else:
-                network.level[layer, position] = 0
-                network.missing[layer, lacking] = position
-                lacking += 1
-        network.found[layer] = found
-        network.lacking[layer] = lacking
-        network.segment[layer, 1] = 0
+            level[layer, position] = 0
+    fronts[1, 1] = 1
+    for word in range(missing.shape[1]):
+        every, wanting = np.uint64(0), np.uint64(0)
+        for position in range(max(low, word * WORD), min(high, word * WORD + WORD)):
+            bit = ONE << np.uint64(position & 63)
+            wants = demand[position] > NEGLIGIBLE
+            level[1, position] = wants
+            every |= bit
+            wanting |= bit if wants else np.uint64(0)
+        front[1, word] = wanting
+        missing[1, word] = every ^ wanting
+        for layer in range(2, top + 1):
+            missing[layer, word] = every
+    return 1
 
 
-@njit(cache=True, nogil=True)
-def _reach_above(network: Network, layer: int, distance: int) -> None:
-    """Reach the nodes of the layer above that can send to one of this layer at this distance."""
-    above = layer + 1
-    missing, reached, residual = network.missing, network.reached, network.residual
-    begin, end = network.segment[layer, distance], network.segment[layer, distance + 1]
-    # Those that stay unreached move to the front of the same list: `lacking` never passes `entry`.
-    lacking, found = 0, network.found[above]
-    for entry in range(network.lacking[above]):
-        query = missing[above, entry]
-        # Most nodes have room on one of their first edges, so that this loop ends early.
-        place = begin
-        while place < end and residual[layer, query, reached[layer, place]] <= NEGLIGIBLE:
-            place += 1
-        if place < end:
-            network.level[above, query] = distance + 1
-            reached[above, found] = query
-            found += 1
-        else:
-            missing[above, lacking] = query
-            lacking += 1
-    network.found[above], network.lacking[above] = found, lacking
+@njit(**KERNEL)
+def _reach(
+    network: Network, layer: int, next_to: int, distance: int, used: int
+) -> tuple[int, bool]:
+    """Reach the missing nodes of a layer with edges into the front of the layer next to it.
+
+    Returns the number of fronts, and whether a node with excess was reached.
+    """
+    # From above, an edge leads into the front if it has capacity left; from below, if it carries
+    # flow, which can be handed back.
+    edges = network.free if layer > next_to else network.carrying
+    step = min(layer, next_to)
+    missing, excess, level = network.missing, network.excess, network.level
+    front, fronts = network.front, network.fronts
+    number, words = fronts[next_to, distance], missing.shape[1]
+    hopeful = False
+    for word in range(words):
+        left, new = missing[layer, word], np.uint64(0)
+        while left:
+            position = (np.uint64(word) << SIX) | lowest(left)
+            bit = left & (~left + ONE)
+            left ^= bit
+            both = np.uint64(0)
+            for part in range(words):
+                both = edges[step, position, part] & front[number, part]
+                if both:
+                    break
+            if both:
+                new |= bit
+                level[layer, position] = distance + 1
+                # The excess of layer 1 has arrived at the sink (see `pour`).
+                hopeful |= layer > 1 and excess[layer, position] > NEGLIGIBLE
+        if new:
+            missing[layer, word] ^= new
+            if fronts[layer, distance + 1] == 0:
+                used += 1
+                fronts[layer, distance + 1] = used
+                for part in range(words):
+                    front[used, part] = 0
+            front[fronts[layer, distance + 1], word] |= new
+    return used, hopeful
 
 
-@njit(cache=True, nogil=True)
-def _reach_below(network: Network, layer: int, distance: int) -> None:
-    """Reach the nodes of the layer below that can hand flow back to one of this layer."""
-    below = layer - 1
-    missing, parents, level = network.missing, network.parents, network.level
-    residual, capacity = network.residual, network.capacity
-    lacking, found = 0, network.found[below]
-    for entry in range(network.lacking[below]):
-        key = missing[below, entry]
-        # The few edges that brought flow are looked through, instead of all nodes at this distance.
-        # Some of them have handed their flow back since, hence the difference.
-        sends_back = False
-        for place in range(network.senders[below, key]):
-            query = parents[below, key, place]
-            if (
-                level[layer, query] == distance
-                and capacity[below, query, key] - residual[below, query, key] > NEGLIGIBLE
-            ):
-                sends_back = True
-                break
-        if sends_back:
-            level[below, key] = distance + 1
-            network.reached[below, found] = key
-            found += 1
-        else:
-            missing[below, lacking] = key
-            lacking += 1
-    network.found[below], network.lacking[below] = found, lacking
-
-
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def send_along(network: Network, top: int, low: int, high: int) -> float:
     """Send excess on along shortest residual paths until they are blocked; returns what arrived."""
-    # Only nodes with a level are ever visited, so only their arcs are reset.
-    for layer in range(1, top + 1):
-        for place in range(network.found[layer]):
-            network.arc[layer, network.reached[layer, place]] = 0
+    excess, level = network.excess, network.level
     arrived = 0.0
     for layer in range(2, top + 1):
         for position in range(low, high):
-            if network.excess[layer, position] > NEGLIGIBLE and network.level[layer, position] > 0:
+            if excess[layer, position] > NEGLIGIBLE and level[layer, position] > 0:
                 amount = _send_from(network, top, layer, position)
-                network.excess[layer, position] -= amount
+                excess[layer, position] -= amount
                 arrived += amount
     return arrived
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def _send_from(network: Network, top: int, start_layer: int, start: int) -> float:
     """Depth first, each step one closer to the sink, down or back up; returns what arrived."""
     # An explicit stack, as a path may be as long as there are nodes. `offered` is what a node may
     # pass on, `sent` what arrived through it so far. Residuals change on the way back, by what
     # really arrived: nothing is ever undone.
+    #
+    # Every edge that a set of bits offers leads on: edges leave their set when they are full, nodes
+    # leave their front when they are used up. So none is tried in vain twice in a phase.
     stack, offered, sent = network.stack, network.offered, network.sent
-    level, arc, demand = network.level, network.arc, network.demand
-    depth = 0
+    capacity, residual, demand = network.capacity, network.residual, network.demand
+    free, carrying, front, fronts = network.free, network.carrying, network.front, network.fronts
+    log, logged = network.log, network.logged
+    depth, closer = 0, network.level[start_layer, start] - 1
     stack[0, 0], stack[0, 1] = start_layer, start
     offered[0], sent[0] = network.excess[start_layer, start], 0.0
-    while True:
+    while depth >= 0:
         layer, position = stack[depth, 0], stack[depth, 1]
         remaining = offered[depth] - sent[depth]
-        # Level 1 has demand left. Other nodes of layer 1 can only hand flow back upwards.
-        if layer == 1 and level[1, position] == 1:
-            sent[depth] = min(remaining, demand[position])
-            demand[position] -= sent[depth]
-            if demand[position] <= NEGLIGIBLE:
-                level[1, position] = USED_UP
+        other = -1
+        if closer == 1:
+            # The last step of all paths, from layer 2 to positions with demand, needs no stack.
+            while remaining > NEGLIGIBLE:
+                other = common(free, 1, position, front, 1)
+                if other < 0:
+                    break
+                amount = min(remaining, min(residual[1, position, other], demand[other]))
+                sent[depth] += amount
+                remaining = offered[depth] - sent[depth]
+                demand[other] -= amount
+                if demand[other] <= NEGLIGIBLE:
+                    _use_up(front, 1, other)
+                left = residual[1, position, other] - amount
+                residual[1, position, other] = left
+                if left <= NEGLIGIBLE:
+                    drop(free, 1, position, other)
+                if not holds(carrying, 1, other, position):
+                    put(carrying, 1, other, position)
+                    log_edge(log, logged, 1, position, other)
         elif remaining > NEGLIGIBLE:
-            next_layer, next_position, room = _next_edge(network, top, layer, position)
-            if room > 0.0:
+            next_layer, room = layer - 1, 0.0
+            number = fronts[layer - 1, closer] if layer > 1 else 0
+            if number:
+                other = common(free, layer - 1, position, front, number)
+                if other >= 0:
+                    room = residual[layer - 1, position, other]
+            number = fronts[layer + 1, closer] if other < 0 and layer < top else 0
+            if number:
+                other = common(carrying, layer, position, front, number)
+                if other >= 0:
+                    next_layer = layer + 1
+                    room = capacity[layer, other, position] - residual[layer, other, position]
+                    if room <= NEGLIGIBLE:  # next to nothing was poured
+                        drop(carrying, layer, position, other)
+                        continue
+            if other >= 0:
                 depth += 1
-                stack[depth, 0], stack[depth, 1] = next_layer, next_position
+                closer -= 1
+                stack[depth, 0], stack[depth, 1] = next_layer, other
                 offered[depth], sent[depth] = min(remaining, room), 0.0
                 continue
+        if remaining > NEGLIGIBLE:
             # Its edges are exhausted: no later path of this phase needs to try it again.
-            level[layer, position] = USED_UP
-        if depth == 0:
-            return float(sent[0])
-        amount, complete = sent[depth], offered[depth] - sent[depth] <= NEGLIGIBLE
+            _use_up(front, fronts[layer, closer + 1], position)
+        amount = sent[depth]
         depth -= 1
-        parent_layer, parent = stack[depth, 0], stack[depth, 1]
-        if amount > 0.0:
+        closer += 1
+        above, parent = stack[depth, 0], stack[depth, 1]
+        if depth >= 0 and amount > 0.0:
             sent[depth] += amount
-            if layer < parent_layer:
-                network.residual[layer, parent, position] -= amount
-                note_edge(network, layer, parent, position)
+            if layer < above:
+                left = residual[layer, parent, position] - amount
+                residual[layer, parent, position] = left
+                if left <= NEGLIGIBLE:
+                    drop(free, layer, parent, position)
+                if not holds(carrying, layer, position, parent):
+                    put(carrying, layer, position, parent)
+                    log_edge(log, logged, layer, parent, position)
             else:
-                network.residual[parent_layer, position, parent] += amount
-        # An edge that passed on all it was offered may pass on more, so the arc stays at it.
-        if not complete:
-            arc[parent_layer, parent] += 1
+                left = residual[above, position, parent] + amount
+                residual[above, position, parent] = left
+                if left > NEGLIGIBLE:
+                    put(free, above, position, parent)
+                if capacity[above, position, parent] - left <= NEGLIGIBLE:
+                    drop(carrying, above, parent, position)
+    return float(sent[0])
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _next_edge(network: Network, top: int, layer: int, position: int) -> tuple[int, int, float]:
-    """The next residual edge a step closer to the sink: (layer, position, room); room 0 is none.
-
-    Edges down come first, then flow that can be handed back to those who sent it.
-    """
-    # The arc counts the nodes of the layer below at the closer distance, then the parents. Parents
-    # that are added during the phase are farther from the sink, so none is skipped by mistake.
-    closer = network.level[layer, position] - 1
-    tried = network.arc[layer, position]
-    down, room = 0, 0.0
-    next_layer, other = 0, 0
-    if layer > 1:
-        begin = network.segment[layer - 1, closer]
-        down = network.segment[layer - 1, closer + 1] - begin
-        while tried < down:
-            other = network.reached[layer - 1, begin + tried]
-            left = network.residual[layer - 1, position, other]
-            # The level is compared again, because the node may have been used up meanwhile.
-            if left > NEGLIGIBLE and network.level[layer - 1, other] == closer:
-                next_layer, room = layer - 1, left
-                break
-            tried += 1
-    if room == 0.0 and layer < top:
-        while tried < down + network.senders[layer, position]:
-            other = network.parents[layer, position, tried - down]
-            if network.level[layer + 1, other] == closer:
-                sent = (
-                    network.capacity[layer, other, position]
-                    - network.residual[layer, other, position]
-                )
-                if sent > NEGLIGIBLE:
-                    next_layer, room = layer + 1, sent
-                    break
-            tried += 1
-    network.arc[layer, position] = tried
-    return next_layer, other, room
+@njit(**KERNEL, inline="always")
+def _use_up(front: Bits, number: int, position: int) -> None:
+    """Take a node out of its front: it can pass on nothing more in this phase."""
+    at = np.uint64(position)
+    front[number, at >> SIX] &= ~(ONE << (at & SIXTY_THREE))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from attnflow.pipeline.session import Session
@@ -31,21 +33,29 @@ def columns_of(session: Session) -> list[str]:
 
 def strongest_edges(session: Session) -> Edges:
     """The strongest edges of every position: all of them where there are few tokens."""
-    weights = np.stack([to_numpy(each) for each in session.maps])
-    steps, size = weights.shape[:2]
+    maps = session.maps
+    steps, size = len(maps), maps[0].shape[-1]
     count = min(size, max(FEWEST_EDGES, MOST_EDGES // (steps * size)))
-    keys = np.argpartition(-weights, count - 1, axis=-1)[..., :count]
-    strongest = np.take_along_axis(weights, keys, -1)
-    step, query = np.indices(keys.shape)[:2]
-    nonzero = strongest > 0
-    order = np.argsort(-strongest[nonzero], kind="stable")
+    # Map by map: all of a long text together may take more memory than there is.
+    kept = [_strongest(to_numpy(each), count) for each in maps]
+    step = np.repeat(np.arange(1, steps + 1), [len(each[0]) for each in kept])
+    query, key, weight = (np.concatenate(each) for each in zip(*kept, strict=True))
+    order = np.argsort(-weight, kind="stable")
     return {
-        "step": pack(step[nonzero][order] + 1, "u2"),
-        "query": pack(query[nonzero][order], "u2"),
-        "key": pack(keys[nonzero][order], "u2"),
-        "weight": pack(strongest[nonzero][order]),
+        "step": pack(step[order], "u2"),
+        "query": pack(query[order], "u2"),
+        "key": pack(key[order], "u2"),
+        "weight": pack(weight[order]),
         "kept": int(count),
     }
+
+
+def _strongest(weights: FloatArray, count: int) -> tuple[Any, Any, FloatArray]:
+    """Queries, keys and weights of the strongest edges of every position that are not 0."""
+    keys = np.argpartition(-weights, count - 1, axis=-1)[..., :count]
+    strongest = np.take_along_axis(weights, keys, -1)
+    nonzero = strongest > 0
+    return np.nonzero(nonzero)[0], keys[nonzero], strongest[nonzero]
 
 
 def traced_pairs(top: FloatArray, depth: int, most: int, key: int) -> list[tuple[int, int]]:

@@ -1,0 +1,149 @@
+"""Options of answers together: what each gives alone, whatever stands beside it."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+import attnflow
+import talkers
+from attnflow.errors import InputError
+
+CHAT = [{"role": "key", "content": "the cat is old"}, {"role": "cat", "content": "play on the mat"}]
+DOCUMENTS = {"first": "the old keys", "second": "a red cat is here", "question": "keys to"}
+MIXED = [CHAT, DOCUMENTS, "the keys to the old cabinet"]
+TOGETHER = [
+    {"edges": "attention", "method": "flow", "through": "prompt"},
+    {"edges": "alti", "method": "rollout", "through": "prompt", "deletions": True},
+    {"edges": "attention", "method": "flow", "parts_only": True},
+    {"edges": "gradient", "method": "direct", "normalize": True},
+    {"method": "blank-out"},
+    {"sampling": {"temperature": 3.0}, "seed": 5},
+]
+
+
+def same(found, alone):
+    assert (found.tokens, found.parts) == (alone.tokens, alone.parts)
+    np.testing.assert_array_equal(found.part_scores, alone.part_scores)
+    np.testing.assert_array_equal(found.log_probabilities, alone.log_probabilities)
+    if alone.scores is not None:
+        np.testing.assert_array_equal(found.scores, alone.scores)
+    if alone.drops is not None:
+        np.testing.assert_array_equal(found.drops, alone.drops)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("options", TOGETHER, ids=str)
+def test_prompts_of_all_kinds_together_are_what_each_is_alone(options, side):
+    network, tokenizer = talkers.llama()
+    tokenizer.padding_side = side
+    prompts = MIXED[:2] if options.get("deletions") else MIXED
+    together = attnflow.explain(prompts, (network, tokenizer), generate=3, **options)
+    plain = talkers.llama()
+    for prompt, found in zip(prompts, together, strict=True):
+        same(found, attnflow.explain(prompt, plain, generate=3, **options))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_t5_writes_the_same_whichever_side_is_padded(side):
+    network, tokenizer = talkers.t5()
+    tokenizer.padding_side = side
+    options = {"edges": "attention", "method": "flow", "through": "prompt"}
+    together = attnflow.explain(MIXED[1:], (network, tokenizer), generate=3, **options)
+    for prompt, found in zip(MIXED[1:], together, strict=True):
+        same(found, attnflow.explain(prompt, talkers.t5(), generate=3, **options))
+
+
+@pytest.mark.parametrize(
+    ("model", "layer"), [("llama", None), ("llama", 2), ("gpt2", None), ("t5", None)]
+)
+@pytest.mark.parametrize("method", ["rollout", "flow"])
+def test_answers_handed_on_are_those_of_the_explicit_graph(model, method, layer, request):
+    """The graph of a model's own attention, written out, with an edge from each token it wrote."""
+    adapter = request.getfixturevalue(model)
+    options = {"edges": "attention", "method": method, "correction": None, "layer": layer}
+    found = attnflow.explain(DOCUMENTS, adapter, generate=3, through="prompt", **options)
+    graph, top = explicit_graph(adapter, found, layer)
+    for at in found.answer:
+        graph.add_edge((0, at), (top, at - 1), capacity=1.0)
+    assert nx.is_directed_acyclic_graph(graph)
+    prompt = [at for at in range(len(found.tokens)) if at not in found.answer]
+    for row, at in enumerate(found.answer):
+        source = (top, at - 1)
+        if method == "rollout":
+            arrived = walks(graph, source)
+            expected = [arrived.get((0, key), 0.0) for key in prompt]
+        else:
+            expected = [most(graph, source, [key]) for key in prompt]
+            for number, part in enumerate(found.parts):
+                ends = [key for key in part.positions if key in prompt]
+                assert found.part_scores[row, number] == pytest.approx(
+                    most(graph, source, ends), abs=1e-5
+                )
+        np.testing.assert_allclose(found.matrix()[row, prompt], expected, atol=1e-5)
+
+
+def explicit_graph(adapter, found, layer):
+    """Nodes (step, position) of eager attention with half a residual; and the step explained."""
+    network, ids = adapter.network, adapter.tokenizer.convert_tokens_to_ids(list(found.tokens))
+    kernel = network.config._attn_implementation
+    network.set_attn_implementation("eager")
+    paired = network.config.is_encoder_decoder
+    source = found.answer[0] - 1 if paired else 0
+    with torch.no_grad():
+        if paired:
+            seen = network(
+                input_ids=torch.tensor([ids[:source]]),
+                decoder_input_ids=torch.tensor([ids[source:]]),
+                output_attentions=True,
+            )
+        else:
+            seen = network(torch.tensor([ids]), output_attentions=True)
+    network.set_attn_implementation(kernel)
+    graph, size = nx.DiGraph(), len(ids)
+    blocks = []
+    if paired:
+        s, t = slice(0, source), slice(source, size)
+        blocks += [[(s, s, each)] for each in seen.encoder_attentions]
+        for own, cross in zip(seen.decoder_attentions, seen.cross_attentions, strict=True):
+            blocks += [[(t, t, own)], [(t, s, cross)]]
+    else:
+        blocks = [[(slice(0, size), slice(0, size), each)] for each in seen.attentions]
+    for step, block in enumerate(blocks, 1):
+        weights = np.eye(size)  # the other side is carried along
+        for rows, columns, maps in block:
+            weights[rows] *= 0.5
+            weights[rows, columns] += 0.5 * maps[0].mean(0).double().numpy()
+        for i, j in zip(*np.nonzero(weights), strict=True):
+            graph.add_edge((step, int(i)), (step - 1, int(j)), capacity=float(weights[i, j]))
+    return graph, layer or len(blocks)
+
+
+def walks(graph, source):
+    arrived = dict.fromkeys(graph, 0.0)
+    arrived[source] = 1.0
+    for node in nx.topological_sort(graph):
+        for to, edge in graph[node].items():
+            arrived[to] += arrived[node] * edge["capacity"]
+    return arrived
+
+
+def most(graph, source, ends):
+    ended = graph.copy()
+    ended.add_node("end")
+    ended.add_edges_from(((0, each), "end") for each in ends)
+    return nx.maximum_flow_value(ended, source, "end")
+
+
+def test_a_template_that_knows_no_system_says_so():
+    network, tokenizer = talkers.llama()
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% if m['role'] == 'system' %}"
+        "{{ raise_exception('System role not supported') }}{% endif %}"
+        "[CLS] {{ m['content'] }} [SEP] {% endfor %}"
+    )
+    chat = [{"role": "system", "content": "you are old"}, {"role": "user", "content": "the cat"}]
+    with pytest.raises(InputError, match="System role not supported"):
+        attnflow.explain(chat, (network, tokenizer), generate=1)
+    found = attnflow.explain(chat[1:], (network, tokenizer), generate=1)
+    assert [part.name for part in found.parts] == ["user", "rest", "answer"]
