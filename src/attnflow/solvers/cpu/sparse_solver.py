@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from attnflow.records.sparse import SparseLayers
 from attnflow.records.types import FloatArray
 from attnflow.solvers.cpu.sparse import SparseNetwork, another, make_network, max_flow
 from attnflow.solvers.cpu.sparse_pouring import bound_reach
+from attnflow.solvers.cpu.working import work_together
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.threads import cores
 
-POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
 NETWORK_BYTES = 2 << 30  # of what all threads have of their own, 12 bytes for every edge
 
 
@@ -42,7 +42,7 @@ def solve(
         np.argsort(-layers[layer - 1][query], kind="stable").astype(np.int32)
         for layer, query in sources
     ]
-    stop, left = threading.Event(), iter(range(len(groups)))
+    stop, left = np.zeros(1, np.uint8), iter(range(len(groups)))
     lock = threading.Lock()
 
     def work(network: SparseNetwork) -> None:
@@ -55,7 +55,7 @@ def solve(
             sinks[list(groups[place])] = True
             bound_reach(network.poured, len(layers) - 1, sinks, groups[place][0])
             for column, (layer, query) in enumerate(sources):
-                if stop.is_set():
+                if stop[0]:
                     return
                 found = max_flow(network, layer * size + query, sinks, orders[column])
                 values[place, column], gaps[place, column] = found[0], found[1] - found[0]
@@ -63,19 +63,9 @@ def solve(
 
     first = make_network(layers)
     networks = [first, *(another(first) for _ in range(workers - 1))]
-    with (
-        progress_bar("flow", values.size, shown=execution.progress) as show,
-        ThreadPoolExecutor(workers) as pool,
-    ):
-        running = [pool.submit(work, each) for each in networks]
-        # Waiting in short turns lets this thread receive Ctrl-C and move the bar.
-        try:
-            while wait(running, timeout=POLL_SECONDS).not_done:
-                show(int(done.sum()))
-        finally:
-            stop.set()
-        for future in running:
-            future.result()
+    with progress_bar("flow", values.size, shown=execution.progress) as show:
+        tasks = [partial(work, each) for each in networks]
+        work_together(tasks, stop, lambda: show(int(done.sum())))
         show(values.size)
     gap = float(np.abs(gaps).max())
     return values.T, {"pairs": values.size, "largest_gap": gap, "threads": workers}
