@@ -4,5 +4,8 @@ import { named } from "../../../../src/attnflow/views/explorer/static/form.js";
 
 test("targets are numbers where they are some, and keep the blank before a word", () => {
   assert.deepEqual(named({ target: " 7 ", contrast: "" }), { target: 7, contrast: "" });
-  assert.deepEqual(named({ target: " Paris ", contrast: "  " }), { target: " Paris", contrast: "" });
+  assert.deepEqual(named({ target: " Paris ", contrast: "  " }), {
+    target: " Paris",
+    contrast: "",
+  });
 });
