@@ -49,10 +49,17 @@ class Keeper(TorchFunctionMode):
             retain_graph=keep,
         )
         return tuple(
-            self._four_axes(torch.zeros_like(leaf) if grad is None else grad)
+            self._rows_of(self._four_axes(torch.zeros_like(leaf) if grad is None else grad))
             for grad, leaf in zip(found, leaves, strict=True)
             if leaf is not None
         )
+
+    def _rows_of(self, gradient: Tensor) -> Tensor:
+        """The chosen rows, where the model made all of them."""
+        chosen = self.spec.queries
+        if chosen is None or gradient.shape[-2] == len(chosen):
+            return gradient
+        return gradient[:, :, list(chosen)]
 
     def gradients_of_last(self, target: Tensor) -> Tensor:
         """The gradient of a scalar by the probabilities of the last site, ``[batch, head, q, k]``.

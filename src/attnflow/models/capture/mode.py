@@ -159,6 +159,8 @@ class Capture(Keeper):
         enable_gqa: bool = False,
     ) -> Tensor:
         keys, values = for_each_head(query, key, value) if enable_gqa else (key, value)
+        if self.spec.gradients and self.spec.queries is not None:
+            return self._chosen_rows(query, keys, values, attn_mask, dropout_p, is_causal, scale)
         if self.spec.gradients:
             probabilities = probabilities_of(query, keys, attn_mask, is_causal, scale)
             self._on_tape(probabilities)
@@ -173,6 +175,33 @@ class Capture(Keeper):
             with torch.no_grad():
                 rows, sums = self._beside(query, keys, attn_mask, is_causal, scale)
             self._keep(Site(rows, sums, query.dtype), values, output, None)
+        return output
+
+    def _chosen_rows(  # noqa: PLR0913 - as above
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        dropout: float,
+        causal: bool,
+        scale: float | None,
+    ) -> Tensor:
+        """A fused kernel with the probabilities of some rows alone on the tape.
+
+        What these rows read is computed from them; all others cost no map.
+        """
+        output = F.scaled_dot_product_attention(
+            query, key, value, mask, dropout, causal, scale=scale
+        )
+        chosen = list(self.spec.queries or ())
+        probabilities = probabilities_of(query, key, mask, causal, scale, chosen)
+        self._on_tape(probabilities)
+        own = F.dropout(probabilities, dropout).to(value.dtype) @ value
+        output = output.index_copy(-2, torch.tensor(chosen, device=output.device), own)
+        if self._is_wanted():
+            rows, sums = self._finish(self._four_axes(probabilities), sink=False)
+            self._keep(Site(rows, sums, query.dtype), value, output, probabilities)
         return output
 
     def _beside(
