@@ -28,7 +28,7 @@ from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import BoolArray, LongArray, PairFlow, PreparedGraph, Sources
 from attnflow.solvers.threads import cores
 
-FEW, ROUNDS = 16, 12
+FEW, ROUNDS = 16, 24
 LEAST_SIZE, LEAST_LAYERS = 256, 16
 """Few sources of deep graphs have their flows spread first; shorter texts are searched sooner."""
 NETWORK_BYTES = 2 << 30  # of all threads' networks together
