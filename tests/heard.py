@@ -1,6 +1,7 @@
 """Small models that hear, with their feature extractors, and a sound."""
 
 import copy
+import wave
 
 import numpy as np
 import torch
@@ -38,6 +39,7 @@ PAIR = {
     "eos_token_id": 3,
     "decoder_start_token_id": 2,
 }
+RATE = 16_000
 
 
 class Processor:
@@ -114,3 +116,20 @@ def sound(size=16_000):
     """One second of noise that swells and fades."""
     noise = np.random.default_rng(0).normal(size=size)
     return (0.2 * noise * np.hanning(size)).astype(np.float32)
+
+
+def write(path, samples, width, channels=1, rate=RATE):
+    """A file of samples, so many bytes each."""
+    whole = np.clip(
+        samples * 2.0 ** (8 * width - 1), -(2 ** (8 * width - 1)), 2 ** (8 * width - 1) - 1
+    )
+    if width == 1:
+        content = (whole + 128).astype("u1").tobytes()
+    else:
+        content = whole.astype("<i4").view("u1").reshape(-1, 4)[:, :width].tobytes()
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(width)
+        file.setframerate(rate)
+        file.writeframes(content)
+    return path

@@ -7,6 +7,9 @@ import pytest
 
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 
+TEXT = "the old keys to the cabinets are here"
+OTHER = "the old key to the cabinets is here"
+
 
 def strip(page):
     return np.array(page.eval_on_selector_all(".token", "all => all.map(t => +t.dataset.value)"))

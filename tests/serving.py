@@ -36,3 +36,8 @@ def apart(scene):
     """The result of a coroutine function, run in a thread: the browser's loop is in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lambda: asyncio.run(scene())).result()
+
+
+def error(answer):
+    """What a refusal says: its status and its code."""
+    return answer.status_code, answer.json()["error"]["code"]

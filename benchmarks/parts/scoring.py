@@ -177,7 +177,7 @@ def every_score(
 
 def by_rules(trial: Trial, rules: Sequence[str], methods: Sequence[str]) -> Iterator[Found]:
     """Every method on the edges of rules that need the same of one forward pass."""
-    config = ExplainConfig(edges=rules[0], method=methods[0])
+    config = ExplainConfig(edges=rules[0], method="rollout")  # whose pass has all rows
     opened = AnswerSession(trial.answers, trial.tokens, config)
     queries = [at - 1 for at in opened.positions]
     alone = EDGE_RULES[rules[0]].needs.gradients

@@ -89,6 +89,15 @@ def test_a_classifier_that_reads_its_text_twice():
     assert found.label.startswith("LABEL_")
 
 
+def test_a_classifier_without_a_filler_says_so():
+    network, tokenizer = pair("bart", head=tf.BartForSequenceClassification)
+    network.config.eos_token_id = tokenizer.eos_token_id
+    session = opened("the old cat is here", (network, tokenizer))
+    tokenizer.unk_token = tokenizer.mask_token = tokenizer.pad_token = None
+    assert "is where" in why_unchecked(session)
+    assert check_by_blanking(session) is None
+
+
 def test_orders_are_compared_of_what_can_be_blanked():
     session = opened(SOURCE, pair("bart"), answer=ANSWER)
     rollout = session.attribution("rollout")

@@ -4,10 +4,13 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import attnflow
 import talkers
-from attnflow.errors import InputError
+import tiny
+from attnflow.errors import InputError, ModelError
+from attnflow.models.checks import room
 
 CHAT = [{"role": "key", "content": "the cat is old"}, {"role": "cat", "content": "play on the mat"}]
 DOCUMENTS = {"first": "the old keys", "second": "a red cat is here", "question": "keys to"}
@@ -147,3 +150,45 @@ def test_a_template_that_knows_no_system_says_so():
         attnflow.explain(chat, (network, tokenizer), generate=1)
     found = attnflow.explain(chat[1:], (network, tokenizer), generate=1)
     assert [part.name for part in found.parts] == ["user", "rest", "answer"]
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+@pytest.mark.parametrize("edges", ["gradient", "gradient-only"])
+@pytest.mark.parametrize(
+    "options", [{}, {"correction": "visible"}, {"layer": 2}, {"heads": (0, 2)}]
+)
+def test_own_rows_have_the_scores_of_whole_maps(kernel, edges, options, monkeypatch):
+    """Direct contributions need a gradient by the rows alone where each token was predicted."""
+    model = talkers.llama(attn_implementation=kernel)
+    asked = {"answer": "the old cat is here", "edges": edges, "method": "direct", **options}
+    found = attnflow.explain(DOCUMENTS, model, **asked)
+    monkeypatch.setattr("attnflow.pipeline.answer_session.reads_own_rows", lambda *_: False)
+    whole = attnflow.explain(DOCUMENTS, model, **asked)
+    assert abs(whole.matrix()).max() > 1e-3
+    np.testing.assert_allclose(found.matrix(), whole.matrix(), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(found.part_scores, whole.part_scores, rtol=1e-4, atol=1e-7)
+    assert found.options == whole.options
+    assert found.statistics == whole.statistics
+
+
+def test_own_rows_of_a_model_that_sees_ahead_are_refused():
+    torch.manual_seed(0)
+    config = transformers.BertConfig(**tiny.USUAL | {"vocab_size": talkers.SIZE})
+    network = transformers.BertLMHeadModel(config).eval()
+    with pytest.raises(ModelError, match="attends to later tokens, too"):
+        attnflow.explain(
+            "the keys", (network, talkers.chatting()), answer="a cat", edges="gradient"
+        )
+
+
+def test_long_prompts_have_gradients_where_maps_would_find_no_room(monkeypatch):
+    """What is asked for counts: rows of a fused kernel, and never maps of all positions."""
+    text = " ".join(["the cat is old"] * 12)
+    options = {"answer": "a cat", "edges": "gradient"}
+    model = attnflow.load_model(talkers.llama(num_attention_heads=8, num_key_value_heads=8))
+    size = len(attnflow.explain(text, model, **options).tokens)
+    needed = room.TAPE_BYTES * 3 * 8 * size**2
+    monkeypatch.setattr(room, "memory_of", lambda _: needed - 1)
+    assert attnflow.explain(text, model, **options, method="direct").method == "direct"
+    with pytest.raises(ModelError, match=f"gradients by the attention of {size} tokens"):
+        attnflow.explain(text, model, **options, method="rollout")

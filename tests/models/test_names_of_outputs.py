@@ -74,6 +74,7 @@ def test_labels_of_one_name():
     config = tf.BertConfig(id2label={0: "yes", 1: "no", 2: "yes"})
     assert label_indices(config, "yes", "it") == (0, 2)
     assert label_indices(config, 1, "it") == (1,)
+    assert label_indices(config, " no ", "it") == (1,)
 
 
 class Displayed:

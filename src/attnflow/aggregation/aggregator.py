@@ -61,6 +61,7 @@ class Aggregator(Method):
             its own.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
+        own_rows: Whether scores are the sums of the explained position's rows of those maps.
         sums_maps: Whether scores are sums of those maps, and so in their unit.
         from_logit: What the edges of a logit are for it, where it can start there: ``"ratios"``
             that are multiplied along paths, or ``"capacities"``. Such a method follows paths, and
@@ -80,6 +81,7 @@ class Aggregator(Method):
     cost: Literal["matrix", "query", "pair"] = "matrix"
     single_heads: bool = False
     uses_maps: bool = False
+    own_rows: bool = False
     sums_maps: bool = False
     from_logit: Literal["ratios", "capacities"] | None = None
     edges: str = "attention"

@@ -65,6 +65,7 @@ MEMBER = Aggregator(
     score=score,
     trace=trace,
     uses_maps=True,
+    own_rows=True,
     sums_maps=True,
     edges="gradient",
     correction="sink",

@@ -57,16 +57,18 @@ def spread_evenly(maps: Array, seen_by: Array, *, keep_own: bool) -> FloatArray:
     return even
 
 
-def _visible(layer: FloatArray) -> FloatArray:
+def _visible(layer: FloatArray, _: int) -> FloatArray:
     return _to_sums(layer / np.arange(layer.shape[-1], 0, -1), layer.sum(-1))
 
 
-def _without_sink(layer: FloatArray) -> FloatArray:
+def _without_sink(layer: FloatArray, first: int) -> FloatArray:
     sums = layer.sum(-1)
     layer = layer.copy()
-    layer[..., 1:, 0] = 0
+    layer[..., max(0, 1 - first) :, 0] = 0
     alone = layer.sum(-1) == 0  # a position that saw nothing but the sink is left with itself
-    return _to_sums(layer + alone[..., None] * np.eye(layer.shape[-1]), sums)
+    return _to_sums(
+        layer + alone[..., None] * np.eye(layer.shape[-2], layer.shape[-1], first), sums
+    )
 
 
 def _to_sums(layer: FloatArray, sums: FloatArray) -> FloatArray:
@@ -76,7 +78,7 @@ def _to_sums(layer: FloatArray, sums: FloatArray) -> FloatArray:
     return scaled
 
 
-ON_MAPS: dict[str, Callable[[FloatArray], FloatArray]] = {
+ON_MAPS: dict[str, Callable[[FloatArray, int], FloatArray]] = {
     "visible": _visible,
     "sink": _without_sink,
 }
@@ -84,8 +86,11 @@ CORRECTIONS = ("uniform", *ON_MAPS)
 CAUSAL_DEFAULT = "uniform"
 
 
-def correct_maps(maps: Sequence[Array], correction: str | None) -> Sequence[Array]:
-    """The maps ``[…, query, key]`` of a causal model, corrected by name."""
+def correct_maps(maps: Sequence[Array], correction: str | None, first: int = 0) -> Sequence[Array]:
+    """The maps ``[…, query, key]`` of a causal model, corrected by name.
+
+    Their rows are those of positions from ``first`` on.
+    """
     if correction is None:
         return maps
-    return [ON_MAPS[correction](to_numpy(each)) for each in maps]
+    return [ON_MAPS[correction](to_numpy(each), first) for each in maps]

@@ -31,6 +31,7 @@ MEMBER = EdgeRule(
     "Attention × gradient",
     product_maps,
     Needs(gradients=True),
+    by_row=True,
     method="direct",
     unit="attention × gradient of the target's log-probability",
 )
@@ -39,6 +40,7 @@ ONLY = EdgeRule(
     "Gradient of attention",
     gradient_maps,
     Needs(gradients=True),
+    by_row=True,
     method="direct",
     unit="the gradient of the target's log-probability by attention",
 )

@@ -57,6 +57,7 @@ class EdgeRule:
         single_heads: Whether the maps have heads; a rule that takes all together has none.
         fuses_heads: Whether the maps are the attention probabilities themselves, so that heads may
             be fused while the model runs and never be held all at once.
+        by_row: Whether a row of the maps is made of that row of attention (and gradients) alone.
         method: The method that is used where edges are named and no method.
         unit: What the entries of the maps are, for methods whose scores are sums of them.
     """
@@ -68,6 +69,7 @@ class EdgeRule:
     residual: Literal["share", "measured"] = "share"
     single_heads: bool = True
     fuses_heads: bool = False
+    by_row: bool = False
     method: str = "rollout"
     unit: str = ""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnflow.errors import InputError
 from attnflow.evaluation.importance import make_attribution
 from attnflow.measures.blank_out import MEMBER
 from attnflow.measures.question import Target
@@ -87,6 +88,10 @@ def why_unchecked(session: Session, tokens: int = 0) -> str | None:
         return ""
     if session.objective.contrast is not None and not session.measurable:
         return "with a contrast that is done for texts that one encoder or decoder reads"
+    try:
+        adapter.filler()
+    except InputError as error:
+        return str(error)
     if session.size > tokens and not is_cheap(adapter, session.size):
         return f"the model would have to run once without each of {session.size} {_noun(session)}"
     return None

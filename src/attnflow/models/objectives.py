@@ -66,7 +66,8 @@ def label_indices(config: Any, target: str | int, name: str) -> tuple[int, ...]:
     number = _number(target, len(labels))
     if number is not None:
         return (number,)
-    found = tuple(index for index, label in labels.items() if label == target)
+    meant = target if target in labels.values() else str(target).strip()
+    found = tuple(index for index, label in labels.items() if label == meant)
     if not found:
         allowed = ", ".join(dict.fromkeys(labels.values()))
         msg = f"target={target!r} is not a label of {name}; allowed: {allowed}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from attnflow.pipeline.attributions import logit_scores
 from attnflow.pipeline.choice import choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.measured import Advance, find_measure
+from attnflow.pipeline.own_rows import own_scores, reads_own_rows
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.arrays import to_numpy
@@ -39,7 +40,7 @@ def open_answer(
     chosen = choose(config, answers.model, tokens, Objective(), paths=through)
     try:
         opened = AnswerSession(answers, tokens, chosen.config, chosen.notes)
-        opened.first.graph(chosen.config.method) if opened.measure is None else None
+        opened.check()
     except AttnflowError as error:
         if chosen.fallback is None:
             raise
@@ -51,7 +52,7 @@ def open_answer(
 class AnswerSession:
     """A model's forward pass on a prompt and its answer, under a configuration.
 
-    ``given`` is that pass, where another configuration has asked for the same.
+    ``given`` is that pass, with all rows, where another configuration has asked for the same.
     """
 
     answers: Answers
@@ -68,11 +69,27 @@ class AnswerSession:
     @cached_property
     def forward(self) -> AnswerPass:
         """The forward pass."""
-        found = self.given or self.answers.run(self.tokens, self.config.capture())
+        spec = self.config.capture()
+        if self.own_rows:
+            spec = replace(spec, queries=[at - 1 for at in self.positions])
+        found = self.given or self.answers.run(self.tokens, spec)
         if self.config.strict and found.warnings:
             msg = f"{found.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
         return found
+
+    @cached_property
+    def own_rows(self) -> bool:
+        """Whether each token needs the rows alone where it was predicted, and no graph."""
+        own = reads_own_rows(self.answers, self.config, len(self.tokens))
+        return own and self.given is None
+
+    def check(self) -> None:
+        """Do what may be refused: run the model, and make a graph where there is one."""
+        if self.own_rows:
+            own_scores(self.first, self.layer, None)
+        elif self.measure is None:
+            self.first.graph(self.config.method)
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -139,6 +156,9 @@ class AnswerSession:
             return
         session = self.first if number == 0 else self.session(number)
         for each in keys:
+            if self.own_rows:
+                yield own_scores(session, self.layer, each)
+                continue
             if self.config.source == LOGIT:
                 scores = logit_scores(session, self.config.method, each)
             else:

@@ -4,10 +4,12 @@ import pytest
 import torch
 import transformers as tf
 
+import attnflow
 import tiny
 from attnflow.models.loading import load_model
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
+from seen import OTHER, TEXT
 from serving import running
 
 LABELS = {0: "singular", 1: "plural"}
@@ -84,3 +86,18 @@ def tab(browser):
     yield page
     context.close()
     assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def file(classifier, tmp_path_factory):
+    """A saved page of two texts."""
+    view = attnflow.explore(TEXT, classifier, compare=OTHER, method="flow")
+    return "file://" + str(view.save(tmp_path_factory.mktemp("page") / "view.html"))
+
+
+@pytest.fixture
+def page(tab, file):
+    """The first of them in a browser."""
+    tab.goto(file + "#compare=")
+    tab.wait_for_selector("#view:not([hidden])")
+    return tab

@@ -96,7 +96,10 @@ class TextAnswers:
         return join_answer(prompt, answer, **inputs)
 
     def run(self, tokens: Tokens, spec: CaptureSpec) -> AnswerPass:
-        """One forward pass; gradients of each token's log-probability are taken when asked for."""
+        """One forward pass; gradients of each token's log-probability are taken when asked for.
+
+        With ``spec.queries`` each token has the rows of attention where it was predicted, alone.
+        """
         model, positions = self.model, answer_positions(tokens)
         before = [at - 1 for at in positions]
         inputs = model.inputs([tokens])
@@ -105,9 +108,14 @@ class TextAnswers:
             inputs["logits_to_keep"] = torch.tensor(before, device=inputs["input_ids"].device)
         output, capture = network.run(model.network, inputs, spec)
         size = len(tokens)
-        network.expect(capture.sites, model.depth, (size, size), model.network)
-        seen = replace(network.square_activations(capture, 0, size), model=model.name)
-        refuse_seeing_ahead(model.network, list(seen.attention))
+        if spec.queries is None:
+            network.expect(capture.sites, model.depth, (size, size), model.network)
+            seen = replace(network.square_activations(capture, 0, size), model=model.name)
+            refuse_seeing_ahead(model.network, list(seen.attention))
+        else:
+            network.expect(capture.sites, model.depth, (len(before), size), model.network)
+            seen = replace(network.chosen_rows(capture, before, size), model=model.name)
+            refuse_seeing_ahead(model.network, [each[..., before[0] :] for each in seen.attention])
         if spec.zeroing:
             seen = model.zeroed(seen, tokens, spec)
         rows = output.logits[0] if some else output.logits[0, before]
@@ -118,6 +126,8 @@ class TextAnswers:
             if spec.gradients:
                 value = objective_value(rows[number], ids[number], None, multi_label=False)
                 (found,) = network.add_gradients([found], capture, value, keep=True)
+            if spec.queries is not None:
+                found = _row_of(found, number)
             if spec.readout:
                 at = before[number]
                 read = make_readout(capture, 0, at, output.logits[0, at], ids[number], None)
@@ -148,3 +158,12 @@ class TextAnswers:
             ids = [tokens.inputs["input_ids"][at] for at in answer]
             found.append(written_log_probabilities(rows, ids))
         return found
+
+
+def _row_of(found: Activations, number: int) -> Activations:
+    """The activations of one row, ``[head, 1, key]`` per layer."""
+    own = slice(number, number + 1)
+    gradients = tuple(each[:, own] for each in found.gradients or ())
+    return replace(
+        found, attention=tuple(each[:, own] for each in found.attention), gradients=gradients
+    )

@@ -71,7 +71,8 @@ def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> 
     batch = next(iter(inputs.values())).shape[0]
     evaluated = in_eval_mode(network)
     if spec.gradients:
-        check_room(network, inputs, device_of(network))
+        rows = None if spec.queries is None else len(spec.queries)
+        check_room(network, inputs, device_of(network), rows)
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
         ids = inputs.get("input_ids")
         width = 0 if ids is None else ids.shape[-1]
@@ -188,6 +189,13 @@ def square_activations(capture: Capture, item: int, size: int) -> Activations:
     if capture.spec.blocks:
         blocks = tuple(cut_block(site, item, capture.batch, size, size) for site in capture.sites)
     return Activations(layers, causal=is_causal(layers), blocks=blocks)
+
+
+def chosen_rows(capture: Capture, queries: Sequence[int], size: int) -> Activations:
+    """One input's activations of which some rows, one after the other, were kept."""
+    layers = tuple(cut(site, 0, len(queries), size) for site in capture.sites)
+    # As a square of the last positions, which shows what they see ahead.
+    return Activations(layers, causal=is_causal([each[..., queries[0] :] for each in layers]))
 
 
 def _held(site: Site, item: int, size: int) -> Tensor | SparseLayer:

@@ -20,11 +20,17 @@ TAPE_BYTES = 40
 # The same while single heads have scores, whose graphs are in float64: measured for a page of 2,048
 # tokens.
 HEAD_BYTES = 64
+STATE_BYTES = 96  # of every entry of a layer's states, all that a layer makes on the tape with it
 MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")  # of Linux
 
 
-def check_room(network: Any, inputs: dict[str, Any], device: torch.device) -> None:
-    """Refuse a pass with gradients that would take more memory than there is."""
+def check_room(
+    network: Any, inputs: dict[str, Any], device: torch.device, rows: int | None = None
+) -> None:
+    """Refuse a pass with gradients that would take more memory than there is.
+
+    Of a fused kernel, ``rows`` of each map may be all that is asked for.
+    """
     ids = inputs.get("input_ids")
     there = memory_of(device)
     if ids is None or there is None:
@@ -32,7 +38,11 @@ def check_room(network: Any, inputs: dict[str, Any], device: torch.device) -> No
     batch, size = ids.shape
     paired = getattr(network.config, "is_encoder_decoder", False)
     depth = sum(depths_of_sides(network)) if paired else depth_of(network)
-    needed = TAPE_BYTES * depth * heads_in(network) * batch * size**2
+    each = depth * batch * size  # positions of all layers
+    needed = TAPE_BYTES * each * heads_in(network) * size
+    if rows is not None and getattr(network.config, "_attn_implementation", None) == "sdpa":
+        width = int(network.config.get_text_config().hidden_size)
+        needed = min(needed, each * (TAPE_BYTES * heads_in(network) * rows + STATE_BYTES * width))
     if needed <= there:
         return
     fewer = "batch_size=1, a shorter text" if batch > 1 else "a shorter text"

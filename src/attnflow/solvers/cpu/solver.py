@@ -29,7 +29,7 @@ from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import BoolArray, LongArray, PairFlow, PreparedGraph, Sources
 from attnflow.solvers.threads import cores
 
-FEW, ROUNDS = 16, 12
+FEW, ROUNDS = 16, 24
 LEAST_SIZE, LEAST_LAYERS = 256, 16
 """Few sources of deep graphs have their flows spread first; shorter texts are searched sooner."""
 DENSE_BYTES = 1 << 27

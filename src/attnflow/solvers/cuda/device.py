@@ -33,7 +33,7 @@ class Device(Protocol):
         """A NumPy array, copied to the device as it is."""
 
     def tensor(self, array: Any) -> Any:
-        """An array of the device as a torch tensor of the same memory."""
+        """An array of the device as a torch tensor of the same memory; None if torch has no GPU."""
 
     def download(self, array: Any) -> Any:
         """An array of the device as NumPy, when the kernels before have ended."""
@@ -145,6 +145,8 @@ class CudaDevice:
         """See `Device`."""
         import torch
 
+        if not torch.cuda.is_available():
+            return None
         with self._device:
             self._stream.synchronize()
             return torch.utils.dlpack.from_dlpack(array)
@@ -161,11 +163,18 @@ class CudaDevice:
 
     def empty(self, shape: Any, kind: Any) -> Any:
         """See `Device`."""
-        try:
-            with self._device, self._stream:
+        import torch
+
+        full = self._cupy.cuda.memory.OutOfMemoryError
+        with self._device, self._stream:
+            try:
                 return self._cupy.empty(shape, kind)
-        except self._cupy.cuda.memory.OutOfMemoryError as error:
-            raise OutOfMemory from error
+            except full:
+                torch.cuda.empty_cache()  # which torch keeps for what comes next
+            try:
+                return self._cupy.empty(shape, kind)
+            except full as error:
+                raise OutOfMemory from error
 
     def address(self, array: Any) -> int:
         """See `Device`."""
@@ -173,9 +182,14 @@ class CudaDevice:
 
     def free_bytes(self) -> int:
         """See `Device`."""
+        import torch
+
         with self._device:
             pool = self._cupy.get_default_memory_pool()
-            return int(self._device.mem_info[0]) + int(pool.free_bytes())
+            free = int(self._device.mem_info[0]) + int(pool.free_bytes())
+        number = self._device.id
+        kept = torch.cuda.memory_reserved(number) - torch.cuda.memory_allocated(number)
+        return free + int(kept)
 
     def together(self, name: str, shared: int) -> int:
         """See `Device`."""

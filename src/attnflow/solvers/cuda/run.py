@@ -81,6 +81,8 @@ class Run:
         from torch.cuda import OutOfMemoryError
 
         weights, edges = self._device.tensor(self._weights), self._device.tensor(self._edges)
+        if weights is None:
+            return values, known
         causal = self._device.download(self._above) == 0
         room = int(SHARE_OF_SPREAD * self._device.free_bytes())
         effort = Effort(ROUNDS, PATIENCE, room, MOST_SINKS, ByKernels(self._device))

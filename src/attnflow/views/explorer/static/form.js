@@ -115,12 +115,12 @@ function paragraphs(text) {
   );
 }
 
-// Labels and tokens: a number where it is one, as in the library.
-const named = (fields) =>
+// Labels and tokens: a number where it is one, as in the library; a token may begin with a blank.
+export const named = (fields) =>
   Object.fromEntries(
     Object.entries(fields).map(([name, value]) => {
-      const text = value.trim();
-      return [name, /^\d+$/.test(text) ? Number(text) : text];
+      const text = value.trimEnd();
+      return [name, /^\s*\d+$/.test(text) ? Number(text) : text];
     }),
   );
 

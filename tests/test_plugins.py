@@ -1,0 +1,92 @@
+"""Methods and rules in modules of one's own: found, loaded once, and named where they fail."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnflow
+from attnflow import AGGREGATORS, EDGE_RULES
+from attnflow.cli.app import run
+
+ROOT = Path(__file__).parents[1]
+TEXT = "the keys to the cabinet"
+VERBS = ("--model", "verbs")
+
+
+def test_the_page_about_extending_is_true(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "extending.md").read_text()
+    plugin, use = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len([line for line in plugin.splitlines() if line.strip()]) <= 20
+    (tmp_path / "my_methods.py").write_text(plugin)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    commands = re.findall(r"^\$ attnflow (explain|compare) (.*)$", page, flags=re.MULTILINE)
+    assert len(commands) == 2
+    try:
+        for command, rest in commands:
+            words = re.findall(r'"([^"]*)"|(\S+)', rest)
+            assert run([command, *(quoted or word for quoted, word in words)]) == 0
+        assert "layer-mean" in capsys.readouterr().out
+        forget()  # the rest is another program
+        exec(compile(use, "extending.md", "exec"), {})
+        attention = attnflow.explain(
+            TEXT, "verbs", edges="squared", method="layer-mean", layers="all"
+        )
+        raw = attnflow.explain(
+            TEXT, "verbs", edges="squared", method="raw", residual=0.5, layers="all"
+        )
+        np.testing.assert_allclose(attention.row(3), raw.scores[:3, 0].mean(0), rtol=0, atol=1e-12)
+    finally:
+        sys.modules.pop("my_methods", None)
+        forget()
+
+
+def forget():
+    AGGREGATORS.unregister("layer-mean")
+    EDGE_RULES.unregister("squared")
+
+
+def test_a_plugin_that_is_not_there_is_named(capsys):
+    assert run(["explain", TEXT, "--plugin", "no_such_module"]) == 2
+    assert (
+        "plugin 'no_such_module' failed: it can't be found; name a file" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "import no_such_thing_at_all",
+            "ModuleNotFoundError: No module named 'no_such_thing_at_all'",
+        ),
+        ("def broken(:", "SyntaxError"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("from attnflow import *; AGGREGATORS.register(AGGREGATORS['flow'])", "registered already"),
+    ],
+)
+def test_a_plugin_that_fails_is_named_with_the_reason(content, message, tmp_path, capsys):
+    plugin = tmp_path / "my.rules.py"
+    plugin.write_text(content)
+    assert run(["explain", TEXT, "--plugin", str(plugin)]) == 2
+    error = capsys.readouterr().err
+    assert "my.rules.py' failed: " in error
+    assert message in error
+
+
+def test_plugins_of_the_same_name_are_both_loaded(tmp_path):
+    from attnflow.registry import load_plugin
+
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        rule = f"EdgeRule('{name}', '{name}', lambda a: a.attention)"
+        text = f"from attnflow import EDGE_RULES, EdgeRule; EDGE_RULES.register({rule})"
+        (folder / "rules.py").write_text(text)
+        load_plugin(str(folder / "rules.py"))
+        load_plugin(str(folder / "rules.py"))  # which is the same, and loaded once
+    EDGE_RULES.unregister("one")
+    EDGE_RULES.unregister("two")
