@@ -8,9 +8,12 @@ import pytest
 import attention as some
 import oracle
 from attnflow.errors import AttnflowError, InputError, MissingExtra
-from attnflow.solvers.cpu import solver
+from attnflow.solvers.cpu import network, residuals, solver
+from attnflow.solvers.cpu.bounds import make_bounds
 from attnflow.solvers.cpu.network import MOST_POSITIONS
+from attnflow.solvers.cpu.pairs import solve_sinks
 from attnflow.solvers.cpu.solver import CpuSolver
+from attnflow.solvers.cpu.working import source_arrays
 from attnflow.solvers.cuda import device, run
 from attnflow.solvers.cuda.solver import LARGEST, CudaSolver
 from attnflow.solvers.execution import Execution
@@ -183,6 +186,37 @@ def test_a_log_that_is_full_changes_no_value(kind, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
         assert statistics["largest_gap"] < 1e-12
         assert statistics["cut_found"] == of_all["cut_found"]
+
+
+@pytest.mark.parametrize("slots", [residuals.SLOTS, 4], ids=["wide", "grows"])
+@pytest.mark.parametrize("kind", some.KINDS)
+def test_residuals_in_a_table_are_those_of_all_edges(kind, slots, monkeypatch):
+    weights = oracle.edges(some.make(kind, 5, 70, 4))
+    sources, sinks = all_sources(weights, step=13), np.arange(70)[::9]
+    expected, _ = CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))
+    monkeypatch.setattr(solver, "SLOTS", slots)
+    monkeypatch.setattr(solver, "DENSE_BYTES", 0)
+    prepared = CpuSolver().prepare(weights)
+    for threads in (2, 1):
+        found, statistics = prepared.solve(sources, sinks, Execution(threads))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        assert statistics["largest_gap"] < 1e-12
+        ways = [statistics[way] for way in ("closed_form", "bound_met", "cut_found")]
+        assert sum(ways) == statistics["pairs"] == found.size
+
+
+def test_a_table_that_is_full_grows():
+    weights = oracle.edges(some.make("peaked", 5, 60, 1))
+    sources, sinks = all_sources(weights, step=7), np.arange(60)[::5]
+    small = network.make_network(weights, slots=1024)
+    values, gaps = np.zeros((2, len(sinks), len(sources.edges)))
+    known, proofs, stop = np.zeros(values.shape, bool), np.zeros(3, int), np.zeros(1, np.uint8)
+    bounds, results = make_bounds(5, 60, sinks=0), (values, gaps, known, proofs, stop)
+    solve_sinks(small, bounds, sinks, source_arrays(sources), False, results)
+    assert small.residuals.counts[1]
+    assert not small.residuals.counts[0]
+    assert 0 < known.sum() == proofs.sum() < known.size
+    assert len(network.larger(small).residuals.left) == 2048
 
 
 def test_texts_too_long_for_dense_layers_are_refused():

@@ -25,6 +25,7 @@ from numba import njit
 from attnflow.records import FloatArray
 from attnflow.solvers.cpu.bits import ONE, SIX, SIXTY_THREE, WORD, Bits, drop, put, words
 from attnflow.solvers.cpu.kernels import KERNEL
+from attnflow.solvers.cpu.residuals import Residuals, change, make_residuals, number_of
 
 IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]
@@ -45,7 +46,7 @@ class Network(NamedTuple):
     """Capacities, what is left of them, and working arrays of the searches; see `make_network`."""
 
     capacity: FloatArray  # [layer, query, key], never written
-    residual: FloatArray  # [layer, query, key]
+    residuals: Residuals  # what is left of the capacities
     excess: FloatArray  # [layer, position], flow that arrived and was not yet sent on
     supplied: FloatArray  # [position] of the top layer, the source's edges
     demand: FloatArray  # [position] of layer 1, what the sink still takes from there
@@ -73,18 +74,25 @@ class Network(NamedTuple):
     sent: FloatArray  # [depth of a path], what arrived at the sink through it
 
 
-def make_network(capacity: FloatArray, *, logged: int = LOGGED) -> Network:
-    """A network for any pair on these capacities, ``[layer, query, key]``."""
-    # Everything has its largest possible size, so that no search has to grow an array. `capacity`
-    # is not copied: it is never written, and all threads read the same one.
+def make_network(
+    capacity: FloatArray, *, slots: int | None = None, logged: int = LOGGED
+) -> Network:
+    """A network for any pair on these capacities, ``[layer, query, key]``.
+
+    Residuals are in a table of so many ``slots``, or of all edges.
+    """
+    # Everything but the table has its largest possible size: no search has to grow an array.
+    # `capacity` is not copied: it is never written, and all threads read the same one.
     depth, size, _ = capacity.shape
     nodes, count = (depth + 1, size), words(size)
     # A path in the residual network goes up as well as down, but visits no node twice.
     longest = depth * size + 2
+    if slots is not None:
+        logged = min(logged, slots // (2 * depth * size))  # so that all of it fits into the table
     entries = min(2 * size, logged) * size + size + 2
     return Network(
         capacity=capacity,
-        residual=capacity.copy(),
+        residuals=make_residuals(capacity, slots),
         excess=np.zeros(nodes),
         supplied=np.zeros(size),
         demand=np.zeros(size),
@@ -112,12 +120,19 @@ def make_network(capacity: FloatArray, *, logged: int = LOGGED) -> Network:
     )
 
 
+def larger(network: Network) -> Network:
+    """A network with twice as many slots for residuals."""
+    return make_network(network.capacity, slots=2 * len(network.residuals.left))
+
+
 def _free(capacity: FloatArray) -> Bits:
     """The edges that can carry something, as bits."""
     depth, size, _ = capacity.shape
-    bits = np.zeros((depth, size, words(size) * WORD), np.uint8)
-    bits[..., :size] = capacity > NEGLIGIBLE
-    packed: Bits = np.packbits(bits, axis=-1, bitorder="little").view("<u8").astype(np.uint64)
+    packed = np.empty((depth, size, words(size)), np.uint64)
+    bits = np.zeros((size, words(size) * WORD), np.uint8)
+    for layer, into in zip(capacity, packed, strict=True):
+        bits[:, :size] = layer > NEGLIGIBLE
+        into[:] = np.packbits(bits, axis=-1, bitorder="little").view("<u8")
     return packed
 
 
@@ -132,15 +147,19 @@ def log_edge(log: IntArray, logged: LongArray, layer: int, query: int, key: int)
 
 @njit(**KERNEL)
 def mark_edges(network: Network, top: int) -> None:
-    """Bring the sets of bits up to date with the log; searches keep them so."""
-    residual, log, poured = network.residual, network.log, network.poured
+    """Bring residuals and sets of bits up to date with the log; searches keep them so."""
+    capacity, residuals, log, poured = (
+        network.capacity,
+        network.residuals,
+        network.log,
+        network.poured,
+    )
     free, carrying = network.free, network.carrying
     network.marked[0] = 1
     for layer in range(1, top):
         for at in range(network.logged[layer]):
             query, key = log[layer, at] >> HALF, log[layer, at] & LOWER
-            left = residual[layer, query, key] - poured[layer, at]
-            residual[layer, query, key] = left
+            left = change(residuals, capacity, layer, query, key, -poured[layer, at])
             put(carrying, layer, key, query)
             # About every second edge is full, which is hard to foresee: there is no branch.
             full = ONE if left <= NEGLIGIBLE else np.uint64(0)
@@ -150,31 +169,48 @@ def mark_edges(network: Network, top: int) -> None:
 @njit(**KERNEL)
 def restore(network: Network, top: int) -> None:
     """Make the residuals the capacities again."""
-    # Layer 0 is left out: edges to the sink are `demand`, which is set for every pair. Capacities
-    # are copied, because adding the flow back would collect rounding errors from pair to pair.
-    residual, capacity = network.residual, network.capacity
-    free, carrying, log, logged = network.free, network.carrying, network.log, network.logged
-    for layer in range(1, top):
-        count = logged[layer] if network.marked[0] else 0
-        logged[layer] = 0
-        if count > log.shape[1]:
-            _restore_all(network, layer)
-            continue
-        for at in range(count):
-            query, key = log[layer, at] >> HALF, log[layer, at] & LOWER
-            residual[layer, query, key] = capacity[layer, query, key]
+    # Layer 0 is left out: edges to the sink are `demand`, which is set for every pair.
+    if network.marked[0]:
+        _undo(network, network.residuals.edge, top)
+    network.logged[1:top] = 0
+    network.marked[0] = 0
+
+
+@njit(**KERNEL)
+def _undo(network: Network, edge: Bits | None, top: int) -> None:
+    capacity, residuals, log = network.capacity, network.residuals, network.log
+    free, carrying = network.free, network.carrying
+    if edge is not None:
+        # The table knows what was changed.
+        size = np.uint64(capacity.shape[1])
+        for at in range(residuals.counts[0]):
+            slot = residuals.used[at]
+            node, key = divmod(edge[slot] - ONE, size)
+            layer, query = divmod(node, size)
             put(free, layer, query, key)
             drop(carrying, layer, key, query)
-    network.marked[0] = 0
+            edge[slot] = 0
+        residuals.counts[0] = 0
+        return
+    for layer in range(1, top):
+        if network.logged[layer] > log.shape[1]:
+            _restore_all(network, layer)
+            continue
+        for at in range(network.logged[layer]):
+            query, key = log[layer, at] >> HALF, log[layer, at] & LOWER
+            # Copied, because adding the flow back would collect rounding errors from pair to pair.
+            residuals.left[number_of(capacity, layer, query, key)] = capacity[layer, query, key]
+            put(free, layer, query, key)
+            drop(carrying, layer, key, query)
 
 
 @njit(**KERNEL)
 def _restore_all(network: Network, layer: int) -> None:
     """The same for a layer whose log is full."""
-    capacity, residual, free = network.capacity, network.residual, network.free
+    capacity, left, free = network.capacity, network.residuals.left, network.free
     network.carrying[layer] = np.uint64(0)
     for query in range(capacity.shape[1]):
         for key in range(capacity.shape[2]):
-            residual[layer, query, key] = capacity[layer, query, key]
+            left[number_of(capacity, layer, query, key)] = capacity[layer, query, key]
             if capacity[layer, query, key] > NEGLIGIBLE:
                 put(free, layer, query, key)

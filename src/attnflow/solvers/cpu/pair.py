@@ -35,7 +35,7 @@ def solve_pair(weights: FloatArray, edges: FloatArray, source: int, sink: int) -
         network, top = make_network(capacity), depth - 1
         _maximize(network, edges, top, sink)
         # The network holds the top and the bottom layer of edges as excess and demand.
-        flow[1:top] = (capacity - network.residual)[1:top]
+        flow[1:top] = (capacity - network.residuals.left.reshape(capacity.shape))[1:top]
         flow[0, :, sink] = capacity[0, :, sink] - network.demand
         flow[top, source] = edges - _take_back(flow, network.excess, top)
         reaches[1:depth] = network.level[1:depth] != 0

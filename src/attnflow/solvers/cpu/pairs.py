@@ -16,6 +16,7 @@ from attnflow.solvers.cpu.network import (
     restore,
 )
 from attnflow.solvers.cpu.pouring import pour
+from attnflow.solvers.cpu.residuals import is_full
 from attnflow.solvers.cpu.search import measure, send_along
 
 # A flow this close to a bound is the maximum. Flow and bound are sums in different orders, which
@@ -36,7 +37,8 @@ def solve_sinks(
 ) -> None:
     """Fill the results, ``[sink, source]``: values, gaps, and how many were proven in which way.
 
-    Pairs that are known already, the third result, stay as they are.
+    Pairs that are known already, the third result, stay as they are. If a table of residuals gets
+    full, its ``counts[1]`` is set, and those that are not known by then wait for a larger one.
 
     ``sources`` are their edges, ``[source, key]``, the keys by falling edge, and their layers,
     counted from the sinks'. A nonzero last result, set by another thread, stops the work.
@@ -61,7 +63,10 @@ def solve_sinks(
             value, gap, proof = _solve(
                 network, sink, edges[source], orders[source], layers[source], causal
             )
+            if network.residuals.counts[1]:
+                return
             values[place, source], gaps[place, source] = value, gap
+            known[place, source] = True
             proofs[proof] += 1
 
 
@@ -113,4 +118,7 @@ def maximize(
             cut = cut_capacity(network, sink, top, low, high)
             return value, cut - value, CUT_FOUND
         value += send_along(network, top, low, high)
+        if is_full(network.residuals):
+            network.residuals.counts[1] = 1
+            break
     return value, bound - value, BOUND_MET

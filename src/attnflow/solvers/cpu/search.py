@@ -23,6 +23,7 @@ from attnflow.solvers.cpu.bits import (
 )
 from attnflow.solvers.cpu.kernels import KERNEL
 from attnflow.solvers.cpu.network import NEGLIGIBLE, Network, log_edge, mark_edges
+from attnflow.solvers.cpu.residuals import change, is_full, left_of
 
 
 @njit(**KERNEL)
@@ -150,7 +151,7 @@ def _send_from(network: Network, top: int, start_layer: int, start: int) -> floa
     # Every edge that a set of bits offers leads on: edges leave their set when they are full, nodes
     # leave their front when they are used up. So none is tried in vain twice in a phase.
     stack, offered, sent = network.stack, network.offered, network.sent
-    capacity, residual, demand = network.capacity, network.residual, network.demand
+    capacity, residuals, demand = network.capacity, network.residuals, network.demand
     free, carrying, front, fronts = network.free, network.carrying, network.front, network.fronts
     log, logged = network.log, network.logged
     depth, closer = 0, network.level[start_layer, start] - 1
@@ -162,36 +163,36 @@ def _send_from(network: Network, top: int, start_layer: int, start: int) -> floa
         other = -1
         if closer == 1:
             # The last step of all paths, from layer 2 to positions with demand, needs no stack.
-            while remaining > NEGLIGIBLE:
+            while remaining > NEGLIGIBLE and not is_full(residuals):
                 other = common(free, 1, position, front, 1)
                 if other < 0:
                     break
-                amount = min(remaining, min(residual[1, position, other], demand[other]))
+                room = left_of(residuals, capacity, 1, position, other)
+                amount = min(remaining, min(room, demand[other]))
                 sent[depth] += amount
                 remaining = offered[depth] - sent[depth]
                 demand[other] -= amount
                 if demand[other] <= NEGLIGIBLE:
                     _use_up(front, 1, other)
-                left = residual[1, position, other] - amount
-                residual[1, position, other] = left
-                if left <= NEGLIGIBLE:
+                if change(residuals, capacity, 1, position, other, -amount) <= NEGLIGIBLE:
                     drop(free, 1, position, other)
                 if not holds(carrying, 1, other, position):
                     put(carrying, 1, other, position)
                     log_edge(log, logged, 1, position, other)
-        elif remaining > NEGLIGIBLE:
+        elif remaining > NEGLIGIBLE and not is_full(residuals):
             next_layer, room = layer - 1, 0.0
             number = fronts[layer - 1, closer] if layer > 1 else 0
             if number:
                 other = common(free, layer - 1, position, front, number)
                 if other >= 0:
-                    room = residual[layer - 1, position, other]
+                    room = left_of(residuals, capacity, layer - 1, position, other)
             number = fronts[layer + 1, closer] if other < 0 and layer < top else 0
             if number:
                 other = common(carrying, layer, position, front, number)
                 if other >= 0:
                     next_layer = layer + 1
-                    room = capacity[layer, other, position] - residual[layer, other, position]
+                    room = capacity[layer, other, position]
+                    room -= left_of(residuals, capacity, layer, other, position)
                     if room <= NEGLIGIBLE:  # next to nothing was poured
                         drop(carrying, layer, position, other)
                         continue
@@ -211,16 +212,14 @@ def _send_from(network: Network, top: int, start_layer: int, start: int) -> floa
         if depth >= 0 and amount > 0.0:
             sent[depth] += amount
             if layer < above:
-                left = residual[layer, parent, position] - amount
-                residual[layer, parent, position] = left
+                left = change(residuals, capacity, layer, parent, position, -amount)
                 if left <= NEGLIGIBLE:
                     drop(free, layer, parent, position)
                 if not holds(carrying, layer, position, parent):
                     put(carrying, layer, position, parent)
                     log_edge(log, logged, layer, parent, position)
             else:
-                left = residual[above, position, parent] + amount
-                residual[above, position, parent] = left
+                left = change(residuals, capacity, above, position, parent, amount)
                 if left > NEGLIGIBLE:
                     put(free, above, position, parent)
                 if capacity[above, position, parent] - left <= NEGLIGIBLE:
