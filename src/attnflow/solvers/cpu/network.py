@@ -101,7 +101,7 @@ def make_network(
         open=np.zeros(size, np.uint32),
         rows=np.zeros((2, size), np.uint32),
         row=np.zeros(size),
-        diagonal=np.ascontiguousarray(np.diagonal(capacity, axis1=1, axis2=2)),
+        diagonal=np.diagonal(capacity, axis1=1, axis2=2).copy(),
         column=np.zeros((depth, size)),
         log=np.zeros((depth, entries), np.uint32),
         poured=np.zeros((depth, entries)),
