@@ -16,7 +16,7 @@ import sys
 import time
 
 FORWARD = "forward pass"
-WAYS = (FORWARD, "attention:rollout", "attention:flow", "alti:rollout", "gradient:direct")
+WAYS = (FORWARD, "attention:rollout", "attention:flow", "gradient:direct")
 SENTENCE = "The ferry to the island leaves twice a day, in the morning and at dusk. "
 ANSWER = " It leaves twice a day."
 

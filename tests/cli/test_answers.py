@@ -67,7 +67,10 @@ def test_a_chat_is_shown_by_its_parts(run, talker, files):
     found = attnflow.explain(CHAT, talker, generate=2, parts={"mat": "red mat"}, deletions=True)
     lines = ran.out.splitlines()
     for row in found.table():
-        assert any(line.startswith(row.name) and f"{row.share:.0%}" in line for line in lines)
+        (line,) = [each for each in lines if each.startswith(f"{row.name} ") and "%" in each]
+        assert f"{row.share:.0%}" in line
+        if row.drop is not None:  # of which the change has the other sign
+            assert line.split()[-1][0] == ("+" if row.drop < 0 else "−")
     assert "without it" in ran.out
     said = " ".join(lines[1:4])
     assert "hurts" in said or "no less likely" in said

@@ -123,3 +123,12 @@ def test_where_it_is_not_done_the_reason_is_told():
     assert why_unchecked(sound) == "that is done for texts, images and encoder–decoders of texts"
     contrast = opened(SOURCE, pair("t5"), "direct", ANSWER, edges="gradient", contrast="cat")
     assert "with a contrast that is done for texts" in why_unchecked(contrast)
+
+
+def test_one_patch_is_a_patch_and_several_are_patches():
+    picture = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    session = opened(picture, (tiny.build("vit"), RESIZING), edges="alti")
+    said = summarize(session, [session.attribution("rollout")], blank=True).main.sentence
+    assert said.startswith("LABEL_0, because of patch “1,3”; patch “0,3” scores high, too, but")
+    said = summarize(session, [session.attribution("rollout")], blank=False).main.sentence
+    assert said == "LABEL_0; rollout points to patches “0,3”, “1,2” and “1,3”."

@@ -171,6 +171,19 @@ def test_own_rows_have_the_scores_of_whole_maps(kernel, edges, options, monkeypa
     assert found.statistics == whole.statistics
 
 
+@pytest.mark.parametrize("family", tiny.DECODERS)
+def test_own_rows_of_every_family(family, monkeypatch):
+    torch.manual_seed(0)
+    kind, config = tiny.DECODERS[family]()
+    model = attnflow.load_model((talkers.seeded(kind(config)), tiny.plain()))
+    asked = {"answer": "the red cat is here", "edges": "gradient", "method": "direct"}
+    found = attnflow.explain("the old keys", model, **asked)
+    monkeypatch.setattr("attnflow.pipeline.answer_session.reads_own_rows", lambda *_: False)
+    whole = attnflow.explain("the old keys", model, **asked)
+    scale = abs(whole.matrix()).max()
+    np.testing.assert_allclose(found.matrix(), whole.matrix(), rtol=1e-4, atol=1e-5 * scale)
+
+
 def test_own_rows_of_a_model_that_sees_ahead_are_refused():
     torch.manual_seed(0)
     config = transformers.BertConfig(**tiny.USUAL | {"vocab_size": talkers.SIZE})

@@ -8,6 +8,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 import attnflow
 import tiny
+from attnflow.cli.app import run
 from attnflow.errors import InputError
 from attnflow.models.objectives import label_indices, output_index, token_indices
 
@@ -175,3 +176,33 @@ def test_target_and_contrast_of_one_name(decoder, texts):
     found = attnflow.explain(texts[BARE], decoder, target=" cat", contrast="cat", **options)
     exact = attnflow.explain(texts[BARE], decoder, target=START, contrast=BARE, **options)
     np.testing.assert_array_equal(found.scores, exact.scores)
+
+
+def test_commands_and_pages(decoder, texts, tmp_path, capsys):
+    folder = tmp_path / "model"
+    decoder.network.save_pretrained(folder)
+    decoder.tokenizer.save_pretrained(folder)
+
+    def printed(command, text, target):
+        asked = ["-m", str(folder), "--edges", "gradient", "--target", str(target)]
+        assert run([*command, text, *asked]) == 0
+        return capsys.readouterr().out
+
+    def drawn(text, target):
+        file = tmp_path / f"{target}.svg"
+        printed(["figure", "heatmap", "-o", str(file), "--force"], text, target)
+        return file.read_bytes()
+
+    for likelier, text in texts.items():
+        other = BARE + START - likelier
+        for command in (["explain", "--json"], ["compare"], ["routes", "--to", "0"]):
+            named, exact, less = (printed(command, text, each) for each in ("cat", likelier, other))
+            assert named == exact
+            assert named != less
+        assert drawn(text, "cat") == drawn(text, likelier)
+        pages = [
+            attnflow.explore(text, decoder, edges="gradient", target=each).document["views"][0]
+            for each in ("cat", likelier, other)
+        ]
+        scores = [str(page["scores"]) for page in pages]
+        assert scores[0] == scores[1] != scores[2]

@@ -7,6 +7,7 @@
     attributions, traces         what a session computed, as records
     blanking                     what a model predicts without some of an input
     answer_session, generation   the same for a whole answer, token by token
+    own_rows                     scores that need rows of attention alone, and no graph
     through, deletions           an answer's scores in the prompt; an answer without a part of it
     similarity                   what made two texts similar
     arrays                       scores of attention that a caller passes in

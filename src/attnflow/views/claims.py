@@ -72,8 +72,9 @@ class Claims:
         reasons = [at for at in places if self._is_reason(at)]
         others = [at for at in places if at not in reasons]
         if not reasons:
-            return [Part(points_to), *self._doubted(others)]
-        parts = [Part(because), *listed([self._part(at) for at in reasons])]
+            return [Part(points_to + plural(self.kind, len(others))), *self._doubted(others)]
+        named = plural(self.kind, len(reasons))
+        parts = [Part(because + named), *listed([self._part(at) for at in reasons])]
         for at in others:
             high = Part(f" scores high, too, {self._doubt([at], 'but it', 'but without it')}")
             parts += [Part(f"; {self.kind}"), self._part(at), high]
@@ -182,6 +183,11 @@ class Claims:
 
     def _part(self, at: int) -> Part:
         return Part(self.name(at), self.role(at), at)
+
+
+def plural(kind: str, count: int) -> str:
+    """What so many are called, before their names; nothing where they are words."""
+    return "patches " if kind and count > 1 else kind
 
 
 def listed(named: Sequence[Part]) -> list[Part]:

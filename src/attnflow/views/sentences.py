@@ -12,7 +12,7 @@ import numpy as np
 from attnflow.evaluation.blanking_check import BlankingCheck
 from attnflow.models.heads import TAGGER
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.claims import COUNTER, LONGEST, Claims, Part, listed
+from attnflow.views.claims import COUNTER, LONGEST, Claims, Part, listed, plural
 from attnflow.views.labels import clip, isolate, label, printable, word_labels
 from attnflow.views.methods import method_info
 from attnflow.views.numbers import number
@@ -83,8 +83,7 @@ class Wording:
         """What blanking allows to say; ``None`` where it was not tried, or is not the question."""
         if self.check is None or not self._start()[1].because:
             return None
-        kind = "patch " if self.noun == "patches" else ""
-        return Claims(self.check, self.order, self._label, kind)
+        return Claims(self.check, self.order, self._label, self._kind)
 
     def evidence(self) -> str:
         """What happens to the answer without the words that matter."""
@@ -173,12 +172,11 @@ class Wording:
 
     def _named(self, places: Sequence[int], verbs: Verbs) -> list[Part]:
         """The tokens that stand out, and how many come close to them."""
-        kind = ("patch " if len(places) == 1 else "patches ") if self.noun == "patches" else ""
         if self.claims is None:
             tokens = listed([Part(self._label(at), "token", at) for at in places])
-            named = [Part(verbs.points_to + kind), *tokens]
+            named = [Part(verbs.points_to + plural(self._kind, len(places))), *tokens]
         else:
-            named = self.claims.names(places, verbs.because + kind, verbs.points_to + kind)
+            named = self.claims.names(places, verbs.because, verbs.points_to)
         if len(self.close) <= MOST_NAMED:
             return named
         others = len(self.close) - len(places)
@@ -186,6 +184,10 @@ class Wording:
         comes = "come" if others > 1 else "comes"
         rest = f", though {many} of {len(self.order)} {comes} close"
         return [*named, Part(rest)]
+
+    @property
+    def _kind(self) -> str:
+        return "patch " if self.noun == "patches" else ""
 
     @property
     def _one(self) -> str:

@@ -4,7 +4,7 @@
     padding           whether inputs that run together give what each gives alone
     mixing            whether tokens reach each other past attention
     layout, layers    where patches and frames stand; which modules are its layers
-    room              whether a pass with gradients fits into memory
+    room              whether all heads fit into memory, with gradients or scores of each
     samples, memory   short inputs to try; each answer is found once for a network
 
 What can't be found out is an error, never a guess.

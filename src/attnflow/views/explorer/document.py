@@ -163,7 +163,9 @@ def _unchecked(session: Session, why: str, extent: Extent) -> list[str]:
     if not why:
         return []
     if not session.measurable:
-        return [as_sentence(f"{why}; “blank it out” shows it of one token")]
+        saved = session.size > extent.blanks and not extent.all_methods  # has no model to ask
+        where = " with attnflow serve" if saved else ""
+        return [as_sentence(f"{why}; “blank it out”{where} shows it of one token")]
     title = AGGREGATORS[BLANK_OUT].title
     if extent.all_methods:
         return [as_sentence(f"{why}; the method {title} does it")]

@@ -77,7 +77,8 @@ def part_table(found: Generation, console: Console) -> Table:
         if shared:
             cells.append("" if row.share is None else f"{row.share:.0%}")
         if dropped:
-            cells.append("" if row.drop is None else listed(-row.drop))
+            change = None if row.drop is None else -row.drop
+            cells.append("" if change is None else "+" * (change > 0) + listed(change))
         table.add_row(*cells)
     if dropped:
         table.caption = Text("without it: change of the answer's log-probability", style="dim")
