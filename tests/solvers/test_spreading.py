@@ -240,6 +240,31 @@ def test_weights_beyond_all_digits(scale):
     np.testing.assert_allclose(values[closed], expected[closed], rtol=0, atol=2e-12)
 
 
+def test_kernels_refuse_what_is_not_laid_out_by_rows():
+    plain, turned = torch.ones(4, 4), torch.ones(4, 4).T[:3]
+    given = ((steps.Nodes(*4 * [turned]), plain[:3]), (steps.Nodes(*4 * [plain]), plain[:, :3]))
+    for nodes, held in given:
+        with pytest.raises(ValueError, match="not laid out row by row"):
+            by_kernels.ByKernels(None).limit(plain, held, nodes, steps.Sweep(True, 0.5))
+
+
+@pytest.mark.skipif(not available(), reason="needs g++")
+@pytest.mark.parametrize("kind", ["causal", "dense", "sparse"])
+def test_kernels_close_the_same_pairs(kind):
+    weights = oracle.edges(some.make(kind, 18, 20, 6))
+    tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(weights[-1, 17].copy()))
+    ways = (steps.InTorch(), by_kernels.ByKernels(Emulated()))
+    efforts = (spreading.Effort(9, steps=way) for way in ways)
+    found = [
+        spreading.spread(*tensors, np.arange(20), causal=kind == "causal", effort=effort)
+        for effort in efforts
+    ]
+    closed = np.isfinite(found[0][1])
+    assert closed.mean() > 0.7
+    np.testing.assert_array_equal(np.isfinite(found[1][1]), closed)
+    np.testing.assert_allclose(found[1][0][closed], found[0][0][closed], rtol=0, atol=1e-14)
+
+
 @pytest.mark.skipif(not available(), reason="needs g++")
 @pytest.mark.parametrize("kind", ["causal", "dense", "peaked"])
 def test_the_gpu_searches_only_what_is_open(kind, monkeypatch):

@@ -58,6 +58,7 @@ def new_pairs(numbers: Tensor, start: Tensor, end: Tensor, span: Span) -> Pairs:
     """Pairs of which nothing is known yet: all nodes weigh the same that may lead to the end."""
     import torch
 
+    end = end.contiguous()  # and so is all that is made like it: kernels read rows
     inside = torch.ones_like(end)
     sums = end.new_empty((len(span.layers), *end.shape))
     if span.causal:
@@ -71,8 +72,9 @@ def new_pairs(numbers: Tensor, start: Tensor, end: Tensor, span: Span) -> Pairs:
             into[:] = (layer[:, latest:].sum(1, keepdim=True) + head).T
     else:
         sums[:] = torch.stack([layer.sum(1) for layer in span.layers])[:, None]
-    nodes = Nodes(inside.expand_as(sums).clone(), sums.clone(), sums, torch.ones_like(sums))
-    start, end = start * inside, end.contiguous()
+    weights = torch.empty_like(sums).copy_(inside)
+    nodes = Nodes(weights, sums.clone(), sums, torch.ones_like(sums))
+    start = (start * inside).contiguous()
     bound = torch.minimum(start.sum(1), end.sum(1))
     return Pairs(numbers, start, end, torch.ones_like(end), bound, bound.clone(), nodes)
 
