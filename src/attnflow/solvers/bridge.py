@@ -42,8 +42,9 @@ class Pairs(NamedTuple):
 
     def chosen(self, which: Tensor) -> Pairs:
         """Some of them."""
-        nodes = Nodes(*(each[:, which] for each in self.nodes))
-        return Pairs._make((*(each[which] for each in self[:-1]), nodes))
+        at = which.nonzero().flatten()
+        nodes = Nodes(*(each.index_select(1, at) for each in self.nodes))
+        return Pairs._make((*(each[at] for each in self[:-1]), nodes))
 
     def shifted(self, by: int) -> Pairs:
         """The same in a text with more positions before."""

@@ -28,8 +28,7 @@ class ByKernels:
         if not self._scratch or self._scratch[0].shape != held.shape:
             self._scratch = _make_scratch(held)
         tensors = (held, *nodes, *self._scratch)
-        at = np.uint64(layer.data_ptr())
-        first = (at, np.int64(layer.stride(0)), np.float64(sweep.forget))
+        first = (_address(layer[0]), np.int64(layer.stride(0)), np.float64(sweep.forget))
         numbers = (size, int(sweep.causal), MOST_FULL)
         self._launch("limit_rates", sinks, first, tensors, numbers)
         return self._scratch[:2]
