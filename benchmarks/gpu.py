@@ -1,6 +1,8 @@
 """Flow on a GPU: the seconds of docs/flow.md, from attention on the device to scores.
 
-python benchmarks/gpu.py [--device cpu] [--tokens 512] [--sentences 1000]
+python benchmarks/gpu.py [--device cpu] [--tokens 512] [--sentences 1000] [--smollm FOLDER]
+
+FOLDER has SmolLM2-135M's weights; it reads the pages of docs/.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,11 +40,28 @@ def all_pairs(device: str, size: int) -> None:
         print(f"all pairs, {size} tokens, 12 layers, {kind}: {taken:.2f} s, {known}", flush=True)
 
 
-def last_position(device: str, size: int) -> None:
-    given = torch.tensor(decoder_attention(30, size), device=device)
+def last_position(device: str, size: int, folder: str | None) -> None:
     options = {"layers": -1, "queries": -1, "device": device, "statistics": True}
+    given = torch.tensor(decoder_attention(30, size), device=device)
     taken, (_, known) = seconds(lambda: attnflow.flow(given, **options))
-    print(f"last position, {size} tokens, 30 layers, causal: {taken:.2f} s, {known}", flush=True)
+    print(f"last position, {size} tokens, 30 layers, made up: {taken:.2f} s, {known}", flush=True)
+    if folder is not None:
+        own = own_attention(folder, device, size)
+        taken, (_, known) = seconds(lambda: attnflow.flow(own, **options))
+        print(f"last position, {size} tokens, SmolLM2: {taken:.2f} s, {known}", flush=True)
+
+
+def own_attention(folder: str, device: str, size: int) -> list[torch.Tensor]:
+    """A language model's attention on the pages of docs/, ``[head, query, key]`` a layer."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    pages = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    tokens = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt").input_ids[:, :size]
+    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").to(device)
+    with torch.inference_mode():
+        output = model.eval()(tokens.to(device), output_attentions=True)
+    return [layer[0] for layer in output.attentions]
 
 
 def sentences(device: str, count: int) -> None:
@@ -64,10 +84,11 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--smollm", metavar="FOLDER", help="SmolLM2-135M's weights")
     asked = parser.parse_args()
     all_pairs(asked.device, asked.tokens)
     for size in (asked.tokens, 2 * asked.tokens, 4 * asked.tokens):
-        last_position(asked.device, size)
+        last_position(asked.device, size, asked.smollm)
     sentences(asked.device, asked.sentences)
 
 

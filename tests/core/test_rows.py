@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import attention as some
+import attnflow
 import oracle
 from attnflow.edges import checks, graph, rows
 from attnflow.edges.graph import build_graph
@@ -61,6 +62,34 @@ def test_a_row_of_zeros_stays_one():
     layer[0, 1] = 0
     found = build_graph(Activations(tuple(layer)), EdgeOptions(residual=0.0)).weights
     np.testing.assert_array_equal(found[0, 1], np.zeros(3))
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=["one", "batch"])
+def test_layers_on_demand_are_those_of_a_graph(batch):
+    layers = np.broadcast_to(WEIGHTS[:, None] if batch else WEIGHTS, (3, *batch, 4, 7, 7))
+    activations = Activations(tuple(layers.copy()))
+    expected = build_graph(activations, EdgeOptions()).weights
+    found = build_graph(activations, EdgeOptions(), read_once=True).weights
+    assert isinstance(found, rows.LayersOnDemand)
+    assert found.shape == expected.shape
+    assert found.nbytes == expected.nbytes // 3
+    for step in (0, 2, 1):
+        np.testing.assert_array_equal(found[step], expected[step])
+
+
+@pytest.mark.parametrize("to_layer", [0, 1])
+def test_rollout_on_demand_is_that_of_a_graph(to_layer):
+    """A batch with padding, whose items are cut out."""
+    lengths, layers = [7, 5], np.zeros((3, 2, 7, 7))
+    for item, size in enumerate(lengths):
+        layers[:, item, :size, :size] = some.make("peaked", 3, size, seed=item)
+    found = attnflow.rollout(layers, lengths=lengths, to_layer=to_layer)
+    for item, size in enumerate(lengths):
+        edges = oracle.edges(layers[:, item, :size, :size])
+        for layer in range(to_layer + 1, 4):
+            expected = oracle.rollout(edges, layer, to_layer)
+            own = found[layer - to_layer - 1, item, :size, :size]
+            np.testing.assert_allclose(own, expected, rtol=0, atol=1e-14)
 
 
 def test_threads_change_nothing(monkeypatch):

@@ -168,6 +168,38 @@ def test_what_only_looks_like_a_linear_layer_is_refused():
         attnflow.explain(TEXT, bent, edges="alti")
 
 
+class Adapted(nn.Module):
+    """A layer with what was learned beside it, as LoRA has it: a sum of two products."""
+
+    def __init__(self, linear):
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        torch.manual_seed(1)
+        self.base, self.down = linear, nn.Linear(linear.in_features, 2, bias=False)
+        self.up = nn.Linear(2, linear.out_features, bias=False)
+
+    @property
+    def weight(self):
+        return (self.base.weight + self.up.weight @ self.down.weight).detach()
+
+    def forward(self, x):
+        return self.base(x) + self.up(self.down(x))
+
+
+@pytest.mark.parametrize("edges", ["alti", "norms-residual"])
+def test_a_projection_of_several_products_is_one_linear_layer(edges):
+    network, tokenizer = talkers.llama()
+    plain, _ = talkers.llama()
+    for path, module in list(network.named_modules()):
+        if path.endswith("o_proj"):
+            adapted = Adapted(module)
+            plain.get_submodule(path).weight = nn.Parameter(adapted.weight)
+            network.get_submodule(path.rpartition(".")[0]).o_proj = adapted
+    found = attnflow.explain(TEXT, (network.eval(), tokenizer), edges=edges, method="rollout")
+    expected = attnflow.explain(TEXT, (plain, tokenizer), edges=edges, method="rollout")
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-4, atol=1e-7)
+
+
 def test_torchs_own_layers_are_read_as_well():
     network, tokenizer = quantized("o_proj")
     plain, _ = talkers.llama(attn_implementation="eager")

@@ -9,7 +9,7 @@ import oracle
 from attnflow.solvers import bridge as bridges
 from attnflow.solvers import spreading, steps
 from attnflow.solvers.cpu.solver import CpuSolver
-from attnflow.solvers.cuda import run
+from attnflow.solvers.cuda import device, run
 from attnflow.solvers.cuda import steps as by_kernels
 from attnflow.solvers.cuda.solver import CudaSolver
 from attnflow.solvers.execution import Execution
@@ -17,6 +17,25 @@ from attnflow.solvers.interface import Sources
 from emulated import Emulated, available
 
 ENDLESS = 1e9
+NO_GPU = device.why_not()
+GPUS = [
+    pytest.param(
+        (Emulated, "cpu"), id="emulated", marks=pytest.mark.skipif(not available(), reason="no g++")
+    ),
+    pytest.param(
+        (lambda: device.cuda_device(0), "cuda"),
+        id="cuda",
+        marks=pytest.mark.skipif(NO_GPU is not None, reason=str(NO_GPU)),
+    ),
+]
+
+
+@pytest.fixture(params=GPUS)
+def gpu(request):
+    make, tensors = request.param
+    made = make()
+    made.tensors = tensors
+    return made
 
 
 def searched(weights, edges, layer, sinks):
@@ -122,20 +141,17 @@ def test_pairs_of_a_piece_go_the_same_way_among_all_positions():
         bridge._steer()
 
 
-@pytest.mark.skipif(not available(), reason="needs g++")
 @pytest.mark.parametrize("most_full", [1000, 2])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("sinks", "size"), [(3, 7), (2, 300), (1, 33)])
-def test_kernels_take_the_same_steps(sinks, size, causal, most_full, monkeypatch):
+def test_kernels_take_the_same_steps(gpu, sinks, size, causal, most_full, monkeypatch):
     """Rates, limits and weights as by torch; one node holds more than it can pass on."""
     monkeypatch.setattr(steps, "MOST_FULL", most_full)
     monkeypatch.setattr(by_kernels, "MOST_FULL", most_full)
     torch.manual_seed(size)
-    wide = torch.rand(size, size + 3, dtype=torch.float64)
-    layer = wide.tril()[:, :size] if causal else wide[:, :size]
+    layer = torch.rand(size, size, dtype=torch.float64)
+    layer = layer.tril() if causal else layer
     layer = layer / layer.sum(1, keepdim=True)
-    # As in a piece that begins at a later position: rows that do not follow one another.
-    layer = torch.cat([layer, layer], 1)[:, :size]
     held = torch.rand(sinks, size, dtype=torch.float64)
     held[0, -1] = 3.0
     held[:, size // 2] = 0.0
@@ -143,11 +159,15 @@ def test_kernels_take_the_same_steps(sinks, size, causal, most_full, monkeypatch
     weights[:, 1] = 0.0
     given = steps.Nodes(weights, weights @ layer.T, torch.rand(sinks, size).double(), weights + 0.1)
     found = []
-    for way in (steps.InTorch(), by_kernels.ByKernels(Emulated())):
-        nodes, into = steps.Nodes(*map(torch.clone, given)), torch.empty_like(weights)
-        rate, extra = way.limit(layer, held, nodes, steps.Sweep(causal, 0.3))
+    wide = torch.cat([layer, layer], 1)
+    for way, where in ((steps.InTorch(), "cpu"), (by_kernels.ByKernels(gpu), gpu.tensors)):
+        nodes = steps.Nodes(*(each.to(where, copy=True) for each in given))
+        into = torch.empty_like(nodes.weights)
+        # As in a piece that begins at a later position: rows that do not follow one another.
+        rows = wide.to(where)[:, :size]
+        rate, extra = way.limit(rows, held.to(where), nodes, steps.Sweep(causal, 0.3))
         way.weigh(nodes, into)
-        found.append((rate, extra, nodes.sums, nodes.factors, into))
+        found.append([each.cpu() for each in (rate, extra, nodes.sums, nodes.factors, into)])
     for expected, got in zip(*found, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-300)
     rate, extra, sums, _, _ = found[0]
@@ -240,19 +260,47 @@ def test_weights_beyond_all_digits(scale):
     np.testing.assert_allclose(values[closed], expected[closed], rtol=0, atol=2e-12)
 
 
-@pytest.mark.skipif(not available(), reason="needs g++")
+def test_kernels_refuse_what_is_not_laid_out_by_rows():
+    plain, turned = torch.ones(4, 4), torch.ones(4, 4).T[:3]
+    given = ((steps.Nodes(*4 * [turned]), plain[:3]), (steps.Nodes(*4 * [plain]), plain[:, :3]))
+    for nodes, held in given:
+        with pytest.raises(ValueError, match="not laid out row by row"):
+            by_kernels.ByKernels(None).limit(plain, held, nodes, steps.Sweep(True, 0.5))
+
+
+@pytest.mark.parametrize("kind", ["causal", "dense", "sparse"])
+def test_kernels_close_the_same_pairs(gpu, kind):
+    weights = oracle.edges(some.make(kind, 18, 20, 6))
+    tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(weights[-1, 17].copy()))
+    found = []
+    for way, where in ((steps.InTorch(), "cpu"), (by_kernels.ByKernels(gpu), gpu.tensors)):
+        there = [each.to(where) for each in tensors]
+        effort, causal = spreading.Effort(9, steps=way), kind == "causal"
+        found.append(spreading.spread(*there, np.arange(20), causal=causal, effort=effort))
+    closed = np.isfinite(found[0][1])
+    assert closed.mean() > 0.7
+    np.testing.assert_array_equal(np.isfinite(found[1][1]), closed)
+    np.testing.assert_allclose(found[1][0][closed], found[0][0][closed], rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize("kind", ["causal", "dense", "peaked"])
-def test_the_gpu_searches_only_what_is_open(kind, monkeypatch):
+def test_the_gpu_searches_only_what_is_open(gpu, kind, monkeypatch):
     monkeypatch.setattr(run, "LEAST_SIZE", 8)
     monkeypatch.setattr(run, "LEAST_LAYERS", 9)
     items = [oracle.edges(some.make(kind, 12, 14, seed)) for seed in (1, 2)]
     layers = np.array([3, 9, 12])
     edges = np.stack([item[layers - 1, [13, 4, 13]] for item in items])
-    gpu = Emulated()
+    launched = []
+
+    def launch(name, *given, before=gpu.launch, **options):
+        launched.append(name)
+        before(name, *given, **options)
+
+    monkeypatch.setattr(gpu, "launch", launch)
     prepared = CudaSolver(gpu).prepare(np.stack(items, axis=1))
     sinks = np.array([2, 13, 0, 7])
     found, statistics = prepared.solve(Sources(edges, layers), sinks, Execution(1))
-    assert gpu.launches["limit_rates"] > 0
+    assert "limit_rates" in launched
     assert sum(statistics[way] for way in run.WAYS) == statistics["pairs"] == found.size
     assert statistics["largest_gap"] < 2e-12
     for item, weights in enumerate(items):

@@ -59,6 +59,7 @@ class Aggregator(Method):
         cost: What is computed at once: ``"matrix"``, the scores of all positions of a layer;
             ``"query"``, those of one position to all tokens; ``"pair"``, each score by a solve of
             its own.
+        reads_once: Whether it reads layer after layer, each once, and all positions of it.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
         own_rows: Whether scores are the sums of the explained position's rows of those maps.
@@ -79,6 +80,7 @@ class Aggregator(Method):
     residual: float = 0.5
     reaches_input: bool = True
     cost: Literal["matrix", "query", "pair"] = "matrix"
+    reads_once: bool = False
     single_heads: bool = False
     uses_maps: bool = False
     own_rows: bool = False

@@ -8,7 +8,7 @@ from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import asks_few_rows, select, select_keys
 from attnflow.aggregation.sparse import rolled_rows
 from attnflow.records import Array, FloatArray, FlowTrace, LayeredGraph, Pair, Selection
-from attnflow.records.arrays import namespace, to_numpy
+from attnflow.records.arrays import empty, namespace, to_numpy
 from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
 
@@ -19,16 +19,15 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
         return rolled_rows(graph.weights, selection)
     if graph.heads is None and asks_few_rows(selection, graph.size):
         return Scores(_few_rows(graph.weights, selection))
-    xp = namespace(graph.weights)
-    weights = graph.weights[selection.to_layer : max(selection.layers)]
-    rolled = xp.empty_like(weights)
-    rolled[0] = weights[0]
-    for step in range(1, len(weights)):
-        xp.matmul(weights[step], rolled[step - 1], out=rolled[step])
-    steps = [layer - selection.to_layer - 1 for layer in selection.layers]
+    xp, weights, below = namespace(graph.weights), graph.weights, selection.to_layer
+    rolled = empty((max(selection.layers) - below, *weights.shape[1:]), weights)
+    rolled[0] = weights[below]
+    for step in range(1, len(rolled)):
+        xp.matmul(weights[below + step], rolled[step - 1], out=rolled[step])
+    steps = [layer - below - 1 for layer in selection.layers]
     if graph.heads is None:
         return Scores(select(rolled, steps, selection))
-    heads = graph.heads[selection.to_layer :]
+    heads = graph.heads[below:]
     each = [heads[step] @ rolled[step - 1][..., None, :, :] if step else heads[0] for step in steps]
     return Scores(select(xp.stack(each), range(len(steps)), selection))
 
@@ -77,6 +76,7 @@ MEMBER = Aggregator(
     summary="Multiplies edges along each path from a token to the position, and adds the paths up.",
     score=score,
     trace=trace,
+    reads_once=True,
     single_heads=True,
     from_logit="ratios",
     slot=1,

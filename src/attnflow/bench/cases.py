@@ -18,7 +18,7 @@ from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
 from attnflow.errors import AttnflowError
 from attnflow.records import Activations, FloatArray
-from attnflow.records.arrays import to_numpy
+from attnflow.records.arrays import empty, namespace, to_numpy
 
 Report = Callable[[str], None]
 """Called with the name of what is measured next."""
@@ -165,9 +165,11 @@ def measure_rollout(report: Report, device: str) -> Iterator[Row]:
         given = placed(attention, device)
 
         def multiply(layers: Any = given) -> None:
-            rolled = layers[0]
-            for layer in layers[1:]:
-                rolled = layer @ rolled
+            # All layers are kept, as rollout returns them.
+            rolled = empty(layers.shape, layers)
+            rolled[0] = layers[0]
+            for step in range(1, len(layers)):
+                namespace(layers).matmul(layers[step], rolled[step - 1], out=rolled[step])
             _finished(rolled, device)
 
         def roll(layers: Any = given) -> None:

@@ -32,11 +32,13 @@ def build_graph(
     *,
     keep_maps: bool = False,
     made: Maps | None = None,
+    read_once: bool = False,
 ) -> LayeredGraph:
     """The graph of a rule's maps; in float64, axes before ``head`` (a batch) carried along.
 
     ``keep_maps`` keeps the maps, mixed and corrected, beside the edges that are made of them.
-    ``made`` are the rule's maps of these activations, where they are at hand.
+    ``made`` are the rule's maps of these activations, where they are at hand. ``read_once`` says
+    that layers are read one after the other: they may be made then (`LayersOnDemand`).
     """
     rule = EDGE_RULES[options.rule]
     if is_sparse(activations):
@@ -44,7 +46,7 @@ def build_graph(
             return sparse_graph(activations, options, keep_maps=keep_maps)
         activations = make_dense(activations)
     made = made or rule.apply(activations)
-    return _built(rule, made, activations, options, keep_maps=keep_maps)
+    return _built(rule, made, activations, options, keep_maps=keep_maps, read_once=read_once)
 
 
 def chance_graph(
@@ -71,7 +73,13 @@ def chance_graph(
 
 
 def _built(
-    rule: EdgeRule, made: Maps, activations: Activations, options: EdgeOptions, *, keep_maps: bool
+    rule: EdgeRule,
+    made: Maps,
+    activations: Activations,
+    options: EdgeOptions,
+    *,
+    keep_maps: bool,
+    read_once: bool = False,
 ) -> LayeredGraph:
     if options.heads != "mean" and not rule.fuses_heads:
         _check_heads_known(made.layers, activations, options)
@@ -81,6 +89,7 @@ def _built(
             options,
             sound=rule.fuses_heads,
             keeps=rule.residual == "measured",
+            read_once=read_once,
         ),
         source=activations.source,
         statistics=made.statistics,
@@ -95,7 +104,12 @@ def _built(
 
 
 def _graph(
-    maps: Sequence[Array], options: EdgeOptions, *, sound: bool, keeps: bool = False
+    maps: Sequence[Array],
+    options: EdgeOptions,
+    *,
+    sound: bool,
+    keeps: bool = False,
+    read_once: bool = False,
 ) -> LayeredGraph:
     """The graph of maps, ``sound`` where they are probabilities.
 
@@ -122,7 +136,7 @@ def _graph(
         maps = [each[..., None, :, :] for each in mixed(maps, options.heads)]
         options = replace(options, heads="mean")
     if on_cpu(maps[0]) and not options.discard and options.heads not in ("max", "min"):
-        return LayeredGraph(_in_one_pass(maps, options))
+        return LayeredGraph(_in_one_pass(maps, options, read_once=read_once))
     return LayeredGraph(_finish(fuse_layers(maps, options.heads), options))
 
 
@@ -146,9 +160,9 @@ def _check_equal_heads(maps: Sequence[Array]) -> None:
         raise InputError(msg)
 
 
-def _in_one_pass(maps: Sequence[Array], options: EdgeOptions) -> FloatArray:
+def _in_one_pass(maps: Sequence[Array], options: EdgeOptions, *, read_once: bool) -> Array:
     """The weighted mean of heads and what follows it, compiled."""
-    from attnflow.edges.rows import fuse_rows  # numba takes its time
+    from attnflow.edges.rows import LayersOnDemand, fuse_rows  # numba takes its time
 
     *batch, _, size, _ = maps[0].shape
     flat, weights = [], []
@@ -157,6 +171,8 @@ def _in_one_pass(maps: Sequence[Array], options: EdgeOptions) -> FloatArray:
         chosen = head_weights(count, options.heads)
         weights.append(np.array([chosen.get(head, 0.0) for head in range(count)]))
         flat.append(contiguous(each).reshape(-1, count, size, size))
+    if read_once:
+        return LayersOnDemand(flat, weights, options.residual, tuple(batch))
     return fuse_rows(flat, weights, options.residual).reshape(len(maps), *batch, size, size)
 
 

@@ -40,6 +40,41 @@ def fuse_rows(layers: Sequence[Any], heads: Sequence[FloatArray], residual: floa
     return edges
 
 
+class LayersOnDemand:
+    """Edges ``[layer, …, query, key]`` as of `fuse_rows`, each layer made when it is read.
+
+    For methods that read the layers one after the other: a layer is still in the processor's cache
+    when it is used, and its memory serves the next. What was read before is gone then.
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(
+        self,
+        layers: Sequence[Any],
+        heads: Sequence[FloatArray],
+        residual: float,
+        batch: tuple[int, ...],
+    ) -> None:
+        self._layers, self._heads, self._residual = layers, heads, residual
+        size = layers[0].shape[-1]
+        self.shape = (len(layers), *batch, size, size)
+        self.ndim = len(self.shape)
+        self._edges = np.empty((layers[0].shape[0], size, size))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of one layer."""
+        return self._edges.nbytes
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __getitem__(self, number: int) -> FloatArray:
+        _fuse(self._layers[number], self._heads[number], self._residual, self._edges)
+        return self._edges.reshape(self.shape[1:])
+
+
 def _each(layers: Sequence[Any], work: Callable[[int], T]) -> list[T]:
     """The work of every layer by its number, in threads where that pays."""
     threads = min(len(layers), cores())

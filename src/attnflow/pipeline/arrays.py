@@ -72,6 +72,7 @@ def _score(layers: tuple[Array, ...], config: ExplainConfig, selection: Selectio
         Activations(layers),
         config.edge_options(config.method),
         keep_maps=config.aggregator.uses_maps,
+        read_once=config.aggregator.reads_once,
     )
     return config.aggregator.apply(graph, selection, config.execution)
 
@@ -174,7 +175,9 @@ def _score_batch(
     statistics = []
     together = _on_gpu(layers[0], config)
     for items, tokens in _similar_padding(valid) if together else _same_padding(valid):
-        rows, columns = np.isin(queries, tokens), np.isin(keys, tokens)
+        among = np.zeros(size, bool)
+        among[tokens] = True
+        rows, columns = among[queries], among[keys]
         if not (rows.any() and columns.any()):
             continue
         real = replace(
@@ -204,6 +207,9 @@ def _score_batch(
 
 def _same_padding(valid: BoolArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Items with the same padding, and the positions of their tokens."""
+    if valid.all():
+        yield np.arange(valid.shape[0]), np.arange(valid.shape[1])
+        return
     patterns, members = np.unique(valid, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         yield np.flatnonzero(members.ravel() == number), np.flatnonzero(pattern)

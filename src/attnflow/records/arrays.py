@@ -6,6 +6,7 @@ torch is never imported here: a tensor can only arrive when its owner has import
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,12 @@ def namespace(array: Array) -> Any:
 
 def precision(array: Array) -> str:
     """The name of the element type, e.g. ``"float32"``."""
-    return str(array.dtype).removeprefix("torch.")
+    return _name_of(array.dtype)
+
+
+@cache
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def row_tolerance(kind: str) -> float:

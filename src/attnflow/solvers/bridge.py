@@ -42,8 +42,9 @@ class Pairs(NamedTuple):
 
     def chosen(self, which: Tensor) -> Pairs:
         """Some of them."""
-        nodes = Nodes(*(each[:, which] for each in self.nodes))
-        return Pairs._make((*(each[which] for each in self[:-1]), nodes))
+        at = which.nonzero().flatten()
+        nodes = Nodes(*(each.index_select(1, at) for each in self.nodes))
+        return Pairs._make((*(each[at] for each in self[:-1]), nodes))
 
     def shifted(self, by: int) -> Pairs:
         """The same in a text with more positions before."""
@@ -58,6 +59,7 @@ def new_pairs(numbers: Tensor, start: Tensor, end: Tensor, span: Span) -> Pairs:
     """Pairs of which nothing is known yet: all nodes weigh the same that may lead to the end."""
     import torch
 
+    end = end.contiguous()  # and so is all that is made like it: kernels read rows
     inside = torch.ones_like(end)
     sums = end.new_empty((len(span.layers), *end.shape))
     if span.causal:
@@ -71,8 +73,9 @@ def new_pairs(numbers: Tensor, start: Tensor, end: Tensor, span: Span) -> Pairs:
             into[:] = (layer[:, latest:].sum(1, keepdim=True) + head).T
     else:
         sums[:] = torch.stack([layer.sum(1) for layer in span.layers])[:, None]
-    nodes = Nodes(inside.expand_as(sums).clone(), sums.clone(), sums, torch.ones_like(sums))
-    start, end = start * inside, end.contiguous()
+    weights = torch.empty_like(sums).copy_(inside)
+    nodes = Nodes(weights, sums.clone(), sums, torch.ones_like(sums))
+    start = (start * inside).contiguous()
     bound = torch.minimum(start.sum(1), end.sum(1))
     return Pairs(numbers, start, end, torch.ones_like(end), bound, bound.clone(), nodes)
 

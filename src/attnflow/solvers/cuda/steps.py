@@ -27,8 +27,8 @@ class ByKernels:
         sinks, size = held.shape
         if not self._scratch or self._scratch[0].shape != held.shape:
             self._scratch = _make_scratch(held)
-        tensors = (held.contiguous(), *nodes, *self._scratch)
-        first = (_address(layer), np.int64(layer.stride(0)), np.float64(sweep.forget))
+        tensors = (held, *nodes, *self._scratch)
+        first = (_address(layer[0]), np.int64(layer.stride(0)), np.float64(sweep.forget))
         numbers = (size, int(sweep.causal), MOST_FULL)
         self._launch("limit_rates", sinks, first, tensors, numbers)
         return self._scratch[:2]
@@ -54,4 +54,8 @@ def _make_scratch(held: Tensor) -> tuple[Tensor, ...]:
 
 
 def _address(tensor: Tensor) -> Any:
+    # A kernel that read other numbers than torch does would prove what is not so.
+    if not tensor.is_contiguous():
+        msg = f"a tensor of strides {tensor.stride()} is not laid out row by row"
+        raise ValueError(msg)
     return np.uint64(tensor.data_ptr())
