@@ -175,11 +175,22 @@ def test_mistakes_are_named(run, talker, arguments, message):
 
 
 def test_a_file_that_is_no_chat_is_named(run, talker, tmp_path):
-    for content, message in (("{", "is not JSON"), ('["hello"]', "must hold messages")):
+    for content, message in (
+        ("{", "is not JSON"),
+        ('["hello"]', "must hold messages"),
+        ('[{"role": "user", "content": " "}]', "every message is empty"),
+    ):
         (tmp_path / "chat.json").write_text(content)
         ran = run("explain", "--chat", tmp_path / "chat.json", "-m", talker)
         assert ran.code == 2
-        assert message in ran.err
+        assert message in ran.err.replace("\n", " ")
+
+
+def test_a_chat_that_can_t_be_read_is_not_said_to_be_broken(run, talker, tmp_path):
+    ran = run("explain", "--chat", tmp_path / "none.json", "-m", talker)
+    assert ran.code == 2
+    assert "can't read" in ran.err
+    assert "not JSON" not in ran.err
 
 
 def test_a_part_that_is_no_piece_of_the_chat_is_named(run, talker, files):

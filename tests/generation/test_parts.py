@@ -173,6 +173,12 @@ def test_nothing_is_deleted_where_nothing_would_be_left(llama):
         ("the cat", {"gap": (3, 4)}, "part 'gap' has no tokens"),
         ({"a": ""}, None, "part 'a' is ''"),
         ([{"role": "key"}], None, "message 1 has content None"),
+        ({"role": "key", "content": "the cat"}, None, "is one message of a chat"),
+        (
+            [{"role": "key", "content": "the cat"}, {"content": "the"}],
+            None,
+            "each has a role",
+        ),
     ],
 )
 def test_parts_that_are_none_are_refused(prompt, parts, message, llama):

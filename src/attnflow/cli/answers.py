@@ -234,8 +234,9 @@ def _part(given: str) -> tuple[str, str]:
 
 
 def _messages(file: Path) -> list[Any]:
+    text = _read(file)
     try:
-        found = json.loads(_read(file))
+        found = json.loads(text)
     except ValueError as error:
         msg = f"--chat {file} is not JSON: {error}"
         raise InputError(msg) from None
@@ -244,6 +245,9 @@ def _messages(file: Path) -> list[Any]:
 
     if not is_chat(found):
         msg = f'--chat {file} must hold messages: [{{"role": "user", "content": "…"}}, …]'
+        raise InputError(msg)
+    if all(str(message.get("content", "?")).strip() == "" for message in found):
+        msg = f"--chat {file}: every message is empty; write the question into one"
         raise InputError(msg)
     return list(found)
 

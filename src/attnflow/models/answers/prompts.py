@@ -122,6 +122,12 @@ def _owner(span: Span, parts: Sequence[tuple[str, Span]], text: str) -> int | No
 
 
 def _joined(parts: Mapping[str, Any]) -> Prompt:
+    if set(parts) == {"role", "content"}:
+        msg = (
+            f"prompt={shown(dict(parts))} is one message of a chat; give messages as a list in "
+            'which each has a role: [{"role": "user", "content": "…"}]'
+        )
+        raise InputError(msg)
     texts, spans, at = [], [], 0
     for name, text in parts.items():
         if not isinstance(text, str) or not text.strip():
