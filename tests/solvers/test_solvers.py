@@ -222,3 +222,21 @@ def test_a_table_that_is_full_grows():
 def test_texts_too_long_for_dense_layers_are_refused():
     with pytest.raises(InputError, match=f"up to {MOST_POSITIONS} positions, not 65537"):
         CpuSolver().prepare(np.empty((0, MOST_POSITIONS + 1, MOST_POSITIONS + 1)))
+
+
+def test_kernels_are_compiled_once():
+    """Whatever the shape: a batch's edges lie apart, and a diagonal of one position is a view."""
+    few = oracle.edges(some.make("dense", 4, 3, 0))
+    CpuSolver().prepare(few).solve(all_sources(few), np.arange(3), Execution(1))
+    before = len(solve_sinks.signatures)
+    one = np.ones((4, 1, 1))
+    _, found = CpuSolver().prepare(one).solve(all_sources(one), np.arange(1), Execution(1))
+    assert found["pairs"] == 4
+    for size in (1, 3):
+        items = np.stack([oracle.edges(some.make("dense", 4, size, seed)) for seed in (1, 2)], 1)
+        sources = Sources(items[:, :, 0].swapaxes(0, 1), np.arange(1, 5))
+        assert not sources.edges[0].flags.c_contiguous
+        values, _ = CpuSolver().prepare(items).solve(sources, np.arange(size), Execution(1))
+        expected = oracle.max_flow(items[:, 1], 4, 0, 0)
+        assert values[1, 3, 0] == pytest.approx(expected, abs=1e-12)
+    assert len(solve_sinks.signatures) == before

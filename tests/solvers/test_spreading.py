@@ -326,3 +326,19 @@ def test_a_gpu_that_can_not_spread_searches(lacking, monkeypatch):
     expected = searched(weights, weights[-1, 8], 17, sinks)
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=2e-12)
     assert statistics["pairs"] == found.size
+
+
+@pytest.mark.parametrize(("depth", "size", "seed"), [(4, 5, 141), (6, 8, 255), (8, 8, 246)])
+def test_bounds_of_pairs_that_begin_at_any_position(depth, size, seed, monkeypatch):
+    """With few edges the way to an earlier sink may begin at a later position."""
+    monkeypatch.setattr(spreading, "WORTH", 0.0)
+    rng = np.random.default_rng(seed)
+    weights = np.tril(rng.random((depth, size, size)) * (rng.random((depth, size, size)) < 0.4))
+    weights /= np.maximum(weights.sum(-1, keepdims=True), 1e-9)
+    edges, sinks = weights[-1, -1].copy(), np.arange(size)
+    tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(edges))
+    values, gaps = spreading.spread(*tensors, sinks, causal=True, effort=spreading.Effort(12))
+    closed = np.isfinite(gaps)
+    assert closed.any()
+    expected = [oracle.max_flow(weights, depth, size - 1, sink) for sink in sinks]
+    np.testing.assert_allclose(values[closed], np.array(expected)[closed], rtol=0, atol=2e-12)

@@ -165,7 +165,8 @@ class Bridge:
         lossy = (arrived.sum(1) < start.sum(1) - MET) & (gap > MET)
         chosen = lossy.nonzero().flatten()
         while len(chosen):
-            low = int((end[chosen[0]] > 0).int().argmax()) if self.span.causal else 0
+            # Where the first of all of them begins: a pair of an earlier sink may begin later.
+            low = int((end[chosen] > 0).any(0).int().argmax()) if self.span.causal else 0
             step = max(1, ENTRIES // (end.shape[1] - low) ** 2)
             part, chosen = chosen[:step], chosen[step:]
             reach = end[part, low:]

@@ -63,6 +63,7 @@ class Network(NamedTuple):
     poured: FloatArray  # [layer, order], how much was poured into each
     logged: LongArray  # [layer], how many there are, even if the log is full
     marked: LongArray  # [0], whether `free` and `carrying` are up to date
+    usable: Bits  # [layer, query], the keys to which the edge can carry anything, never written
     free: Bits  # [layer, query], the keys to which the edge has residual capacity
     carrying: Bits  # [layer, key], the queries whose edge to this key carries flow
     level: IntArray  # [layer, position], the distance to the sink; 0 unreached
@@ -90,6 +91,7 @@ def make_network(
     if slots is not None:
         logged = min(logged, slots // (2 * depth * size))  # so that all of it fits into the table
     entries = min(2 * size, logged) * size + size + 2
+    usable = _usable(capacity)
     return Network(
         capacity=capacity,
         residuals=make_residuals(capacity, slots),
@@ -101,13 +103,14 @@ def make_network(
         open=np.zeros(size, np.uint32),
         rows=np.zeros((2, size), np.uint32),
         row=np.zeros(size),
-        diagonal=np.ascontiguousarray(np.diagonal(capacity, axis1=1, axis2=2)),
+        diagonal=np.diagonal(capacity, axis1=1, axis2=2).copy(),
         column=np.zeros((depth, size)),
         log=np.zeros((depth, entries), np.uint32),
         poured=np.zeros((depth, entries)),
         logged=np.zeros(depth, np.int64),
         marked=np.zeros(1, np.int64),
-        free=_free(capacity),
+        usable=usable,
+        free=usable.copy(),
         carrying=np.zeros((depth, size, count), np.uint64),
         level=np.zeros(nodes, np.int32),
         missing=np.zeros((depth + 1, count), np.uint64),
@@ -125,7 +128,7 @@ def larger(network: Network) -> Network:
     return make_network(network.capacity, slots=2 * len(network.residuals.left))
 
 
-def _free(capacity: FloatArray) -> Bits:
+def _usable(capacity: FloatArray) -> Bits:
     """The edges that can carry something, as bits."""
     depth, size, _ = capacity.shape
     packed = np.empty((depth, size, words(size)), np.uint64)
@@ -193,24 +196,21 @@ def _undo(network: Network, edge: Bits | None, top: int) -> None:
         residuals.counts[0] = 0
         return
     for layer in range(1, top):
+        # Capacities are copied, as adding the flow back would collect rounding errors.
         if network.logged[layer] > log.shape[1]:
-            _restore_all(network, layer)
-            continue
-        for at in range(network.logged[layer]):
-            query, key = log[layer, at] >> HALF, log[layer, at] & LOWER
-            # Copied, because adding the flow back would collect rounding errors from pair to pair.
-            residuals.left[number_of(capacity, layer, query, key)] = capacity[layer, query, key]
-            put(free, layer, query, key)
-            drop(carrying, layer, key, query)
-
-
-@njit(**KERNEL)
-def _restore_all(network: Network, layer: int) -> None:
-    """The same for a layer whose log is full."""
-    capacity, left, free = network.capacity, network.residuals.left, network.free
-    network.carrying[layer] = np.uint64(0)
-    for query in range(capacity.shape[1]):
-        for key in range(capacity.shape[2]):
-            left[number_of(capacity, layer, query, key)] = capacity[layer, query, key]
-            if capacity[layer, query, key] > NEGLIGIBLE:
-                put(free, layer, query, key)
+            for query in range(capacity.shape[1]):
+                for key in range(capacity.shape[2]):
+                    number = number_of(capacity, layer, query, key)
+                    residuals.left[number] = capacity[layer, query, key]
+        else:
+            for at in range(network.logged[layer]):
+                query, key = log[layer, at] >> HALF, log[layer, at] & LOWER
+                number = number_of(capacity, layer, query, key)
+                residuals.left[number] = capacity[layer, query, key]
+        # All bits of a layer are fewer words than a pair has edges there.
+        count = free.shape[1] * free.shape[2]
+        now, before = free[layer].reshape(count), network.usable[layer].reshape(count)
+        flows = carrying[layer].reshape(count)
+        for word in range(count):
+            now[word] = before[word]
+            flows[word] = 0

@@ -44,8 +44,7 @@ def solve_sinks(
     counted from the sinks'. A nonzero last result, set by another thread, stops the work.
     """
     values, gaps, known, proofs, stop = results
-    edges, orders, layers = sources
-    deepest = layers.max() - 1
+    deepest = sources[2].max() - 1
     for place in range(sinks.shape[0]):
         if known[place].all():
             continue
@@ -54,20 +53,37 @@ def solve_sinks(
         # Sinks are the outer loop because bounds depend on the sink, and all sources share them.
         read_column(network, sink, low)
         recall_reach(network, bounds, deepest, sink, low)
-        for source in range(edges.shape[0]):
-            # Between pairs, where the network is restored: the next call can use it as it is.
-            if stop[0]:
-                return
-            if known[place, source]:
-                continue
-            value, gap, proof = _solve(
-                network, sink, edges[source], orders[source], layers[source], causal
-            )
-            if network.residuals.counts[1]:
-                return
-            values[place, source], gaps[place, source] = value, gap
-            known[place, source] = True
-            proofs[proof] += 1
+        own = (values[place], gaps[place], known[place], proofs, stop)
+        if not _solve_sources(network, sink, sources, causal, own):
+            return
+
+
+@njit(**KERNEL)
+def _solve_sources(
+    network: Network,
+    sink: int,
+    sources: tuple[FloatArray, IntArray, LongArray],
+    causal: bool,
+    results: tuple[FloatArray, FloatArray, BoolArray, LongArray, ByteArray],
+) -> bool:
+    """The same for one sink, whose bounds are known; returns whether to go on."""
+    values, gaps, known, proofs, stop = results
+    edges, orders, layers = sources
+    for source in range(edges.shape[0]):
+        # Between pairs, where the network is restored: the next call can use it as it is.
+        if stop[0]:
+            return False
+        if known[source]:
+            continue
+        value, gap, proof = _solve(
+            network, sink, edges[source], orders[source], layers[source], causal
+        )
+        if network.residuals.counts[1]:
+            return False
+        values[source], gaps[source] = value, gap
+        known[source] = True
+        proofs[proof] += 1
+    return True
 
 
 @njit(**KERNEL)

@@ -49,9 +49,11 @@ def work_together(
 
 def source_arrays(sources: Sources) -> tuple[FloatArray, IntArray, LongArray]:
     """The sources as kernels want them: edges, the keys by falling edge, layers."""
+    # Those of a batch may lie far apart, for which kernels would be compiled once more.
+    edges = np.ascontiguousarray(sources.edges)
     # Sorted once for all sinks: the order depends on the source alone.
-    orders = np.argsort(-sources.edges, axis=1, kind="stable").astype(np.int32)
-    return sources.edges, orders, sources.layers
+    orders = np.argsort(-edges, axis=1, kind="stable").astype(np.int32)
+    return edges, orders, sources.layers
 
 
 def is_causal(weights: FloatArray) -> bool:
