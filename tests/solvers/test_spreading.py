@@ -342,3 +342,25 @@ def test_bounds_of_pairs_that_begin_at_any_position(depth, size, seed, monkeypat
     assert closed.any()
     expected = [oracle.max_flow(weights, depth, size - 1, sink) for sink in sinks]
     np.testing.assert_allclose(values[closed], np.array(expected)[closed], rtol=0, atol=2e-12)
+
+
+def test_a_cpu_without_the_memory_to_spread_searches(monkeypatch):
+    def full(*given, **options):
+        torch.empty(1 << 45, dtype=torch.float64)
+
+    def broken(*given, **options):
+        msg = "something else"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr("attnflow.solvers.cpu.solver.LEAST_SIZE", 8)
+    monkeypatch.setattr(spreading, "spread", full)
+    weights = oracle.edges(some.make("causal", 17, 9, 3))
+    sources, sinks = Sources(weights[-1, 8:], np.array([17])), np.arange(9)
+    found, statistics = CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))
+    expected = searched(weights, weights[-1, 8], 17, sinks)
+    np.testing.assert_allclose(found[0], expected, rtol=0, atol=2e-12)
+    ways = [statistics[way] for way in ("closed_form", "bound_met", "cut_found")]
+    assert sum(ways) == statistics["pairs"] == found.size
+    monkeypatch.setattr(spreading, "spread", broken)
+    with pytest.raises(RuntimeError, match="something else"):
+        CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))

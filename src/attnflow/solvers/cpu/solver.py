@@ -167,9 +167,15 @@ class PreparedCpuGraph:
         for source in deep:
             below = weights[: sources.layers[source] - 1]
             edges = torch.from_numpy(np.array(sources.edges[source]))
-            found, missing = spread(
-                below, edges, sinks, causal=self._causal, effort=Effort(ROUNDS), show=show
-            )
+            try:
+                found, missing = spread(
+                    below, edges, sinks, causal=self._causal, effort=Effort(ROUNDS), show=show
+                )
+            except RuntimeError as failure:
+                # torch has no error of its own for memory that is not a GPU's.
+                if "allocate memory" not in str(failure):
+                    raise
+                break  # a search takes less memory
             known[:, source] = np.isfinite(missing)
             values[:, source] = np.where(known[:, source], found, 0.0)
             gaps[:, source] = np.where(known[:, source], missing, 0.0)
