@@ -8,6 +8,8 @@ import attnflow
 import talkers
 from attnflow.cli.answers import Asked, make_answers
 from attnflow.pipeline.config import ExplainConfig
+from attnflow.views import answers as views
+from attnflow.views.numbers import number
 
 CHAT = [
     {"role": "key", "content": "the cat is old"},
@@ -88,6 +90,18 @@ def test_the_share_of_the_answer_itself_is_said(run, talker, files):
     assert own.share > 0.05
     assert "Of the prompt's parts, the answer comes most from “" in ran.out
     assert f"; {own.share:.0%} of all scores are of the answer's own tokens" in ran.out
+
+
+def test_ratios_to_chance_are_said_without_shares(run, talker, files):
+    asked = ("--chat", files / "chat.json", "--part", f"mat={files / 'mat.txt'}", "--generate", 2)
+    ways = ("--edges", "attention", "--method", "rollout", "--correction", "uniform")
+    ran = run("explain", *asked, *ways, "-m", talker, columns=200)
+    options = {"edges": "attention", "method": "rollout", "correction": "uniform"}
+    found = attnflow.explain(CHAT, talker, generate=2, parts={"mat": "red mat"}, **options)
+    best = max(views.named_rows(found), key=lambda row: row.score)
+    assert f"most from “{best.name}” ({number(best.score, ratio=True)} chance)" in ran.out
+    assert "share" not in ran.out
+    assert "of all scores" not in ran.out
 
 
 def test_json_holds_what_python_gives(run, talker, files):

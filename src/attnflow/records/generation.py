@@ -177,6 +177,11 @@ class Generation:
         """
         return self._attribution(self.rows(span))
 
+    @property
+    def ratios(self) -> bool:
+        """Whether scores are ratios to chance (the correction ``"uniform"``), which have no sum."""
+        return self.options.get("correction") == "uniform"
+
     def table(self, span: Span = None) -> list[PartScore]:
         """What each part gave to the answer, or to a span of it, in the order of the prompt.
 
@@ -185,7 +190,7 @@ class Generation:
         rows = self.rows(span)
         values = self.part_scores[rows].mean(0)
         total = float(values.sum())
-        shared = total > 0 and bool((self.part_scores >= 0).all())
+        shared = total > 0 and not self.ratios and bool((self.part_scores >= 0).all())
         drops = iter(() if self.drops is None else self.drops[rows].sum(0))
         return [
             PartScore(

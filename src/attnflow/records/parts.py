@@ -43,7 +43,8 @@ class PartScore(NamedTuple):
     Attributes:
         name: The part's name.
         score: The mean of its scores over the answer's tokens.
-        share: Its share of the scores of all parts; ``None`` where scores have signs.
+        share: Its share of the scores of all parts; ``None`` where scores have signs, or are
+            ratios to chance.
         drop: By how much the answer's log-probability falls when the part is deleted; ``None``
             where that was not measured.
     """

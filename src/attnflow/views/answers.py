@@ -41,7 +41,7 @@ def conclude(found: Generation, span: Span = None) -> str:
         more = f" and {len(leading) - MOST_NAMED} more" if len(leading) > MOST_NAMED else ""
         first = f"{what}: {found.method} can't tell {names}{more} apart, which have the same score"
     else:
-        first = f"{what} comes most from {_name(leading[0])}{_share(leading[0])}"
+        first = f"{what} comes most from {_name(leading[0])}{_size(found, leading[0])}"
         if own >= WORTH_NAMING:
             first = f"Of the prompt's parts, {first[0].lower()}{first[1:]}{itself}"
     return f"{first}{_checked(rows, leading)}."
@@ -69,7 +69,9 @@ def _name(row: PartScore) -> str:
     return f"“{label(row.name, LONGEST)}”"
 
 
-def _share(row: PartScore) -> str:
+def _size(found: Generation, row: PartScore) -> str:
+    if found.ratios:
+        return f" ({number(row.score, ratio=True)} chance)"
     return "" if row.share is None else f" ({row.share:.0%} of all scores)"
 
 

@@ -13,6 +13,7 @@ from attnflow.views.explorer.generation import FORMAT, generation_document
 from attnflow.views.explorer.plain import plain_page
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
+from attnflow.views.numbers import number
 from seen import settle, violations
 from serving import running
 
@@ -29,7 +30,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def found(model):
-    options = {"edges": "attention", "method": "rollout", "deletions": True}
+    options = {"edges": "attention", "method": "rollout", "correction": None, "deletions": True}
     return attnflow.explain(PARTS, model, answer=ANSWER, **options)
 
 
@@ -103,7 +104,31 @@ def test_the_sentence_names_what_of_the_prompt_gave_most(tab, file, found):
     first, second, third = (f"“\u2068{token}\u2069”" for token in list(best)[:3])
     tab.goto(file)
     said = tab.text_content("#answer-found")
-    assert said.endswith(f" Of the prompt, most from {first}, {second} and {third}.")
+    assert f" Of the prompt, most from {first}, {second} and {third}." in said
+
+
+def test_the_sentence_says_which_part_hurts_most_without_it(tab, file, found):
+    rows = [row for row in found.table() if row.drop is not None]
+    hurting = max(rows, key=lambda row: row.drop)
+    assert hurting.drop > 0
+    agrees = hurting == max(rows, key=lambda row: row.score)
+    tab.goto(file)
+    said = tab.text_content("#answer-found")
+    expected = f"eleting {hurting.name} hurts it most{', too' * agrees} (Δ log p −"
+    assert expected in said
+    assert ("But d" + expected[1:] in said) != agrees
+
+
+def test_ratios_to_chance_have_no_shares(tab, model, tmp_path):
+    options = {"edges": "attention", "method": "rollout", "correction": "uniform"}
+    found = attnflow.explain(PARTS, model, answer=ANSWER, **options)
+    assert all(row.share is None for row in found.table())
+    tab.goto(found.explore().save(tmp_path / "ratios.html").as_uri())
+    best = max(found.table(), key=lambda row: row.score)
+    assert f": {number(best.score, ratio=True)} chance from {best.name}" in tab.text_content(
+        "#answer-found"
+    )
+    assert tab.locator("#part-bar").is_hidden()
 
 
 def test_pointing_shows_a_word_and_leaving_what_was_there(tab, file, found):
@@ -193,7 +218,8 @@ def test_signs_have_two_colours_and_no_bar(tab, model, tmp_path):
 
 
 def test_parts_alone_have_no_token_scores(tab, model, tmp_path):
-    found = attnflow.explain(PARTS, model, answer=ANSWER, method="flow", parts_only=True)
+    options = {"method": "flow", "correction": None, "parts_only": True}
+    found = attnflow.explain(PARTS, model, answer=ANSWER, **options)
     tab.goto(found.explore().save(tmp_path / "parts.html").as_uri())
     tab.wait_for_selector(".word")
     assert shares(tab)["first"] == pytest.approx(expected_shares(found, None)["first"], abs=1e-6)

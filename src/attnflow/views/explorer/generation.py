@@ -83,7 +83,7 @@ def generation_document(of: Generation) -> GenerationDocument:
     said = of.statistics.get("model")
     model: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
     edges = str(of.options.get("edges", "attention"))
-    ratio = of.options.get("correction") == "uniform"
+    ratio = of.ratios
     shown = of.scores is not None and of.scores.size <= MOST_SCORES
     signed = method_info(of.method).signed or bool((of.part_scores < 0).any())
     described = describe_method(of.method, edges=edges, ratio=ratio)

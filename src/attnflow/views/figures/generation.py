@@ -65,7 +65,7 @@ def draw(
     else:
         ax.set_xticks([])
     _mark_parts(ax, found, theme)
-    ratio = found.options.get("correction") == "uniform"
+    ratio = found.ratios
     meaning = "× chance" if ratio else "score"
     maps.colour_scale(ax, mesh, theme, "0 to the highest of each row" if relative else meaning)
     edges = str(found.options.get("edges", "attention"))

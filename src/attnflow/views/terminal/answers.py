@@ -52,7 +52,7 @@ def part_table(found: Generation, console: Console) -> Table:
     """Each part with its score, its share, and what deleting it costs the answer."""
     rows = found.table()
     signed = method_info(found.method).signed
-    ratio = found.options.get("correction") == "uniform"
+    ratio = found.ratios
     largest = max((abs(row.score) for row in rows), default=0.0) or 1.0
     power = 0 if ratio else power_for(largest)
     shared = any(row.share is not None for row in rows)

@@ -90,19 +90,20 @@ export class GenerationPage {
     const likely = one
       ? `${percent(answered.probability(rows))} likely`
       : `log-probability ${digits(answered.logProbability(rows))}`;
-    const best = answered
-      .table(rows)
-      .sort((a, b) => b.score - a.score)
+    const { ratio } = answered.data.method;
+    const table = answered.table(rows).sort((a, b) => b.score - a.score);
+    const best = table
       .slice(0, MOST_PARTS)
       .filter(({ score }) => score > 0)
       .map(({ name, share, score }) => {
         // A line does not break before its sign.
-        const size = share === null ? digits(score) : percent(share).replace(" ", "\u00a0");
-        return `${size} from ${name}`;
+        const whole = share === null ? digits(score, ratio) : percent(share).replace(" ", "\u00a0");
+        return `${whole}${ratio ? " chance" : ""} from ${name}`;
       });
     const found = `${what}, ${likely}: ${best.join(", ") || "no part scores above 0"}.`;
     const named = answered.fromPrompt(rows, MOST_NAMED).map(quote);
-    return named.length ? `${found} Of the prompt, most from ${joinNames(named)}.` : found;
+    const words = named.length ? ` Of the prompt, most from ${joinNames(named)}.` : "";
+    return found + words + sayDeletion(table);
   }
 
   showStrongest(rows) {
@@ -129,6 +130,18 @@ export class GenerationPage {
     resetColours();
     this.update();
   }
+}
+
+// What deleting parts says to the order of their scores.
+function sayDeletion(table) {
+  const parts = table.filter(({ drop }) => drop !== null);
+  if (parts.length < 2) return "";
+  const hurting = parts.reduce((most, each) => (each.drop > most.drop ? each : most));
+  if (hurting.drop <= 0) return " But deleting any one part makes it no less likely.";
+  const size = `Δ log p −${digits(hurting.drop)}`;
+  return hurting === parts[0]
+    ? ` Deleting ${hurting.name} hurts it most, too (${size}).`
+    : ` But deleting ${hurting.name} hurts it most (${size}).`;
 }
 
 function describeMethod({ method, rule, layer, depth, through, unit }) {

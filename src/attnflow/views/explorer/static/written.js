@@ -47,7 +47,8 @@ export class Answered {
   table(rows) {
     const means = this.mean(rows, this.partScores);
     const total = means.reduce((sum, value) => sum + value, 0);
-    const shared = total > 0 && this.partScores.values.every((value) => value >= 0);
+    const { ratio } = this.data.method; // of which there is no sum
+    const shared = total > 0 && !ratio && this.partScores.values.every((value) => value >= 0);
     const drops = this.drops && this.sum(rows, this.drops);
     return this.parts.map((part, at) => ({
       ...part,
