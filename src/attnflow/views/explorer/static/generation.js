@@ -4,7 +4,7 @@ import { byId, make } from "./dom.js";
 import { inSentence, joinNames, quote } from "./names.js";
 import { digits, percent } from "./numbers.js";
 import { PromptParts } from "./prompt.js";
-import { Answered, spanFromText, spanToText } from "./written.js";
+import { Answered, sayDeletion, spanFromText, spanToText } from "./written.js";
 
 const MOST_PARTS = 2; // parts in the sentence
 const MOST_NAMED = 3; // tokens of the prompt in it
@@ -130,18 +130,6 @@ export class GenerationPage {
     resetColours();
     this.update();
   }
-}
-
-// What deleting parts says to the order of their scores.
-function sayDeletion(table) {
-  const parts = table.filter(({ drop }) => drop !== null);
-  if (parts.length < 2) return "";
-  const hurting = parts.reduce((most, each) => (each.drop > most.drop ? each : most));
-  if (hurting.drop <= 0) return " But deleting any one part makes it no less likely.";
-  const size = `Δ log p −${digits(hurting.drop)}`;
-  return hurting === parts[0]
-    ? ` Deleting ${hurting.name} hurts it most, too (${size}).`
-    : ` But deleting ${hurting.name} hurts it most (${size}).`;
 }
 
 function describeMethod({ method, rule, layer, depth, through, unit }) {

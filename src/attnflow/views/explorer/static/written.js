@@ -1,4 +1,4 @@
-import { unpack } from "./numbers.js";
+import { digits, unpack } from "./numbers.js";
 
 // A prompt and its answer, as the document has them: what a span of the answer came from.
 export class Answered {
@@ -110,4 +110,16 @@ export function spanFromText(text, count) {
   if (!match) return null;
   const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
   return first < count && last < count ? { first, last } : null;
+}
+
+// What deleting parts says to the order of their scores.
+export function sayDeletion(table) {
+  const parts = table.filter(({ drop }) => drop !== null);
+  if (parts.length < 2) return "";
+  const hurting = parts.reduce((most, each) => (each.drop > most.drop ? each : most));
+  if (hurting.drop <= 0) return " But deleting any one part makes it no less likely.";
+  const size = `Δ log p −${digits(hurting.drop)}`;
+  return hurting === parts[0]
+    ? ` Deleting ${hurting.name} hurts it most, too (${size}).`
+    : ` But deleting ${hurting.name} hurts it most (${size}).`;
 }
