@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import {
   Answered,
+  sayDeletion,
   spanFromText,
   spanToText,
 } from "../../../../src/attnflow/views/explorer/static/written.js";
@@ -23,6 +24,7 @@ const data = {
   part_scores: pack([0.5, 0.25, 0, 0.25, 0.25, 0.5, 0.1, 0.2, 0.7], [3, 3]),
   drops: pack([1, 0, 2, 0.5, 0, 0], [3, 2]),
   probabilities: [0.5, 0.5, 1],
+  method: { ratio: false },
 };
 
 test("a span is the rows of its words, in any order", () => {
@@ -53,6 +55,24 @@ test("scores below 0 have no shares", () => {
     new Answered(signed).table([2]).map(({ share }) => share),
     [null, null, null],
   );
+});
+
+test("ratios to chance have no shares", () => {
+  const ratios = { ...data, method: { ratio: true } };
+  assert.ok(new Answered(ratios).table([0]).every(({ share }) => share === null));
+});
+
+test("deleting parts agrees with their scores, or is said to differ", () => {
+  const said = (first, second) =>
+    sayDeletion([
+      { name: "a", score: 2, drop: first },
+      { name: "answer", score: 1.5, drop: null },
+      { name: "b", score: 1, drop: second },
+    ]);
+  assert.equal(said(3, 0.5), " Deleting a hurts it most, too (Δ log p −3.00).");
+  assert.equal(said(0.5, 3), " But deleting b hurts it most (Δ log p −3.00).");
+  assert.equal(said(0, -1), " But deleting any one part makes it no less likely.");
+  assert.equal(said(3, null), "");
 });
 
 test("the strongest tokens come with their part, special ones are left out", () => {
