@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import config, njit, types
 from numba.extending import intrinsic
 
 from attnflow.solvers.cpu.kernels import KERNEL
@@ -35,7 +35,11 @@ def _lowest(typing: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-lowest: Any = _lowest
+def _plain_lowest(word: np.uint64) -> np.uint64:
+    return np.uint64((int(word) & -int(word)).bit_length() - 1)
+
+
+lowest: Any = _plain_lowest if config.DISABLE_JIT else _lowest
 """The number of the lowest bit of a word that is set."""
 
 
