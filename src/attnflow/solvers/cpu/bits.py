@@ -39,7 +39,8 @@ def _plain_lowest(word: np.uint64) -> np.uint64:
     return np.uint64((int(word) & -int(word)).bit_length() - 1)
 
 
-lowest: Any = _plain_lowest if config.DISABLE_JIT else _lowest
+_compiled = not vars(config)["DISABLE_JIT"]  # set when numba reads its settings
+lowest: Any = _lowest if _compiled else _plain_lowest
 """The number of the lowest bit of a word that is set."""
 
 
