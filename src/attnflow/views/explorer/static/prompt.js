@@ -35,7 +35,8 @@ export class PromptParts {
       const [, blank, rest] = /^(\s*)([^]*)$/.exec(this.answered.data.tokens[at]);
       this.spans[at] = make("span", { class: "piece" }, rest || visible(blank));
       const cut = place && part.positions[place - 1] !== at - 1 ? [" … "] : [];
-      text.append(...cut, rest ? blank : "", this.spans[at]);
+      // A part begins with its first word, not with the blank lines before it.
+      text.append(...cut, rest && place ? blank : "", this.spans[at]);
     });
     const meter = make("span", { class: "meter", "aria-hidden": "true" }, make("i"));
     const value = make("span", { class: "number" });
