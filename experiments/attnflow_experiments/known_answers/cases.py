@@ -10,15 +10,46 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnflow_experiments.known_answers.words import BAD, DECIDING, FACTS, GOOD, NEUTRAL, THINGS
+from attnflow_experiments.known_answers.words import (
+    BAD,
+    CONTRASTS,
+    DECIDING,
+    FACTS,
+    GOOD,
+    NEUTRAL,
+    THINGS,
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A text and the positions of the tokens that decide; empty where they are not known."""
+    """A text and the positions of the tokens that decide; empty where they are not known.
+
+    Where the question is why the model prefers one answer to another, ``target`` and ``contrast``
+    name the two.
+    """
 
     text: str
     deciding: frozenset[int] = frozenset()
+    target: str | None = None
+    contrast: str | None = None
+
+    @property
+    def question(self) -> dict[str, str]:
+        """The options of `attnflow.explain` that ask it."""
+        if self.target is None or self.contrast is None:
+            return {}
+        return {"target": self.target, "contrast": self.contrast}
+
+    def as_data(self) -> list[Any]:
+        """The case as JSON."""
+        return [self.text, sorted(self.deciding), self.target, self.contrast]
+
+    @classmethod
+    def from_data(cls, data: list[Any]) -> Case:
+        """The case that `as_data` wrote."""
+        text, deciding, target, contrast = data
+        return cls(text, frozenset(deciding), target, contrast)
 
 
 def planted_sentence(chance: random.Random, clauses: tuple[int, int]) -> tuple[str, str, int]:
@@ -71,6 +102,35 @@ def facts(model: Any) -> Iterator[Case]:
     for text, words in FACTS:
         tokens = model.tokenize(text)
         yield Case(text, frozenset().union(*(positions_of(tokens, word) for word in words)))
+
+
+def contrasts(model: Any) -> Iterator[Case]:
+    """Prompts in which one word decides between two answers: without it, the model prefers another.
+
+    The target is the likeliest of the answers, the contrast the likeliest once the word is deleted;
+    prompts for which they are the same are left out.
+    """
+    for prompt, words, answers in CONTRASTS:
+        for word in words:
+            text = prompt.format(word)
+            tokens = model.tokenize(text)
+            deciding = positions_of(tokens, word)
+            ids = tokens.inputs["input_ids"]
+            rest = [token for at, token in enumerate(ids) if at not in deciding]
+            target, contrast = (_likeliest(model, each, answers) for each in (ids, rest))
+            if target != contrast:
+                yield Case(text, deciding, f" {target}", f" {contrast}")
+
+
+def _likeliest(model: Any, ids: list[int], answers: tuple[str, ...]) -> str:
+    import torch
+
+    encode = model.tokenizer.encode
+    numbers = {each: encode(f" {each}", add_special_tokens=False) for each in answers}
+    with torch.no_grad():
+        logits = model.network(torch.tensor([ids], device=model.network.device)).logits[0, -1]
+    single = {each: found[0] for each, found in numbers.items() if len(found) == 1}
+    return max(single, key=lambda each: float(logits[single[each]]))
 
 
 def reviews(folder: Path, seed: int) -> Iterator[Case]:

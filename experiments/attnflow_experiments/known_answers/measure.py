@@ -86,8 +86,9 @@ def about(case: Case, model: Any) -> Scored:
 
 def by_default(case: Case, model: Any) -> Scored:
     """What `explain` chooses, without a target and with the prediction as one."""
-    found = attnflow.explain(case.text, model)
-    named = attnflow.explain(case.text, model, target=found.prediction.label)
+    found = attnflow.explain(case.text, model, **case.question)
+    target = case.target or found.prediction.label
+    named = attnflow.explain(case.text, model, target=target, contrast=case.contrast)
     return {
         name: {"values": _plain(each), "method": each.method, **_chosen(each.options)}
         for name, each in (("default", found), ("default, target named", named))
@@ -103,7 +104,7 @@ def _importance(name: str) -> Callable[[Case, Any], Scored]:
         if name == DELETION:
             found = attnflow.blank_out(case.text, model, replacement="delete", signed=True)
         else:
-            found = attnflow.explain(case.text, model, method=name)
+            found = attnflow.explain(case.text, model, method=name, **case.question)
         return {name: _plain(found)}
 
     return _unless_refused(work)
@@ -113,7 +114,7 @@ def _rule(rule: str, correction: str | None, heads: str = "mean") -> Callable[[C
     """The scores of all methods on one rule's edges."""
 
     def work(case: Case, model: Any) -> Scored:
-        session = _opened(case.text, model, rule, heads)
+        session = _opened(case, model, rule, heads)
         session = replace(session, config=replace(session.config, correction=correction))
         return {method: _plain(session.attribution(method)) for method in READ_EDGES}
 
@@ -121,15 +122,17 @@ def _rule(rule: str, correction: str | None, heads: str = "mean") -> Callable[[C
 
 
 @lru_cache(maxsize=1)
-def _opened(text: str, model: Any, rule: str, heads: str) -> Session:
-    return open_session(text, model, ExplainConfig(edges=rule, heads=heads))
+def _opened(case: Case, model: Any, rule: str, heads: str) -> Session:
+    towards = case.question if EDGE_RULES[rule].needs.gradients else {}
+    return open_session(case.text, model, ExplainConfig(edges=rule, heads=heads, **towards))
 
 
 def _logit(rule: str) -> Callable[[Case, Any], Scored]:
     """The scores of all methods that can start at the prediction's logit."""
 
     def work(case: Case, model: Any) -> Scored:
-        session = open_session(case.text, model, ExplainConfig(edges=rule, source=LOGIT))
+        config = ExplainConfig(edges=rule, source=LOGIT, **case.question)
+        session = open_session(case.text, model, config)
         return {method: _plain(session.attribution(method)) for method in FROM_LOGIT}
 
     return _unless_refused(work)
@@ -163,7 +166,7 @@ def make_cases(settings: Settings, name: str, count: int) -> None:
     if piece not in checkpoint:
         trial = make_trials(settings)[name]
         found = islice(trial.cases(_model(settings, trial)), count)
-        checkpoint.put(piece, [[case.text, sorted(case.deciding)] for case in found])
+        checkpoint.put(piece, [case.as_data() for case in found])
 
 
 def learn(settings: Settings, name: str, rule: str) -> None:
@@ -185,14 +188,14 @@ def measure(settings: Settings, name: str, count: int, number: int, *, learned: 
     missing = [piece for piece in wanted if f"{number:03}.{piece}" not in checkpoint]
     if not missing:
         return
-    text, deciding = checkpoint.get(f"cases.{count}")[number]
-    case, model = Case(text, frozenset(deciding)), _model(settings, trial)
+    case = Case.from_data(checkpoint.get(f"cases.{count}")[number])
+    model = _model(settings, trial)
     failed: Exception | None = None
     for piece in missing:
         try:
             checkpoint.put(f"{number:03}.{piece}", wanted[piece](case, model))
         except Exception as error:  # noqa: BLE001 - the others are measured all the same
-            error.add_note(f"in {piece} of {text!r}")
+            error.add_note(f"in {piece} of {case.text!r}")
             failed = error
     if failed is not None:
         raise failed

@@ -144,7 +144,8 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
         }
     return {
         "copied": Trial("copied word, SmolLM2", "smollm", copied, 60, **decoder),
-        "facts": Trial("facts, SmolLM2", "smollm", cases.facts, 20, **decoder),
+        "facts": Trial("facts, SmolLM2", "smollm", cases.facts, 60, **decoder),
+        "contrasts": Trial("contrasts of facts, SmolLM2", "smollm", cases.contrasts, 40, **decoder),
         **public,
         "planted-smollm": Trial("planted word, SmolLM2", "planted-smollm", long, 50, causal=True),
         "planted-decoder": Trial(

@@ -1,4 +1,4 @@
-"""The words of the trials: planted sentences and factual prompts, written for this purpose."""
+"""The words of the trials: planted sentences, facts and contrasts, written for this purpose."""
 
 GOOD = (
     *("wonderful", "superb", "delightful", "excellent", "brilliant"),
@@ -48,4 +48,89 @@ FACTS = (  # prompt, the words that decide its continuation
     ("In Germany people speak", ("Germany", "speak")),
     ("The Great Wall is located in", ("Great", "Wall")),
     ("Bees make", ("Bees", "make")),
+    ("The capital of Germany is the city of", ("capital", "Germany")),
+    ("The capital of Spain is the city of", ("capital", "Spain")),
+    ("The capital of Russia is the city of", ("capital", "Russia")),
+    ("The capital of Egypt is the city of", ("capital", "Egypt")),
+    ("The capital of Ireland is the city of", ("capital", "Ireland")),
+    ("The Colosseum is in the city of", ("Colosseum",)),
+    ("The Kremlin is in the city of", ("Kremlin",)),
+    ("Buckingham Palace is in the city of", ("Buckingham", "Palace")),
+    ("The Statue of Liberty is in New", ("Statue", "Liberty", "New")),
+    ("The official language of Brazil is", ("language", "Brazil")),
+    ("The official language of Japan is", ("language", "Japan")),
+    ("The official language of Greece is", ("language", "Greece")),
+    ("In Italy people speak", ("Italy", "speak")),
+    ("The currency of Japan is the", ("currency", "Japan")),
+    ("The currency of the United Kingdom is the", ("currency", "United", "Kingdom")),
+    ("The opposite of big is", ("opposite", "big")),
+    ("The opposite of good is", ("opposite", "good")),
+    ("The opposite of fast is", ("opposite", "fast")),
+    ("The opposite of wet is", ("opposite", "wet")),
+    ("The opposite of strong is", ("opposite", "strong")),
+    ("The color of snow is", ("color", "snow")),
+    ("The color of coal is", ("color", "coal")),
+    ("The color of blood is", ("color", "blood")),
+    ("The day after Saturday is", ("after", "Saturday")),
+    ("The month after March is", ("after", "March")),
+    ("The month before February is", ("before", "February")),
+    ("The season after winter is", ("after", "winter", "season")),
+    ("A baby lion is called a", ("baby", "lion")),
+    ("A baby sheep is called a", ("baby", "sheep")),
+    ("Three plus three equals", ("Three", "plus", "three")),
+    ("The largest planet in the solar system is", ("largest", "planet")),
+    ("The planet closest to the sun is", ("planet", "closest")),
+    ("Water freezes at zero degrees", ("degrees", "zero")),
+    ("The chemical symbol for gold is", ("symbol", "gold")),
+    ("Water is made of hydrogen and", ("Water", "hydrogen")),
+    ("The painting of the Mona Lisa was made by Leonardo da", ("Mona", "Lisa", "Leonardo")),
+    ("The telephone was invented by Alexander Graham", ("telephone", "Alexander", "Graham")),
+    ("The theory of evolution was developed by Charles", ("evolution", "Charles")),
+    ("Microsoft was founded by Bill", ("Microsoft", "Bill")),
+    ("Cows give", ("Cows", "give")),
+)
+CITIES = (
+    *("Paris", "London", "Rome", "Berlin", "Madrid", "Tokyo", "Moscow", "Athens", "Cairo"),
+    *("Vienna", "Dublin", "Beijing", "Sydney", "Lisbon", "Warsaw", "Oslo", "Prague", "Istanbul"),
+)
+LANGUAGES = (
+    *("French", "English", "German", "Spanish", "Italian", "Portuguese", "Russian", "Japanese"),
+    *("Chinese", "Greek", "Arabic", "Dutch", "Polish", "Swedish", "Turkish"),
+)
+COUNTRIES = (
+    *("France", "England", "Italy", "Germany", "Spain", "Japan", "China", "Russia", "Egypt"),
+    *("India", "Greece", "Peru", "Brazil", "Mexico", "Canada", "Australia", "Turkey"),
+)
+COLOURS = ("red", "blue", "green", "yellow", "white", "black", "orange", "brown", "pink", "grey")
+CONTRASTS = (  # prompt, the words that are put in, and the answers that are compared
+    (
+        "The {} is in the city of",
+        ("Colosseum", "Kremlin", "Louvre", "Acropolis", "Vatican"),
+        CITIES,
+    ),
+    ("The {} Tower is in the city of", ("Eiffel",), CITIES),
+    ("The {} Gate is in the city of", ("Brandenburg",), CITIES),
+    ("{} Palace is in the city of", ("Buckingham",), CITIES),
+    (
+        "The capital of {} is the city of",
+        (
+            *("France", "Japan", "Germany", "Spain", "Russia", "Greece", "Egypt", "Austria"),
+            *("Ireland", "China", "England", "Portugal", "Poland", "Norway"),
+        ),
+        CITIES,
+    ),
+    (
+        "The official language of {} is",
+        (
+            *("France", "Germany", "Italy", "Portugal", "Russia", "Japan", "China", "Greece"),
+            *("Egypt", "Brazil", "Austria", "England"),
+        ),
+        LANGUAGES,
+    ),
+    (
+        "The city of {} is the capital of",
+        ("Paris", "Rome", "Berlin", "Madrid", "Tokyo", "Moscow", "Cairo", "Beijing"),
+        COUNTRIES,
+    ),
+    ("The usual color of {} is", ("tomato", "snow", "coal", "blood"), COLOURS),
 )
