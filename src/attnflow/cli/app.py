@@ -12,21 +12,19 @@ import typer
 
 from attnflow import __version__
 from attnflow.cli import (
-    bench,
     compare,
     evaluate,
     explain,
     figure,
     fit,
-    reproduce,
     routes,
     serve,
     similarity,
     tour,
-    train,
 )
 from attnflow.cli import run as dataset
 from attnflow.cli.errors import print_error, usage_message
+from attnflow.cli.experiments import add_experiments
 from attnflow.cli.help import HELP, Command, Program, find_page
 from attnflow.errors import AttnflowError, InputError, ModelError
 
@@ -50,9 +48,7 @@ app.command(cls=Command, rich_help_panel="Explain a data set")(dataset.run)
 MEASURE = "Measure"
 app.command(cls=Command, rich_help_panel=MEASURE)(evaluate.evaluate)
 app.command(cls=Command, rich_help_panel=MEASURE)(fit.fit)
-app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)
-app.command(cls=Command, rich_help_panel=MEASURE)(reproduce.reproduce)
-app.command(cls=Command, rich_help_panel=MEASURE)(train.train)
+add_experiments(app, Command)
 
 FAILED = 1
 BAD_INPUT = 2

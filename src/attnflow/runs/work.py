@@ -197,12 +197,18 @@ def named(row: Row) -> str:
 
 @contextmanager
 def fixed_threads(count: int) -> Iterator[None]:
-    """While it lasts, torch works with so many threads."""
+    """Let torch and the BLAS library below NumPy use this many threads.
+
+    By default the BLAS of every process starts a thread per core, and several workers then wait
+    for each other most of the time.
+    """
     import torch
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
-        yield
+        with threadpool_limits(limits=count, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)

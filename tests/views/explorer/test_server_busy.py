@@ -128,7 +128,7 @@ def test_flow_of_a_long_text_stops_between_pieces(models):
 
 
 def test_a_crowd_gets_answers_or_is_told_to_wait(classifier):
-    """A short form of benchmarks/load.py."""
+    """A short form of experiments/attnflow_experiments/load.py."""
     app = make_app({"tiny/verbs": classifier}, Limits(waiting=4))
 
     async def visit(url, seed, seen):
