@@ -13,7 +13,7 @@ import tiny
 from attnflow.evaluation.blanking_check import MOST_WORK, BlankingCheck, Removal
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
-from attnflow.records import Attribution, Prediction
+from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.shipped import folder_of
 from attnflow.views.claims import LITTLE
 from attnflow.views.findings import find
@@ -165,10 +165,10 @@ def test_words_that_occur_twice_have_the_place_of_their_first_piece():
     assert find(given).sentence == "positive; rollout points to “sinewy:4”."
 
 
-def checked(of, changes, label="plural"):
+def checked(of, changes, label="plural", contrast=""):
     """What blanking would say: a change and a label for each token."""
     removals = tuple(None if c is None else Removal(*c) for c in changes)
-    return BlankingCheck(of, label, 0.9, label, removals)
+    return BlankingCheck(of, label, 0.9, label, removals, contrast)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_sentences_follow_blanking(changes, said, evidence):
     assert (found.sentence, found.evidence) == (said, evidence)
 
 
-def judged(scores, changes):
+def judged(scores, changes, contrast="", **options):
     """What is found where rollout gives three words these scores, and blanking these changes."""
     tokens = ("[CLS]", "keys", "to", "cabinet")
     of = Attribution(
@@ -222,10 +222,9 @@ def judged(scores, changes):
         0,
         "rollout",
         prediction=Prediction("plural", 0.9),
-        word_ids=(None, 0, 1, 2),
-        word_texts=tokens[1:],
+        **{"word_ids": (None, 0, 1, 2), "word_texts": tokens[1:], **options},
     )
-    return find(of, check=checked(of, [None, *changes]))
+    return find(of, check=checked(of, [None, *changes], contrast=contrast))
 
 
 def unturned(*changes):
@@ -278,6 +277,39 @@ def test_a_reason_has_half_of_the_largest_fall(change, said):
 )
 def test_a_word_against_the_answer_has_a_fifth_of_the_largest_fall(change, said):
     assert judged([0.9, 0.1, 0.1], unturned(-0.5, 0, change)).sentence == said
+
+
+def test_what_changes_less_than_a_point_is_not_against_the_answer_however_little_falls():
+    found = judged([0.9, 0.1, 0.1], unturned(-0.02, 0, 0.009))
+    assert found.sentence == "plural, because of “keys”."
+
+
+def test_with_a_contrast_the_likelier_of_the_two_changes():
+    found = judged(
+        [0.9, 0.1, 0.1],
+        [(-0.6, "singular"), (0.0, "plural"), (0.0, "plural")],
+        contrast="singular",
+        options={"contrast": "singular"},
+    )
+    assert found.sentence == "plural rather than “singular”, because of “keys”."
+    assert found.evidence == (
+        "Without “keys”: plural against singular 90.0% → 30.0% (−60.0 points), and “singular” "
+        "becomes the likelier."
+    )
+    found = judged([0.9, 0.1, 0.1], unturned(0, 0, -0.3), contrast="singular")
+    assert "“keys”, without which the choice hardly changes;" in found.sentence
+
+
+def test_patches_that_speak_for_the_answer_are_called_so():
+    grid = {"grid": PatchGrid(1, 3, (10, 30), (0.0, 0.0, 10.0, 30.0))}
+    found = judged([0.9, 0.1, 0.1], unturned(-0.4, 0, 0.3), **grid)
+    assert found.sentence == "plural, because of patch “keys”; patch “cabinet” pulls the other way."
+    assert found.evidence.startswith("Without patch “keys”: plural ")
+    found = judged([0.9, 0.85, 0.1], unturned(-0.4, -0.3, 0), **grid)
+    assert found.sentence == "plural, because of patches “keys” and “to”."
+    found = judged([0.9, 0.85, 0.1], unturned(-0.004, 0.003, 0), **grid)
+    assert found.sentence.startswith("plural; rollout points to patches “keys” and “to”, which ")
+    assert found.evidence.startswith("Without any one patch, plural 90.0% changes by less than 1")
 
 
 @pytest.mark.parametrize(
