@@ -206,10 +206,16 @@ def checked(of, changes, label="plural"):
     ],
 )
 def test_sentences_follow_blanking(changes, said, evidence):
+    found = judged([0.9, 0.1, 0.1], changes)
+    assert (found.sentence, found.evidence) == (said, evidence)
+
+
+def judged(scores, changes):
+    """What is found where rollout gives three words these scores, and blanking these changes."""
     tokens = ("[CLS]", "keys", "to", "cabinet")
     of = Attribution(
         tokens,
-        np.array([[[0, 0.9, 0.1, 0.1]]]),
+        np.array([[[0, *scores]]]),
         (1,),
         (0,),
         1,
@@ -219,8 +225,102 @@ def test_sentences_follow_blanking(changes, said, evidence):
         word_ids=(None, 0, 1, 2),
         word_texts=tokens[1:],
     )
-    found = find(of, check=checked(of, [None, *changes]))
-    assert (found.sentence, found.evidence) == (said, evidence)
+    return find(of, check=checked(of, [None, *changes]))
+
+
+def unturned(*changes):
+    return [(change, "plural") for change in changes]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (-0.0101, "plural, because of “keys”."),
+        (-0.01, "plural, because of “keys”."),  # a point is no longer little
+        (-0.0099, "plural; rollout points to “keys”, without which the answer hardly changes."),
+        (0.0099, "plural; rollout points to “keys”, without which the answer hardly changes."),
+        (0.01, "plural; rollout points to “keys”, which pulls the other way."),
+    ],
+)
+def test_less_than_a_point_is_neither_for_the_answer_nor_against_it(change, said):
+    found = judged([0.9, 0.1, 0.1], unturned(change, 0, 0))
+    assert found.sentence == said
+    small = "Without any one word, plural 90.0% changes by less than 1 point."
+    assert (found.evidence == small) == (abs(change) < 0.01)
+
+
+def test_a_word_that_turns_the_answer_speaks_for_it_however_little_it_changes():
+    found = judged([0.9, 0.1, 0.1], [(-0.004, "singular"), (0.0, "plural"), (0.0, "plural")])
+    assert found.sentence == "plural, because of “keys”."
+    assert found.evidence.endswith("89.6% (−0.4 points), and the answer becomes “singular”.")
+    # Where the target was not the answer in the first place, it can become it by rising.
+    found = judged([0.9, 0.1, 0.1], [(0.004, "singular"), (0.0, "plural"), (0.0, "plural")])
+    assert "because" not in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (-0.2, "plural, because of “keys”."),  # half of the largest fall is enough
+        (-0.199, "plural; rollout points to “keys”; blanking points to “to”."),
+    ],
+)
+def test_a_reason_has_half_of_the_largest_fall(change, said):
+    assert judged([0.9, 0.1, 0.1], unturned(change, -0.4, 0)).sentence == said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (0.1, "plural, because of “keys”; “cabinet” pulls the other way."),  # a fifth
+        (0.0999, "plural, because of “keys”."),
+    ],
+)
+def test_a_word_against_the_answer_has_a_fifth_of_the_largest_fall(change, said):
+    assert judged([0.9, 0.1, 0.1], unturned(-0.5, 0, change)).sentence == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            unturned(-0.4, -0.1, 0),
+            "plural, because of “keys”; “to” scores high, too, but matters less.",
+        ),
+        (
+            unturned(-0.4, 0.05, 0.2),
+            "plural, because of “keys”; “to” scores high, too, but it pulls the other way; "
+            "“cabinet” pulls that way, too.",
+        ),
+        (
+            unturned(-0.4, 0.001, 0),
+            "plural, because of “keys”; “to” scores high, too, but without it the answer hardly "
+            "changes.",
+        ),
+        (unturned(-0.4, -0.3, 0), "plural, because of “keys” and “to”."),
+        (
+            unturned(0.3, 0.2, 0),
+            "plural; rollout points to “keys” and “to”, which pull the other way.",
+        ),
+        (
+            unturned(0.003, 0.002, -0.3),
+            "plural; rollout points to “keys” and “to”, which hardly change the answer, each "
+            "alone; blanking points to “cabinet”.",
+        ),
+        (
+            unturned(0.2, 0.002, -0.3),
+            "plural; rollout points to “keys”, which pulls the other way, and “to”, without which "
+            "the answer hardly changes; blanking points to “cabinet”.",
+        ),
+        (
+            unturned(-0.03, 0.02, -0.3),
+            "plural; rollout points to “keys”, and “to”, which pulls the other way; blanking "
+            "points to “cabinet”.",
+        ),
+    ],
+)
+def test_each_of_two_named_words_has_the_verb_that_holds_for_it(changes, said):
+    assert judged([0.9, 0.85, 0.01], changes).sentence == said
 
 
 def test_the_scores_of_blank_out_have_directions_of_their_own():
