@@ -213,7 +213,7 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
 
 def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     shown = run("explain", TEXT, "-m", "verbs", columns=200).out.splitlines()
-    said = "plural; rollout points to “keys”; blanking points to “to”."
+    said = "plural, because of “to”; rollout points to “keys”, which matters less."
     assert shown[1] == f"The number of the verb that comes next: {said}"
     found, blanked = (ask(TEXT, "verbs") for ask in (attnflow.explain, attnflow.blank_out))
     falls = attnflow.blank_out(TEXT, "verbs", signed=True).values

@@ -362,8 +362,8 @@ def test_a_word_against_the_answer_has_a_fifth_of_the_largest_fall(change, said)
         ),
         (
             unturned(0.2, 0.002, -0.3),
-            "plural, because of “cabinet”; rollout points to “keys”, which pulls the other way, and "
-            "“to”, without which the answer hardly changes.",
+            "plural, because of “cabinet”; rollout points to “keys”, which pulls the other way, "
+            "and “to”, without which the answer hardly changes.",
         ),
         (
             unturned(-0.03, 0.02, -0.3),

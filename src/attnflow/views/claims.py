@@ -83,10 +83,11 @@ class Claims:
             return [Part(f"{unlikely} without {self.kind}"), self._part(first)]
         if len(alike) > MOST_NAMED:
             falls = "changes" if self._turns_at(first) else "falls by about as much"
-            many = f"without any of {len(alike)} words the {self._matter} {falls}"
+            many = f"without any of {len(alike)} {one}{'es' if self.kind else 's'} the {self._matter} {falls}"
             return [Part(f"; no single {one} decides: {many}")]
         if self._is_slight(first):
-            return [Part(f"; it depends little on any one {one}, most on "), self._part(first)]
+            little = f"; it depends little on any one {one}, most on {self.kind}"
+            return [Part(little), self._part(first)]
         reasons = self._reasons(named)
         return [Part(because + plural(self.kind, len(reasons))), *self._listed(reasons)]
 
