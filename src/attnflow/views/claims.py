@@ -83,8 +83,8 @@ class Claims:
             return [Part(f"{unlikely} without {self.kind}"), self._part(first)]
         if len(alike) > MOST_NAMED:
             falls = "changes" if self._turns_at(first) else "falls by about as much"
-            many = f"without any of {len(alike)} {one}{'es' if self.kind else 's'} the {self._matter} {falls}"
-            return [Part(f"; no single {one} decides: {many}")]
+            any_of = f"without any of {len(alike)} {plural(self.kind, 2).strip() or 'words'}"
+            return [Part(f"; no single {one} decides: {any_of} the {self._matter} {falls}")]
         if self._is_slight(first):
             little = f"; it depends little on any one {one}, most on {self.kind}"
             return [Part(little), self._part(first)]
