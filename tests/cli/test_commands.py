@@ -220,8 +220,8 @@ def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     before = found.prediction.probability
     without = [f"{percent(before - falls[at])} ({points(-falls[at])})" for at in (2, 3)]
     assert shown[2] == (
-        f"Without “to”: plural {percent(before)} → {without[1]}, and the answer becomes “singular”. "
-        f"Without “keys”: → {without[0]}."
+        f"Without “to”: plural {percent(before)} → {without[1]}, and the answer becomes "
+        f"“singular”. Without “keys”: → {without[0]}."
     )
     rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
     assert (found.method, found.options["edges"]) == ("rollout", "alti")
