@@ -213,15 +213,15 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
 
 def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     shown = run("explain", TEXT, "-m", "verbs", columns=200).out.splitlines()
-    said = "plural; rollout points to “keys”; blanking points to “to”."
+    said = "plural, because of “to”; rollout points to “keys”, which matters less."
     assert shown[1] == f"The number of the verb that comes next: {said}"
     found, blanked = (ask(TEXT, "verbs") for ask in (attnflow.explain, attnflow.blank_out))
     falls = attnflow.blank_out(TEXT, "verbs", signed=True).values
     before = found.prediction.probability
     without = [f"{percent(before - falls[at])} ({points(-falls[at])})" for at in (2, 3)]
     assert shown[2] == (
-        f"Without “keys”: plural {percent(before)} → {without[0]}. The largest change is without "
-        f"“to”: → {without[1]}, and the answer becomes “singular”."
+        f"Without “to”: plural {percent(before)} → {without[1]}, and the answer becomes "
+        f"“singular”. Without “keys”: → {without[0]}."
     )
     rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
     assert (found.method, found.options["edges"]) == ("rollout", "alti")

@@ -12,14 +12,13 @@ import numpy as np
 from attnflow.evaluation.blanking_check import BlankingCheck
 from attnflow.models.heads import TAGGER
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.claims import COUNTER, LONGEST, Claims, Part, listed, plural
+from attnflow.views.claims import COUNTER, LONGEST, MOST_NAMED, Claims, Part, listed, plural
 from attnflow.views.labels import clip, isolate, label, printable, word_labels
 from attnflow.views.methods import method_info
 from attnflow.views.numbers import number
 
 CLOSE = 0.8  # of the highest score: a token that has as much is named, too
 FLAT = 1.25  # times the mean: where the highest score is less, no token stands out
-MOST_NAMED = 3
 LONGEST_SUBJECT = 80  # cells of what a model decides
 
 
@@ -104,7 +103,9 @@ class Wording:
             reason = self._even(highest)
         else:
             reason = self._named(chosen, verbs)
-        return [*start, *reason, *self._beside(chosen), Part(".")]
+        lead = [] if self.claims is None else self.claims.lead(chosen, verbs.because)
+        lead = [] if len(self.order) == 1 else lead
+        return [*start, *lead, *reason, *self._beside(chosen), Part(".")]
 
     def _start(self) -> tuple[list[Part], Verbs]:
         """What is accounted for, and the words between it and the tokens."""
@@ -176,8 +177,8 @@ class Wording:
             tokens = listed([Part(self._label(at), "token", at) for at in places])
             named = [Part(verbs.points_to + plural(self._kind, len(places))), *tokens]
         else:
-            named = self.claims.names(places, verbs.because, verbs.points_to)
-        if len(self.close) <= MOST_NAMED:
+            named = self.claims.names(places, verbs.points_to)
+        if not named or len(self.close) <= MOST_NAMED:
             return named
         others = len(self.close) - len(places)
         many = f"{others} other {self.noun}" if others > 1 else f"another {self._one}"
@@ -210,7 +211,7 @@ class Wording:
         if len(self.order) == 1:
             return []
         if self.claims is not None:
-            return [*self.claims.supporter(named), *self.claims.against(named)]
+            return self.claims.against(named)
         highest = max(float(self.scores[self.order[0]]), 0.0)
         lowest = min(self.order, key=lambda at: self.scores[at])
         if self.scores[lowest] > -COUNTER * highest or self.scores[lowest] >= 0:
