@@ -139,17 +139,17 @@ def test_a_kernel_that_is_told_to_stop_takes_no_more_pairs(monkeypatch):
     def interrupted(show):
         raise KeyboardInterrupt
 
-    def empty(*given, empty=gpu.empty):
-        made.append(empty(*given))
+    def upload(given, before=gpu.upload):
+        made.append(before(given))
         return made[-1]
 
     monkeypatch.setattr(gpu, "stop_flag", lambda: np.ones(1, np.int32))
     monkeypatch.setattr(gpu, "wait", interrupted)
-    monkeypatch.setattr(gpu, "empty", empty)
+    monkeypatch.setattr(gpu, "upload", upload)
     with pytest.raises(KeyboardInterrupt):
         CudaSolver(gpu).prepare(weights).solve(all_sources(weights), np.arange(8), Execution(1))
     (proofs,) = (each for each in made if each.dtype == np.uint8 and each.ndim == 3)
-    assert (proofs == 0xA5).all()  # as `Emulated.empty` left them
+    assert (proofs == run.UNFINISHED).all()
 
 
 def test_texts_too_long_for_the_gpu_are_refused():

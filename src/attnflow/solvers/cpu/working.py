@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.records.types import FloatArray
+from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cpu.network import ByteArray, IntArray, LongArray
 from attnflow.solvers.cpu.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND
 from attnflow.solvers.interface import Sources
@@ -61,13 +62,18 @@ def is_causal(weights: FloatArray) -> bool:
     return not np.triu(weights, 1).any()
 
 
-def statistics_of(gaps: FloatArray, proofs: Any, workers: int) -> dict[str, Any]:
-    """What is told of a solve: how many were proven in which way, and the largest gap."""
+def statistics_of(
+    gaps: FloatArray, supply: FloatArray, proofs: Any, workers: int
+) -> dict[str, Any]:
+    """How many flows were proven in which way, and the largest gap, which is checked.
+
+    ``supply`` is what the source of each flow could send, broadcast to the gaps.
+    """
     return {
         "pairs": gaps.size,
         "closed_form": int(proofs[CLOSED_FORM]),
         "bound_met": int(proofs[BOUND_MET]),
         "cut_found": int(proofs[CUT_FOUND]),
-        "largest_gap": float(np.abs(gaps).max()),
+        "largest_gap": check_gaps(gaps, supply),
         "threads": workers,
     }
