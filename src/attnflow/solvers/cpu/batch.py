@@ -45,11 +45,10 @@ class PreparedCpuBatch:
         gaps = np.full_like(values, np.inf)  # of pairs that nobody has solved
         # A row per item, so that counting needs no lock; the sum is the progress.
         proofs, stop = np.zeros((items, 3), np.int64), np.zeros(1, np.uint8)
-        parts = SharedParts([slice(item, item + 1) for item in range(items)])
+        parts = SharedParts(range(items))
 
         def work() -> None:
-            for part in parts:
-                item = part.start
+            for item in parts:
                 own = Sources(sources.edges[item], sources.layers)
                 results = (values[item], gaps[item], proofs[item], stop)
                 _solve_item(np.ascontiguousarray(self._weights[:, item]), own, sinks, results)

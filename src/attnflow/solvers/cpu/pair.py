@@ -44,13 +44,13 @@ def solve_pair(weights: FloatArray, edges: FloatArray, source: int, sink: int) -
     # Rounding may leave differences slightly below zero.
     flow = np.maximum(flow, 0.0)
     value = float(flow[0, :, sink].sum())
-    _check(flow, capacity, float(capacity[cut].sum()) - value)
+    check_flow(flow, capacity, float(capacity[cut].sum()) - value)
     routes = tuple(zip(*decompose(flow, source, sink), strict=True))
     return PairFlow(value, flow, capacity, cut, routes)
 
 
-def _check(flow: FloatArray, capacity: FloatArray, gap: float) -> None:
-    """Refuse a flow that is none, or that its cut does not prove."""
+def check_flow(flow: FloatArray, capacity: FloatArray, gap: float) -> None:
+    """Refuse what is no flow, or is not the maximum: ``gap`` is between it and its cut."""
     overfull = (flow - capacity).max(initial=0.0)
     # What arrives at the nodes between source and sink, and what leaves them.
     uneven = np.abs(flow[1:].sum(1) - flow[:-1].sum(2)).max(initial=0.0)

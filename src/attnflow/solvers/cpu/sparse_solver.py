@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from attnflow.records.types import FloatArray
 from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cpu.sparse import SparseNetwork, another, make_network, max_flow
 from attnflow.solvers.cpu.sparse_pouring import bound_reach
-from attnflow.solvers.cpu.working import work_together
+from attnflow.solvers.cpu.working import SharedParts, work_together
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.threads import cores
 
@@ -44,14 +43,11 @@ def solve(
         row = layers[layer - 1][query]
         orders.append(np.argsort(-row, kind="stable").astype(np.int32))
         supply[column] = row.sum()
-    stop, left = np.zeros(1, np.uint8), iter(range(len(groups)))
-    lock = threading.Lock()
+    stop, places = np.zeros(1, np.uint8), SharedParts(range(len(groups)))
 
     def work(network: SparseNetwork) -> None:
-        while True:
-            with lock:
-                place = next(left, None)
-            if place is None or stop[0]:
+        for place in places:
+            if stop[0]:
                 return
             sinks = np.zeros(size, bool)
             sinks[list(groups[place])] = True

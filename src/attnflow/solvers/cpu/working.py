@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,17 +15,18 @@ from attnflow.solvers.cpu.network import ByteArray, IntArray, LongArray
 from attnflow.solvers.cpu.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND
 from attnflow.solvers.interface import Sources
 
+Part = TypeVar("Part")
 POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
 
 
-class SharedParts(Iterator[slice]):
+class SharedParts(Iterator[Part]):
     """Parts that several threads take, each part by one of them."""
 
-    def __init__(self, parts: list[slice]) -> None:
+    def __init__(self, parts: Iterable[Part]) -> None:
         self._parts = iter(parts)
         self._lock = threading.Lock()
 
-    def __next__(self) -> slice:
+    def __next__(self) -> Part:
         with self._lock:
             return next(self._parts)
 
