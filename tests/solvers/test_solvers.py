@@ -86,6 +86,26 @@ def test_a_batch_is_its_items(make):
     assert statistics["pairs"] == found.size
 
 
+@every_solver
+def test_sinks_may_be_asked_for_twice(make, monkeypatch):
+    weights = oracle.edges(some.make("peaked", 5, 9, 7))
+    sources, sinks = all_sources(weights, step=4), np.array([8, 0, 3, 0, 8, 8])
+    prepared = make().prepare(weights)
+    expected, _ = prepared.solve(sources, np.arange(9), Execution(1))
+    taken = []
+
+    def recorded(network, bounds, sinks, *given, before=solver.solve_sinks):
+        taken.extend(sinks.tolist())
+        before(network, bounds, sinks, *given)
+
+    monkeypatch.setattr(solver, "solve_sinks", recorded)
+    for _ in range(3):
+        found, _ = prepared.solve(sources, sinks, Execution(2))
+        np.testing.assert_array_equal(found, expected[:, sinks])
+    # On the CPU, threads share bounds: each sink is one thread's.
+    assert sorted(taken) in ([], [0, 0, 0, 3, 3, 3, 8, 8, 8])
+
+
 @needs_compiler
 def test_lists_that_are_full_grow(monkeypatch):
     weights = oracle.edges(some.make("peaked", 5, 40, 2))

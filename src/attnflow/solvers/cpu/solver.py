@@ -87,7 +87,8 @@ class PreparedCpuGraph:
         self._lock = threading.Lock()
 
     def _no_buffers(self) -> Buffers:
-        return Buffers(make_bounds(*self._weights.shape[:2], sinks=0), [])
+        depth, size, _ = self._weights.shape
+        return Buffers(make_bounds(depth, size, sinks=0), [])
 
     @property
     def nbytes(self) -> int:
