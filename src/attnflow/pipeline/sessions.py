@@ -11,9 +11,11 @@ from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
 from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
+from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.room import check_heads_room
 from attnflow.models.heads import SPANS
 from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
+from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
@@ -125,7 +127,7 @@ def batches_by_length(
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
     alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
     size = 1 if alone else batch_size
-    if size > 1 and spec.gradients and adapter.kind == "text":
+    if size > 1 and spec.towards_target and adapter.kind == "text":
         # All that was computed is kept until it is differentiated.
         size = rows_that_fit(adapter, tokens, size, gradients=True)
     for start in range(0, len(order), size):
@@ -177,7 +179,11 @@ def open_batch(
     notes: tuple[str, ...] = (),
 ) -> Iterator[Session]:
     """The sessions of inputs that run through the model together."""
-    passes = adapter.run(tokens, config.query, spec, objectives)
+    try:
+        passes = adapter.run(tokens, config.query, spec, objectives)
+    except TogetherError:
+        pairs = zip(tokens, objectives, strict=True)
+        passes = [adapter.run([one], config.query, spec, [aim])[0] for one, aim in pairs]
     for forward, objective in zip(passes, objectives, strict=True):
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"
@@ -193,7 +199,8 @@ def open_batch(
 
 def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
-    config.resolve_layers(adapter.depth)
+    layers, _ = config.resolve_layers(adapter.depth)
+    check_layers(config, layers, adapter.depth)
     if config.source == LOGIT and adapter.kind != "text":
         msg = f"source='logit' is for decoders of texts, and {adapter.name} is none; leave it out"
         raise InputError(msg)
