@@ -10,6 +10,7 @@ import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import asks_few_rows, select, select_keys
+from attnflow.aggregation.relevance_flow import arrived, check_start
 from attnflow.aggregation.sparse import rolled_rows
 from attnflow.errors import InputError
 from attnflow.records import (
@@ -52,31 +53,10 @@ def _arrived(graph: LayeredGraph, relevance: Relevances, selection: Selection) -
 
     The target is above the last layer, wherever the model reads it: all positions have its row.
     """
-    if selection.layers != (graph.depth,):
-        msg = (
-            f"relevance starts at the target, above layer {graph.depth}; what starts at layers "
-            f"{list(selection.layers)} is not known. Leave layer and layers out, or use "
-            "method='raw'"
-        )
-        raise InputError(msg)
-    streams, to = relevance.streams, selection.to_layer
-    if graph.heads is not None:
-        msg = "method='rollout' adds up all heads of edges='relevance'; leave heads='each' out"
-        raise InputError(msg)
-    if to and streams is None:
-        msg = f"the relevance of layer {to} is not known: the model's layers were not found"
-        raise InputError(msg)
-    top = None if streams is None else to_numpy(streams[-1])
-    if top is not None and not top[list(selection.queries)].any():
-        read = ", ".join(map(str, np.flatnonzero(top)[:5]))
-        msg = (
-            f"the target is read at position {read}, and not at {list(selection.queries)}: "
-            "relevance starts where it is read; leave query out"
-        )
-        raise InputError(msg)
-    row = relevance.inputs if not to or streams is None else streams[to]
+    check_start(graph, relevance, selection.layers, selection.queries)
+    row = to_numpy(arrived(relevance, selection.to_layer))
     shape = (1, len(selection.queries), graph.size)
-    return np.array(select_keys(np.broadcast_to(to_numpy(row), shape), selection))
+    return np.array(select_keys(np.broadcast_to(row, shape), selection))
 
 
 def _few_rows(weights: Array, selection: Selection) -> Array:
