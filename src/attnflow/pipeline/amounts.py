@@ -69,12 +69,12 @@ def check_amounts(config: ExplainConfig, members: Sequence[Aggregator]) -> None:
             raise InputError(msg)
 
 
-def check_layers(config: ExplainConfig, layers: Sequence[int], depth: int) -> None:
+def check_layers(config: ExplainConfig, depth: int) -> None:
     """Refuse layers below the top where scores are what arrives from the target."""
-    members = [AGGREGATORS[name] for name in config.asked if name in AGGREGATORS]
-    whole = [each for each in members if isinstance(each, Aggregator) and each.amounts]
-    starts = any(each.amounts == "conserved" for each in whole) and config.rule.conserved
-    if starts and tuple(layers) != (depth,):
+    layers, _ = config.resolve_layers(depth)
+    members = [AGGREGATORS[name] for name in config.asked]
+    starts = any(isinstance(each, Aggregator) and each.amounts == "conserved" for each in members)
+    if starts and config.rule.conserved and layers != (depth,):
         msg = (
             f"relevance starts at the target, above layer {depth}; what starts at layer "
             f"{', '.join(map(str, layers))} is not known. Leave layer and layers out, or use "

@@ -70,6 +70,7 @@ def open_sessions(
     groups = by_choice(config, adapter, tokens, objectives)
     for chosen, members in groups:
         check_objectives([objectives[place] for place in members], adapter, chosen.config)
+        check_layers(chosen.config, adapter.depth)
     for chosen, members in groups:
         spec = chosen.config.capture(all_heads=all_heads)
         inputs = [tokens[place] for place in members]
@@ -199,8 +200,7 @@ def open_batch(
 
 def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
-    layers, _ = config.resolve_layers(adapter.depth)
-    check_layers(config, layers, adapter.depth)
+    config.resolve_layers(adapter.depth)
     if config.source == LOGIT and adapter.kind != "text":
         msg = f"source='logit' is for decoders of texts, and {adapter.name} is none; leave it out"
         raise InputError(msg)

@@ -255,11 +255,15 @@ def _for_groups(gradient: Tensor, shared: Tensor) -> Tensor:
 
 
 class WordTable:
-    """A table of word embeddings, and the words of a batch that are looked up in it."""
+    """A table of word embeddings, and the words of a batch that are looked up in it.
 
-    def __init__(self, module: Any, ids: Tensor) -> None:
+    ``number`` is that of the words among all that comes in.
+    """
+
+    def __init__(self, module: Any, ids: Tensor, number: int) -> None:
         self.module = module
         self.ids = ids
+        self.number = number
 
     def reads(self, ids: Tensor, weight: Any) -> bool | None:
         """Whether these are the words, positions first or not; ``None`` where they are not."""
@@ -315,7 +319,7 @@ class BackwardCapture(Capture):
 
     def _embedding(self, ids: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         found = F.embedding(ids, weight.detach(), *args, **kwargs)
-        matches = [(number, each.reads(ids, weight)) for number, each in enumerate(self.tables)]
+        matches = [(each.number, each.reads(ids, weight)) for each in self.tables]
         matches = [(number, turned) for number, turned in matches if turned is not None]
         if not matches:
             return found

@@ -129,12 +129,11 @@ class Capture(Keeper):
         call.apply_defaults()
         weights, average = call.arguments["need_weights"], call.arguments["average_attn_weights"]
         call.arguments["need_weights"] = False
-        seen: list[Tensor] = []
+        seen: list[Any] = []
 
         def kernel(*args: Any) -> Tensor:  # query, key, value, mask, dropout, whether causal
-            if weights:
-                seen.append(probabilities_of(args[0], args[1], args[3], args[5]))
-            return self._fused_kernel(*args)
+            seen[:] = args
+            return self._inner_kernel(*args)
 
         own = {"scaled_dot_product_attention": kernel, "has_torch_function": lambda _: False}
         scope = {**func.__globals__, **own}
@@ -147,12 +146,17 @@ class Capture(Keeper):
             self._block.project(weight, bias, output)
         if not weights:
             return output, None
-        attention = seen[0].mean(dim=1) if average else seen[0]
+        attention = probabilities_of(seen[0], seen[1], seen[3], seen[5])
+        attention = attention.mean(dim=1) if average else attention
         return output, attention if call.arguments["query"].dim() > 2 else attention.squeeze(0)
 
     def _inside(self) -> AbstractContextManager[object]:
         """What is entered while code of torch runs that calls torch; nothing of it is seen here."""
         return nullcontext()
+
+    def _inner_kernel(self, *args: Any) -> Tensor:
+        """A fused kernel that such code calls."""
+        return self._fused_kernel(*args)
 
     def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
         self,

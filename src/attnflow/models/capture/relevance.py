@@ -101,20 +101,6 @@ class Relevance(BackwardCapture):
     ) -> None:
         super().__init__(spec, batch, tables)
         self._tanh: dict[int, Tensor] = {}  # held, so that no id is used twice
-        self._answers: dict[Any, Callable[..., Any]] = {
-            F.linear: self._linear,
-            torch.addmm: self._addmm,
-            F.layer_norm: self._layer_norm,
-            F.batch_norm: self._batch_norm,
-            F.group_norm: self._group_norm,
-            F.conv1d: self._convolution(F.conv1d),
-            F.conv2d: self._convolution(F.conv2d),
-            torch.conv1d: self._convolution(F.conv1d),
-            torch.conv2d: self._convolution(F.conv2d),
-            F.normalize: _normalize,
-            F.glu: _gated_linear,
-            getattr(F, "rms_norm", None): _rms_norm,  # torch 2.3 has none
-        }
 
     def __exit__(self, *exc: object) -> None:
         """Leave, and forget what was underway."""
@@ -131,8 +117,8 @@ class Relevance(BackwardCapture):
         return super().__torch_function__(func, types, args, kwargs)
 
     def _answer(self, func: Any, args: Any, kwargs: Any) -> Any:
-        if func in self._answers:
-            return self._answers[func](*args, **kwargs)
+        if func in ANSWERS:
+            return ANSWERS[func](self, *args, **kwargs)
         if func in MULTIPLICATIONS:
             return _multiply(func, args, kwargs)
         if func in IN_PLACE and not _depends(args[0]):
@@ -155,6 +141,9 @@ class Relevance(BackwardCapture):
 
     def _inside(self) -> AbstractContextManager[object]:
         return _Inside(self)
+
+    def _inner_kernel(self, *args: Any) -> Tensor:
+        return F.scaled_dot_product_attention(*args)  # which is seen inside
 
     # -- what is added
 
@@ -208,18 +197,17 @@ class Relevance(BackwardCapture):
             return torch.addmm(bias, first, second, **more)
         return self._biased(first @ second, bias)
 
-    def _convolution(self, func: Any) -> Callable[..., Tensor]:
-        def convolve(
-            input: Tensor,
-            weight: Tensor,
-            bias: Tensor | None = None,
-            *args: Any,
-            **kwargs: Any,
-        ) -> Tensor:
-            spread = None if bias is None else bias.reshape(-1, *[1] * (weight.dim() - 2))
-            return self._biased(func(input, weight, None, *args, **kwargs), spread)
-
-        return convolve
+    def _convolve(
+        self,
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Tensor:
+        func = (F.conv1d, F.conv2d)[weight.dim() - 3]
+        spread = None if bias is None else bias.reshape(-1, *[1] * (weight.dim() - 2))
+        return self._biased(func(input, weight, None, *args, **kwargs), spread)
 
     def _layer_norm(
         self,
@@ -381,6 +369,7 @@ def _sign(func: Any) -> int:
 
 
 def _rms_norm(
+    _: Relevance,
     input: Tensor,
     normalized_shape: Any,
     weight: Tensor | None = None,
@@ -394,6 +383,7 @@ def _rms_norm(
 
 
 def _normalize(
+    _: Relevance,
     input: Tensor,
     p: float = 2.0,
     dim: int = 1,
@@ -403,7 +393,7 @@ def _normalize(
     return input / input.detach().norm(p, dim, keepdim=True).clamp_min(eps)
 
 
-def _gated_linear(input: Tensor, dim: int = -1) -> Tensor:
+def _gated_linear(_: Relevance, input: Tensor, dim: int = -1) -> Tensor:
     first, gate = input.chunk(2, dim)
     return first * gate.detach().sigmoid()
 
@@ -445,3 +435,18 @@ def _constant(value: Any) -> Any:
     if type(value) is Parameter:
         return value.detach()
     return _constants(value) if isinstance(value, list | tuple) else value
+
+
+# Calls that are answered as a whole, by functions of the mode and of the call's arguments.
+ANSWERS: dict[Any, Callable[..., Tensor]] = {
+    F.linear: Relevance._linear,
+    torch.addmm: Relevance._addmm,
+    F.layer_norm: Relevance._layer_norm,
+    F.batch_norm: Relevance._batch_norm,
+    F.group_norm: Relevance._group_norm,
+    F.conv1d: Relevance._convolve,
+    F.conv2d: Relevance._convolve,
+    F.normalize: _normalize,
+    F.glu: _gated_linear,
+    getattr(F, "rms_norm", None): _rms_norm,  # torch 2.3 has none
+}

@@ -90,10 +90,12 @@ def run_backward(
     kind = Relevance if spec.relevance else BackwardCapture
     capture = kind(spec, batch, tables)
     running = with_activations_seen(running) if spec.relevance else running
-    watch = _watching(capture.reading, layers, attends, cut=cut)
+    to = [capture.reading]
+    watch = _watching(to, layers, attends, cut=cut)
     with torch.enable_grad(), capture:
         followed = running if layers is None else copied(running, watch)
         capture.output = network_run.called(followed, inputs, watch=False)
+    to.clear()  # the copy's modules and their methods hold each other, and would hold all of it
     network_run.drop_pooling(capture, network)
     _check_words(capture.reading, len(tables) + cut, network)
     return (output if spec.relevance else capture.output), capture
@@ -103,10 +105,10 @@ def word_tables(network: Any, inputs: dict[str, Any]) -> tuple[list[WordTable], 
     """The tables that words are looked up in; and whether the (first) input is no words."""
     paired = "decoder_input_ids" in inputs
     found = []
-    for name, side in SIDES.items():
+    for number, (name, side) in enumerate(SIDES.items()):
         if name in inputs:
             owner = getattr(network, side)() if paired else network
-            found.append(WordTable(owner.get_input_embeddings(), inputs[name]))
+            found.append(WordTable(owner.get_input_embeddings(), inputs[name], number))
     return found, "input_ids" not in inputs
 
 
@@ -191,7 +193,7 @@ def _check_words(reading: Reading, count: int, network: Any) -> None:
 
 
 def _watching(
-    reading: Reading, layers: Layers | None, attends: Sequence[int], *, cut: bool
+    to: list[Reading], layers: Layers | None, attends: Sequence[int], *, cut: bool
 ) -> Callable[[str, Forward], Forward]:
     """What follows the residual stream through a copy of a network.
 
@@ -206,7 +208,7 @@ def _watching(
             return forward
 
         def followed(*args: Any, **kwargs: Any) -> Any:
-            number = len(calls)
+            number, (reading,) = len(calls), to
             calls.append(name)
             if number in starts:
                 states = given_states(args, kwargs)
