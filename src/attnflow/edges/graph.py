@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnflow.edges.corrections import correct_maps, spread_evenly, uniform_activations
+from attnflow.edges.corrections import (
+    SINK,
+    correct_maps,
+    spread_evenly,
+    uniform_activations,
+    without_sink,
+)
 from attnflow.edges.heads import add_heads, fuse_layers, head_weights, strengths
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.edges.rule import EDGE_RULES, EdgeRule, Maps
@@ -56,13 +62,16 @@ def _amounts(made: Maps, activations: Activations, options: EdgeOptions) -> Laye
     maps = made.layers
     heads = maps if maps.ndim == 4 else None
     weights = maps if heads is None else add_heads(maps, options.heads)
+    relevance = activations.relevance
+    if options.correction == SINK:
+        weights, heads, relevance = without_sink(weights, heads, relevance)
     return LayeredGraph(
         weights,
         heads if options.heads == "each" else None,
         maps=weights,
         source=activations.source,
         statistics=made.statistics,
-        relevance=activations.relevance,
+        relevance=relevance,
     )
 
 

@@ -30,5 +30,6 @@ MEMBER = EdgeRule(
     residual="measured",
     amounts=True,
     conserved=True,
+    method="flow",
     unit="logits of the target",
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attnflow.aggregation import AGGREGATORS, Aggregator
+from attnflow.edges.corrections import SINK
 from attnflow.errors import InputError, shown
 from attnflow.records.selection import is_integer
 
@@ -51,13 +52,13 @@ def check_amounts(config: ExplainConfig, members: Sequence[Aggregator]) -> None:
     given = {
         "heads": not picked and heads not in ("mean", "each"),
         "discard": config.discard != 0,
-        "correction": config.correction not in (None, "auto"),
+        "correction": config.correction not in (None, "auto", SINK),
         "normalize": config.normalize,
     }
     reasons = {
         "heads": "heads add up; pick some by number, or leave it out",
         "discard": "an amount that is left out would be missing elsewhere; leave it out",
-        "correction": "nothing is a share of a receptive field; leave it out",
+        "correction": "nothing is a share of a receptive field; use 'sink', or leave it out",
         "normalize": "signed amounts are no whole to take shares of; leave it out",
     }
     for option, asked in given.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, find_aggregator
 from attnflow.edges import EDGE_RULES, EdgeRule
-from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS
+from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
 from attnflow.edges.heads import fuse_heads
 from attnflow.edges.options import EdgeOptions, Heads, check_heads
 from attnflow.errors import InputError, shown
@@ -210,8 +210,12 @@ class ExplainConfig:
     def correction_for(self, method: str, *, causal: bool, size: int) -> str | None:
         """The correction that a method gets on an input; ``None`` is the plain method."""
         if self.correction == "auto":
-            if not causal or self.rule.amounts:
+            if not causal:
                 return None
+            if self.rule.amounts:
+                # What passed the first token speaks for almost any answer: attention goes there
+                # that has nowhere else to go.
+                return SINK if self.rule.conserved else None
             # Even attention is no measure of edges that are made of something else.
             usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
             return find_aggregator(method).correction or usual
