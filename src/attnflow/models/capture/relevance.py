@@ -17,7 +17,7 @@ something that the rules don't know, and `Relevance.propagate` refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from numbers import Real
 from typing import Any
@@ -109,11 +109,16 @@ class Relevance(BackwardCapture):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer one call of torch; the mode is off inside."""
+        kwargs = kwargs or {}
         if getattr(func, "__name__", "") in ATTRIBUTES:
-            return func(*args, **(kwargs or {}))
-        if func is not F.embedding:  # whose table must be recognised
-            args = _constants(args)
-            kwargs = {name: _constant(each) for name, each in (kwargs or {}).items()}
+            return func(*args, **kwargs)
+        if not _depend(args) and not _depend(kwargs.values()):
+            # What is made of parameters alone is a constant. A parameter itself stays one: modules
+            # may be putting it elsewhere.
+            result = super().__torch_function__(func, types, args, kwargs)
+            return result if func is F.embedding else _without_tape(result, args)
+        args = _constants(args)
+        kwargs = {name: _constant(each) for name, each in kwargs.items()}
         return super().__torch_function__(func, types, args, kwargs)
 
     def _answer(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -416,7 +421,22 @@ def _is_inverse(args: Any) -> bool:
 
 
 def _depends(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.requires_grad
+    """Whether something depends on the input, or on what was added to what does."""
+    return isinstance(value, Tensor) and value.requires_grad and not isinstance(value, Parameter)
+
+
+def _depend(values: Iterable[Any]) -> bool:
+    """Whether one of these does, which may stand in a list."""
+    return any(_depend(e) if isinstance(e, list | tuple) else _depends(e) for e in values)
+
+
+def _without_tape(result: Any, args: Any) -> Any:
+    """A result as a constant; an argument that is returned as it came is left alone."""
+    if isinstance(result, list | tuple) and type(result) in (list, tuple):
+        return type(result)(_without_tape(each, args) for each in result)
+    if _depends(result) and not any(result is each for each in args):
+        return result.detach()
+    return result
 
 
 def _held(value: Any) -> Any:
@@ -432,7 +452,7 @@ def _constants(values: Any) -> Any:
 
 
 def _constant(value: Any) -> Any:
-    if type(value) is Parameter:
+    if isinstance(value, Parameter):
         return value.detach()
     return _constants(value) if isinstance(value, list | tuple) else value
 
