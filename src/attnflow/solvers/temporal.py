@@ -17,14 +17,15 @@ for another device is one more class behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.records.arrays import check_float, is_tensor
+from attnflow.records.arrays import check_float, contiguous, is_tensor
 from attnflow.records.checks import check_number, check_real
 from attnflow.records.selection import is_integer
 from attnflow.records.sparse import SparseLayer, SparseLayers
@@ -67,11 +68,11 @@ class Flows:
     """Maximum flows to many sinks, ``[sink]``.
 
     Attributes:
-        values: The largest flow that was found; the maximum, unless edges were dropped.
+        values: The maximum flow; where edges were dropped, that of the edges which were kept.
         upper: The capacity of a cut, which no flow exceeds. It differs from ``values`` by rounding,
-            and by what the cut may hold of dropped edges.
-        statistics: How many sinks were solved by how many threads, and the largest gap between a
-            flow and its cut, beside the cut.
+            and by what the cut may hold of dropped edges: the exact value is between the two.
+        statistics: How many sinks were solved by how many threads, the largest gap between a flow
+            and its cut, beside the cut, and how much capacity was dropped.
     """
 
     values: FloatArray
@@ -130,58 +131,40 @@ class TemporalNetwork(Protocol):
         """One flow in full. Of all minimum cuts it has the one nearest the sink or the sources."""
 
 
-@dataclass(frozen=True, eq=False)
-class Capacities:
-    """Layers ``[query, key]`` from the lowest up, and what was dropped from them.
-
-    Attributes:
-        layers: Dense arrays, torch tensors or `SparseLayer`.
-        dropped_by_query: ``[layer, query]``: the sum of what each row lacks.
-        dropped_by_key: ``[layer, key]``: the sum of what each column lacks.
-    """
-
-    layers: tuple[Any, ...]
-    dropped_by_query: FloatArray | None = None
-    dropped_by_key: FloatArray | None = None
-
-    @property
-    def depth(self) -> int:
-        """How many layers there are."""
-        return len(self.layers)
-
-    @property
-    def size(self) -> int:
-        """How many positions there are."""
-        return int(self.layers[0].shape[-1])
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether edges were dropped."""
-        return self.dropped_by_key is not None
-
-    @property
-    def dropped(self) -> float:
-        """The capacity of all edges that were dropped."""
-        return 0.0 if self.dropped_by_key is None else float(self.dropped_by_key.sum())
-
-
-def prepare(capacities: Any, sources: Positions, stations: Array | None = None) -> TemporalNetwork:
+def prepare(
+    capacities: Any,
+    sources: Positions,
+    stations: Array | None = None,
+    *,
+    tolerance: float = 0.0,
+) -> TemporalNetwork:
     """A network that can be solved.
 
     Args:
-        capacities: ``[layer, query, key]``, at least 0: a NumPy array, a torch tensor, or a list of
-            layers, each of which may also be sparse (`SparseLayer`, or one of SciPy's); or what
-            `keep_largest` returns. Entries from a position to itself are ignored.
+        capacities: ``[layer, query, key]``, at least 0: a NumPy array, a torch tensor, or a
+            sequence of layers, each of which may also be sparse (`SparseLayer`, or one of SciPy's).
+            Layers are read once, from the top down, so that a sequence may make each when it is
+            read. Entries from a position to itself are ignored.
         sources: The positions of the top layer where flow starts.
         stations: How much may pass each node of the layers between, ``[layer, position]`` for
             layers 1 … L−1. ``None`` is without limit.
+        tolerance: How much capacity may be dropped, smallest edges first, in the unit of the
+            capacities. No cut holds more of it, so that no flow is further below the maximum;
+            `Flows.upper` says how far it can be. An edge counts for no more than what can arrive
+            at its upper end from the sources.
     """
-    layers = check_capacities(capacities)
-    chosen = check_set("sources", sources, layers.size)
-    limits = None if stations is None else check_stations(stations, layers.depth, layers.size)
+    limit = check_real("tolerance", tolerance)
+    if limit < 0:
+        msg = f"tolerance={shown(tolerance)} must be at least 0"
+        raise InputError(msg)
+    layers, depth = _from_the_top(capacities)
+    top = next(layers)
+    size = top.shape[0]
+    chosen = check_set("sources", sources, size)
+    limits = None if stations is None else check_stations(stations, depth, size)
     from attnflow.solvers.cpu.temporal.solver import CpuTemporalNetwork
 
-    return CpuTemporalNetwork(layers, chosen, limits)
+    return CpuTemporalNetwork(chain([top], layers), depth, chosen, limits, limit)
 
 
 def solve(
@@ -189,10 +172,12 @@ def solve(
     sources: Positions,
     sinks: Sequence[Positions],
     stations: Array | None = None,
+    *,
+    tolerance: float = 0.0,
     execution: Execution | None = None,
 ) -> Flows:
     """The maximum flow from the sources to each sink; see `prepare` for the arguments."""
-    return prepare(capacities, sources, stations).solve(sinks, execution)
+    return prepare(capacities, sources, stations, tolerance=tolerance).solve(sinks, execution)
 
 
 def solve_one(
@@ -209,70 +194,46 @@ def solve_one(
     return network.solve_one(sink, cut_near=cut_near, most_routes=most_routes)
 
 
-def keep_largest(layers: Iterable[Any], tolerance: float, depth: int | None = None) -> Capacities:
-    """Capacities without the smallest, whose sum is at most ``tolerance``.
-
-    No cut holds more of them than that, so that the maximum flow is at most ``tolerance`` larger
-    than without them. Layers are read one after the other; give ``depth`` if they have no length.
-    """
-    limit = check_real("tolerance", tolerance)
-    if limit < 0:
-        msg = f"tolerance={shown(tolerance)} must be at least 0"
-        raise InputError(msg)
-    count = check_number("depth", len(layers) if depth is None else depth, 1)  # type: ignore[arg-type]
-    from attnflow.solvers.cpu.temporal.rows import kept_rows
-
-    kept, by_query, by_key = [], [], []
-    for number, layer in enumerate(layers):
-        share = (limit - sum(each.sum() for each in by_key)) / max(1, count - number)
-        found = kept_rows(check_layer(layer, number), number + 1, share)
-        kept.append(found.layer)
-        by_query.append(found.dropped_by_query)
-        by_key.append(found.dropped_by_key)
-    return Capacities(tuple(kept), np.stack(by_query), np.stack(by_key))
-
-
-def check_capacities(given: Any) -> Capacities:
-    """Layers of capacities in any of their forms; what they hold is checked when it is read."""
-    if isinstance(given, Capacities):
-        return given
+def _from_the_top(given: Any) -> tuple[Iterator[Any], int]:
+    """The layers, checked one after the other, and how many there are."""
     if isinstance(given, SparseLayers):
         given = given.layers
-    if not isinstance(given, list | tuple):
+    if not isinstance(given, Sequence):
         check_float("capacities", given)
         if given.ndim != 3:
             msg = f"capacities have shape {tuple(given.shape)}; they must be [layer, query, key]"
             raise InputError(msg)
-    layers = tuple(check_layer(each, number) for number, each in enumerate(given))
-    sizes = {each.shape for each in layers}
-    if len(sizes) != 1 or not layers[0].shape[0]:
-        msg = (
-            f"capacities have layers of shapes {sorted(sizes)}; "
-            "there must be at least one layer and one position, and all layers must be alike"
-        )
+    depth = len(given)
+    if not depth:
+        msg = "capacities have no layers; there must be at least one"
         raise InputError(msg)
-    return Capacities(layers)
+
+    def layers() -> Iterator[Any]:
+        size = None
+        for number in range(depth, 0, -1):
+            layer = _check_layer(given[number - 1], number, size)
+            size = layer.shape[0]
+            yield layer
+
+    return layers(), depth
 
 
-def check_layer(given: Any, number: int) -> Any:
-    """One layer ``[query, key]``: NumPy's, or sparse."""
+def _check_layer(given: Any, number: int, size: int | None) -> Any:
+    """One layer ``[query, key]``: NumPy's in float32 or float64, or sparse."""
+    name = f"layer {number} of the capacities"
     if hasattr(given, "tocsr"):
         given = given.tocsr()
         given.sum_duplicates()
         starts, keys = given.indptr.astype(np.int64), given.indices.astype(np.int32)
         given = SparseLayer(starts, keys, given.data)
     if not isinstance(given, SparseLayer):
-        check_float(f"layer {number + 1} of the capacities", given)
-        if is_tensor(given):
-            given = given.detach().cpu()
-            given = (given if given.element_size() >= 4 else given.float()).numpy()
-        elif given.dtype == np.float16:
-            given = given.astype(np.float32)
-    if given.ndim != 2 or given.shape[0] != given.shape[1]:
-        msg = (
-            f"layer {number + 1} of the capacities has shape {tuple(given.shape)}; "
-            "it must be square, [query, key]"
-        )
+        check_float(name, given)
+        given = contiguous(given.cpu() if is_tensor(given) else given)
+    if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.shape[0]:
+        msg = f"{name} has shape {tuple(given.shape)}; it must be square, [query, key]"
+        raise InputError(msg)
+    if size is not None and given.shape[0] != size:
+        msg = f"{name} has {given.shape[0]} positions, the one above {size}; they must be alike"
         raise InputError(msg)
     return given
 

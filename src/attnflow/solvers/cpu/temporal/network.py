@@ -12,16 +12,16 @@ edge between the two has the station's capacity.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from attnflow.records.sparse import IntArray, LongArray
 from attnflow.records.types import FloatArray
-from attnflow.solvers.cpu.temporal.rows import Rows, rows_of
+from attnflow.solvers.cpu.temporal.rows import Rows, rows_of, without_smallest
 from attnflow.solvers.interface import BoolArray
-from attnflow.solvers.temporal import Capacities
 
 NONE = -1
 
@@ -49,42 +49,77 @@ class Network(NamedTuple):
     above: IntArray
 
 
+class Ends(NamedTuple):
+    """What is known of the sources, and of edges that were dropped.
+
+    Attributes:
+        is_source: ``[position]``.
+        own_rows: ``[layer, source, key]``: the capacities of the sources' own edges.
+        dropped_by_query: ``[layer, query]``: how much was dropped from each row.
+        dropped_by_key: ``[layer, key]``: how much was dropped from each column.
+        received: ``[node]``: what can arrive at a node at most, by all edges that there were, those
+            in its own column only with stations.
+    """
+
+    is_source: BoolArray
+    own_rows: FloatArray
+    dropped_by_query: FloatArray
+    dropped_by_key: FloatArray
+    received: FloatArray
+
+
 def make_network(
-    capacities: Capacities, sources: LongArray, stations: FloatArray | None
-) -> tuple[Network, FloatArray]:
-    """The network, and the sources' own rows of capacities, ``[layer, source, key]``."""
-    depth, size = capacities.depth, capacities.size
-    is_source = np.zeros(size, bool)
-    is_source[sources] = True
-    own_rows = np.zeros((depth, len(sources), size))
-    supply = np.zeros((depth, size))
-    # No more than this can arrive at the nodes of a layer.
-    reach = np.where(is_source, np.inf, 0.0)
-    lists = []
-    for layer in range(depth, 0, -1):
-        rows = rows_of(capacities.layers[layer - 1], layer)
+    layers: Iterable[Any],
+    depth: int,
+    sources: LongArray,
+    stations: FloatArray | None,
+    tolerance: float,
+) -> tuple[Network, Ends]:
+    """The network of layers that are read from the top down."""
+    lists, supply = [], np.empty(0)
+    for layer, entries in zip(range(depth, 0, -1), layers, strict=True):
+        rows = rows_of(entries, layer)
+        if layer == depth:
+            size = len(rows.starts) - 1
+            supply = np.zeros((depth, size))
+            ends = Ends(
+                np.isin(np.arange(size), sources),
+                np.zeros((depth, len(sources), size)),
+                np.zeros((depth, size)),
+                np.zeros((depth, size)),
+                np.zeros(depth * size),
+            )
+            # No more than this can arrive at the nodes of a layer.
+            reach = np.where(ends.is_source, np.inf, 0.0)
+        received = _received(rows, reach)
+        arriving = reach + received
+        below = slice((layer - 1) * size, layer * size)
+        ends.received[below] = received if stations is None else arriving
+        if tolerance:
+            left = tolerance - ends.dropped_by_key.sum()
+            rows, *sums = without_smallest(rows, reach, left / layer)
+            ends.dropped_by_query[layer - 1], ends.dropped_by_key[layer - 1] = sums
+        own = ends.own_rows[layer - 1]
         for number, source in enumerate(sources):
-            own = slice(rows.starts[source], rows.starts[source + 1])
-            own_rows[layer - 1, number, rows.keys[own]] = rows.values[own]
+            entry = slice(rows.starts[source], rows.starts[source + 1])
+            own[number, rows.keys[entry]] = rows.values[entry]
         if layer == depth or stations is None:
-            supply[layer - 1] = own_rows[layer - 1].sum(0)
+            supply[layer - 1] = own.sum(0)
             # A source that may wait is itself in every layer; one that is limited goes on below.
             supply[layer - 1, sources] = 0.0 if stations is None else np.inf
         if layer < depth:
-            # Nodes that nothing reaches carry no flow. They stay where edges were dropped, as the
-            # cut must then be one of the complete graph, in which they may be reached.
-            sends = (reach > 0) | capacities.incomplete
-            receives = np.ones(size, bool)
+            sends = reach > 0
+            receives = np.ones(len(reach), bool)
             if stations is None:
-                sends, receives = sends & ~is_source, ~is_source
+                sends, receives = sends & ~ends.is_source, ~ends.is_source
             order = np.argsort(-reach, kind="stable").astype(np.int32)
             lists.append(_list_by_key(rows, order, sends, receives))
-        reach = _arriving(rows, reach)
+        reach = arriving
         if stations is None:
             reach[sources] = np.inf
         elif layer > 1:
             reach = np.minimum(reach, stations[layer - 2])
-    return _assemble(lists[::-1], supply, stations), own_rows
+    return _assemble(lists[::-1], supply, stations), ends
 
 
 def _assemble(
@@ -121,14 +156,14 @@ def _assemble(
 
 
 @njit(cache=True, nogil=True)
-def _arriving(rows: Rows, reach: FloatArray) -> FloatArray:
-    """What can arrive at the nodes of the layer below at most, if ``reach`` arrives at these."""
-    arriving = reach.copy()
+def _received(rows: Rows, reach: FloatArray) -> FloatArray:
+    """What the nodes of the layer below can receive at most, if ``reach`` arrives at these."""
+    received = np.zeros(len(reach))
     for query in range(len(reach)):
         if reach[query] > 0:
             for entry in range(rows.starts[query], rows.starts[query + 1]):
-                arriving[rows.keys[entry]] += min(rows.values[entry], reach[query])
-    return arriving
+                received[rows.keys[entry]] += min(rows.values[entry], reach[query])
+    return received
 
 
 @njit(cache=True, nogil=True)

@@ -24,14 +24,6 @@ class Rows(NamedTuple):
     values: FloatArray  # [entry]
 
 
-class Kept(NamedTuple):
-    """The largest entries of a layer, and the sums of the others."""
-
-    layer: SparseLayer
-    dropped_by_query: FloatArray
-    dropped_by_key: FloatArray
-
-
 def rows_of(layer: Any, number: int) -> Rows:
     """The entries of a layer, dense or sparse, which are checked; the diagonal is ignored."""
     if isinstance(layer, SparseLayer):
@@ -39,7 +31,6 @@ def rows_of(layer: Any, number: int) -> Rows:
         off = rows != layer.keys
         counts, sound = _counts_of(rows[off], values[off], layer.size)
     else:
-        layer = np.ascontiguousarray(layer)
         counts = np.zeros(len(layer), np.int64)
         sound = _count(layer, counts)
     if not sound:
@@ -57,16 +48,22 @@ def rows_of(layer: Any, number: int) -> Rows:
     return found
 
 
-def kept_rows(layer: Any, number: int, tolerance: float) -> Kept:
-    """The largest entries of a layer: those that are dropped sum to ``tolerance`` at most."""
-    rows = rows_of(layer, number)
-    size = len(rows.starts) - 1
-    kept = rows.values >= _threshold(rows.values, tolerance)
+def without_smallest(
+    rows: Rows, reach: FloatArray, tolerance: float
+) -> tuple[Rows, FloatArray, FloatArray]:
+    """The rows without the smallest entries, and the sums of these by query and by key.
+
+    All of them sum to ``tolerance`` at most. No entry counts for more than ``reach``, ``[query]``,
+    as no more can arrive at its query.
+    """
+    size = len(reach)
     queries = np.repeat(np.arange(size, dtype=np.int32), np.diff(rows.starts))
-    counts = np.bincount(queries[kept], minlength=size)
-    lost = rows.values[~kept]
-    return Kept(
-        SparseLayer(np.concatenate([[0], np.cumsum(counts)]), rows.keys[kept], rows.values[kept]),
+    carried = np.minimum(rows.values, reach[queries])
+    kept = (carried >= _threshold(carried, tolerance)) & (carried > 0)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(queries[kept], minlength=size))])
+    lost = carried[~kept]
+    return (
+        Rows(starts, rows.keys[kept], rows.values[kept]),
         np.bincount(queries[~kept], lost, size),
         np.bincount(rows.keys[~kept], lost, size),
     )
@@ -105,7 +102,7 @@ def _fill(layer: Any, rows: Rows) -> None:
 def _threshold(values: FloatArray, tolerance: float) -> float:
     """A value as large as possible; all values below it sum to ``tolerance`` at most."""
     sums = np.zeros(OCTAVES * BINS_PER_OCTAVE)
-    for value in values:
+    for value in values[values > 0]:
         mantissa, exponent = math.frexp(value)  # the mantissa is from 0.5 to 1
         octave = (exponent - LEAST_EXPONENT) * BINS_PER_OCTAVE
         sums[octave + int((mantissa - 0.5) * (2 * BINS_PER_OCTAVE))] += value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -25,14 +25,13 @@ from attnflow.solvers.cpu.temporal.detail import (
     unbalanced,
 )
 from attnflow.solvers.cpu.temporal.flow import UNREACHED, State, clear, make_state, maximize
-from attnflow.solvers.cpu.temporal.network import Network, make_network
+from attnflow.solvers.cpu.temporal.network import Ends, Network, make_network
 from attnflow.solvers.cpu.working import SharedParts, work_together
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import BoolArray
 from attnflow.solvers.temporal import (
     MOST_ROUTES,
     SIDES,
-    Capacities,
     Flow,
     Flows,
     Positions,
@@ -49,17 +48,6 @@ PART = 8  # sinks that a thread takes at a time
 VALUE, CUT, UNBALANCED, DROPPED = range(4)
 
 
-class Dropped(NamedTuple):
-    """What was dropped from the edges, and which positions are sources.
-
-    Where nothing was dropped, the arrays have no rows.
-    """
-
-    by_query: FloatArray  # [layer, query]
-    by_key: FloatArray  # [layer, key]
-    is_source: BoolArray  # [position]
-
-
 class Sinks(NamedTuple):
     """The nodes of several sinks, one after the other."""
 
@@ -71,22 +59,22 @@ class CpuTemporalNetwork:
     """A network of capacities and sources; every call has buffers of its own."""
 
     def __init__(
-        self, capacities: Capacities, sources: LongArray, stations: FloatArray | None
+        self,
+        layers: Iterable[Any],
+        depth: int,
+        sources: LongArray,
+        stations: FloatArray | None,
+        tolerance: float,
     ) -> None:
-        self._depth, self._size = capacities.depth, capacities.size
+        """See `temporal.prepare`; layers come from the top down."""
+        self._network, self._ends = make_network(layers, depth, sources, stations, tolerance)
+        self._depth, self._size = depth, len(self._ends.is_source)
         self._sources, self._free = sources, stations is None
-        self._network, self._own_rows = make_network(capacities, sources, stations)
-        by_query, by_key = capacities.dropped_by_query, capacities.dropped_by_key
-        if by_query is None or by_key is None:
-            by_query = by_key = np.zeros((0, self._size))
-        is_source = np.zeros(self._size, bool)
-        is_source[sources] = True
-        self._dropped = Dropped(by_query, by_key, is_source)
 
     @property
     def nbytes(self) -> int:
         """How much memory it holds."""
-        return self._own_rows.nbytes + sum(each.nbytes for each in self._network)
+        return sum(each.nbytes for each in (*self._network, *self._ends))
 
     def solve(self, sinks: Sequence[Positions], execution: Execution | None = None) -> Flows:
         """See `TemporalNetwork`."""
@@ -109,7 +97,7 @@ class CpuTemporalNetwork:
                 if stop[0]:
                     return
                 some = Sinks(ends[part.start : part.stop + 1], nodes)
-                _solve_part(self._network, state, self._dropped, some, found[part], stop)
+                _solve_part(self._network, state, self._ends, some, found[part], stop)
 
         tasks = [partial(work, make_state(self._network)) for _ in range(workers)]
         with progress_bar("flow", len(sets), shown=execution.progress) as show:
@@ -118,8 +106,14 @@ class CpuTemporalNetwork:
             else:
                 work_together(tasks, stop, lambda: show(int((found[:, VALUE] >= 0).sum())))
             show(len(sets))
-        statistics = {"sinks": len(sets), "largest_gap": check(found), "threads": workers}
-        return Flows(found[:, VALUE], found[:, CUT] + found[:, DROPPED], statistics)
+        statistics = {
+            "sinks": len(sets),
+            "largest_gap": check(found),
+            "dropped": float(self._ends.dropped_by_key.sum()),
+            "threads": workers,
+        }
+        upper = [self._upper(*each) for each in zip(found, sets, strict=True)]
+        return Flows(found[:, VALUE], np.array(upper, float), statistics)
 
     def solve_one(
         self, sink: Positions, *, cut_near: Side = "source", most_routes: int = MOST_ROUTES
@@ -148,18 +142,18 @@ class CpuTemporalNetwork:
         if cut_near == "source":
             side = side_nearest_sources(self._network, state)
         sinks = np.unique(nodes.astype(np.int64) % self._size)
-        graph = Graph(self._network, self._own_rows, self._sources, sinks, self._free)
+        graph = Graph(self._network, self._ends.own_rows, self._sources, sinks, self._free)
         edges = edges_with_flow(graph, state)
         cut, stations = cut_of(graph, state, side)
         value = float(found[0, VALUE])
         # The edges of the result are proven once more: they are not the kernel's.
         found[0, CUT] = cut.amounts.sum() + stations.amounts.sum()
         found[0, UNBALANCED] += unbalanced(graph, edges, value)
-        found[0, DROPPED] = _dropped_into(side, self._dropped)
+        found[0, DROPPED] = _dropped_into(side, self._ends)
         check(found)
         return Flow(
             value,
-            float(found[0, CUT] + found[0, DROPPED]),
+            self._upper(found[0], nodes),
             edges,
             cut,
             stations,
@@ -174,10 +168,16 @@ class CpuTemporalNetwork:
         nodes: IntArray = (layers[:, None] * self._size + at).ravel().astype(np.int32)
         return nodes
 
+    def _upper(self, found: FloatArray, nodes: IntArray) -> float:
+        """What no flow to these nodes exceeds: a cut with all edges that there were."""
+        cut = float(found[CUT] + found[DROPPED])
+        # The cut around the sink is known with all its edges, and mostly the smallest.
+        return min(cut, float(self._ends.received[nodes].sum())) if found[DROPPED] else cut
+
     def _is_endless(self, nodes: IntArray) -> bool:
         """Whether a source reaches the nodes of a sink without limit: in its own column."""
         limited = not self._free and self._depth > 1
-        return not limited and bool(self._dropped.is_source[nodes % self._size].any())
+        return not limited and bool(self._ends.is_source[nodes % self._size].any())
 
 
 def check(found: FloatArray) -> float:
@@ -205,7 +205,7 @@ def check(found: FloatArray) -> float:
 def _solve_part(
     network: Network,
     state: State,
-    dropped: Dropped,
+    ends: Ends,
     sinks: Sinks,
     found: FloatArray,
     stop: ByteArray,
@@ -221,16 +221,14 @@ def _solve_part(
         found[number, VALUE] = maximum.value
         found[number, CUT] = maximum.cut
         found[number, UNBALANCED] = maximum.unbalanced
-        found[number, DROPPED] = _dropped_into(state.level != UNREACHED, dropped)
+        found[number, DROPPED] = _dropped_into(state.level != UNREACHED, ends)
         clear(state)
 
 
 @njit(cache=True, nogil=True)
-def _dropped_into(on_sinks_side: BoolArray, dropped: Dropped) -> float:
+def _dropped_into(on_sinks_side: BoolArray, ends: Ends) -> float:
     """What the edges that were dropped may add to a cut at most."""
-    depth, size = dropped.by_key.shape
-    if depth == 0:
-        return 0.0
+    depth, size = ends.dropped_by_key.shape
     # Flow enters a node by its first number and leaves it by its last: two, where it is a station.
     leaves = len(on_sinks_side) - depth * size
     total = 0.0
@@ -238,12 +236,12 @@ def _dropped_into(on_sinks_side: BoolArray, dropped: Dropped) -> float:
         into, out_of = 0.0, 0.0
         for position in range(size):
             if on_sinks_side[(layer - 1) * size + position]:
-                into += dropped.by_key[layer - 1, position]
+                into += ends.dropped_by_key[layer - 1, position]
             if layer == depth:
-                at_source = dropped.is_source[position]
+                on_sources_side = ends.is_source[position]
             else:
-                at_source = not on_sinks_side[leaves + layer * size + position]
-            if at_source:
-                out_of += dropped.by_query[layer - 1, position]
+                on_sources_side = not on_sinks_side[leaves + layer * size + position]
+            if on_sources_side:
+                out_of += ends.dropped_by_query[layer - 1, position]
         total += min(into, out_of)
     return total
