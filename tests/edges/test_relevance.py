@@ -206,7 +206,8 @@ def test_rows_in_small_blocks_are_the_same(name, monkeypatch):
 def test_rollout_over_the_edges_is_layer_wise_relevance():
     for name in (*HEADS, *DECODERS):
         model, item = build(name)
-        edges = attnflow.explain(item, model, edges="relevance")
+        plain = {"method": "rollout", "correction": None}
+        edges = attnflow.explain(item, model, edges="relevance", **plain)
         alone = attnflow.explain(item, model, method="lrp")
         assert (edges.method, edges.scores.shape[:2]) == ("rollout", (1, 1))
         np.testing.assert_allclose(edges.values, alone.values, rtol=0, atol=1e-6)
@@ -249,7 +250,7 @@ def test_direct_contributions_are_sums_of_rows():
 
 def test_layers_below_have_what_streams_have():
     model, item = build("llama")
-    session = open_session(item, model, config(method="rollout"))
+    session = open_session(item, model, config(method="rollout", correction=None))
     graph, found = session.graph("rollout"), session.activations.relevance
     from attnflow.aggregation import find_aggregator
     from attnflow.records import Selection
@@ -266,8 +267,8 @@ def test_layers_below_have_what_streams_have():
 def test_a_words_relevance_is_that_of_its_tokens():
     model, _ = build("bert")
     text = "the cats playing"  # two words of two tokens each
-    tokens = attnflow.explain(text, model, edges="relevance")
-    words = attnflow.explain(text, model, edges="relevance", words=True)
+    tokens = attnflow.explain(text, model, edges="relevance", method="rollout")
+    words = attnflow.explain(text, model, edges="relevance", method="rollout", words=True)
     groups = [[0], [1], [2, 3], [4, 5], [6]]
     expected = [sum(tokens.values[at] for at in group) for group in groups]
     np.testing.assert_allclose(words.values, expected, rtol=0, atol=1e-12)
@@ -429,7 +430,8 @@ def test_no_tape_is_left_behind():
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_tokens_of_an_answer_have_their_own_relevance(name):
     model, item = build(name)
-    found = attnflow.explain(item, model, answer="the cat is", edges="relevance")
+    given = {"edges": "relevance", "method": "rollout"}
+    found = attnflow.explain(item, model, answer="the cat is", **given)
     if name == "t5":
         assert found.scores.shape[-1] == len(found.tokens)
         return
@@ -437,7 +439,7 @@ def test_tokens_of_an_answer_have_their_own_relevance(name):
     for row, at in zip(found.scores, found.answer, strict=True):
         ids = model.tokenizer(item).input_ids + model.tokenizer("the cat is").input_ids
         text = model.tokenizer.decode(ids[:at])
-        alone = attnflow.explain(text, model, edges="relevance", target=ids[at])
+        alone = attnflow.explain(text, model, target=ids[at], **given)
         np.testing.assert_allclose(row[:at], alone.values, rtol=0, atol=1e-6)
         assert not row[at:].any()
 
@@ -561,11 +563,11 @@ def test_removal_is_what_masking_an_edge_costs():
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"method": "flow"}, "method='flow' reads shares .* amounts with a sign"),
-        ({"method": "widest"}, "use 'raw', 'rollout', 'direct', 'direct-all'"),
+        ({"method": "barrier"}, "method='barrier' reads shares .* amounts with a sign"),
+        ({"method": "widest"}, "use 'raw', 'rollout', 'flow', 'direct', 'direct-all'"),
         ({"edges": "removal", "method": "rollout"}, "use 'raw', 'direct', 'direct-all'"),
-        ({"query": "all"}, "query='all' is not for method='rollout'"),
-        ({"heads": "each"}, "heads='each' is not for method='rollout'"),
+        ({"query": "all"}, "query='all' is not for method='flow'"),
+        ({"heads": "each"}, "heads='each' is not for method='flow'"),
         ({"heads": "max"}, "heads add up"),
         ({"heads": [0.25] * 4}, "heads add up"),
         ({"layer": 1}, "starts at layer 1 is not known"),
@@ -574,7 +576,8 @@ def test_removal_is_what_masking_an_edge_costs():
         ({"residual": 0.5}, "residual=0.5 can't be chosen"),
         ({"discard": 0.5}, "discard=0.5 is not for edges='relevance'"),
         ({"normalize": True}, "normalize=True is not for edges='relevance'"),
-        ({"correction": "sink"}, "correction='sink' is not for edges='relevance'"),
+        ({"correction": "uniform"}, "correction='uniform' is not for edges='relevance'"),
+        ({"correction": "sink"}, "correction='sink' is for causal decoders"),
         ({"source": "logit"}, "source='logit' is not for edges='relevance'"),
     ],
 )

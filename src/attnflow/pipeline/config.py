@@ -215,7 +215,8 @@ class ExplainConfig:
             if self.rule.amounts:
                 # What passed the first token speaks for almost any answer: attention goes there
                 # that has nowhere else to go.
-                return SINK if self.rule.conserved else None
+                arrives = self.rule.conserved and find_aggregator(method).amounts == "conserved"
+                return SINK if arrives else None
             # Even attention is no measure of edges that are made of something else.
             usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
             return find_aggregator(method).correction or usual
