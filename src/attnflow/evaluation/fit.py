@@ -115,8 +115,9 @@ def fit(  # noqa: PLR0913 - one keyword per option
 
 def _check_options(edges: str, held_out: float, ridge: float, seed: int) -> None:
     rule = EDGE_RULES[edges]
-    if not rule.single_heads:
-        msg = f"edges={edges!r} takes all heads together; use a rule with heads, such as attention"
+    if not rule.single_heads or rule.amounts:
+        why = "takes all heads together" if not rule.single_heads else "adds heads up as they are"
+        msg = f"edges={edges!r} {why}; use a rule with heads, such as attention"
         raise InputError(msg)
     for name, value, below in (("held_out", held_out, 1.0), ("ridge", ridge, np.inf)):
         number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -14,6 +14,8 @@ from attnflow.records.positions import find_position, words_of_tokens
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from attnflow.models.capture.towards import ItemRelevance
+
     Edit = Callable[[Tensor], Tensor]  # what becomes of the word embeddings of a batch
 
 Query = int | str | None
@@ -219,6 +221,11 @@ class ModelAdapter(Protocol):
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
         """The logits as probabilities."""
+
+    def relevance(
+        self, tokens: Tokens, position: int, target: int, contrast: int | None = None
+    ) -> ItemRelevance:
+        """The layer-wise relevance of one input's tokens for a label, or a token at a position."""
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes in `logits`."""

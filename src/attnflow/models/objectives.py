@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Objective
+from attnflow.models.capture.towards import Aim
 from attnflow.models.checks.memory import once
 from attnflow.models.outputs import objective_value
 from attnflow.models.text.tokens import name_token, without_marks
@@ -39,10 +40,20 @@ def output_index(model: Named, target: str | int, values: Tensor) -> int:
     return found[0] if len(found) == 1 else found[int(values[list(found)].argmax())]
 
 
-def resolve_objective(
-    model: Named, logits: Tensor | None, objective: Objective, *, multi_label: bool = False
-) -> tuple[Tensor, Objective]:
-    """The value of an objective, and its target and contrast by their names."""
+def make_aim(
+    model: Named,
+    read: Callable[[Any], Tensor | None],
+    output: Any,
+    objective: Objective,
+    *,
+    multi_label: bool = False,
+    centred: bool = False,
+) -> Aim:
+    """An objective as a function of a network's output, of which ``read`` gives the logits.
+
+    Which target is meant is found out on ``output``. See `objective_value` for the rest.
+    """
+    logits = read(output)
     if logits is None or logits.numel() == 1:
         msg = f"{model.name} has no head that predicts here, so there is nothing to differentiate"
         raise ModelError(msg)
@@ -55,9 +66,14 @@ def resolve_objective(
             "another contrast, or another target"
         )
         raise InputError(msg)
-    value = objective_value(logits, index, other, multi_label=multi_label)
+
+    def value(output: Any) -> Tensor:
+        found = read(output)
+        assert found is not None  # as it was above
+        return objective_value(found, index, other, multi_label=multi_label, centred=centred)
+
     names = [None if each is None else model.output_name(each) for each in (index, other)]
-    return value, Objective(*names)
+    return Aim(value, Objective(*names))
 
 
 def label_indices(config: Any, target: str | int, name: str) -> tuple[int, ...]:

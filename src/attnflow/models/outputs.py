@@ -28,15 +28,19 @@ def to_probabilities(logits: Tensor, config: Any, *, labels: bool, name: str) ->
 
 
 def objective_value(
-    logits: Tensor, target: int, contrast: int | None, *, multi_label: bool
+    logits: Tensor, target: int, contrast: int | None, *, multi_label: bool, centred: bool = False
 ) -> Tensor:
     """The log-probability of the target, or how much larger its logit is than the contrast's.
 
-    Never the bare logit: what raises all logits alike would seem to matter.
+    Never the bare logit: what raises all logits alike would seem to matter. With ``centred`` it is
+    the logit less the mean of all logits, which is linear in them; labels that don't exclude each
+    other have nothing in common, and it is the label's own logit.
     """
     wide = logits.double()
     if contrast is not None:
         return wide[..., target] - wide[..., contrast]
+    if centred:
+        return wide[..., target] if multi_label else wide[..., target] - wide.mean(-1)
     if multi_label:
         return torch.nn.functional.logsigmoid(wide[..., target])
     return wide.log_softmax(-1)[..., target]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from attnflow.models.adapter import Edit
+    from attnflow.models.capture.towards import ItemRelevance
     from attnflow.records import Prediction
 
 
@@ -84,6 +85,12 @@ class UnmeasuredModel(ABC):
             raise no_probability(self.name)
         labels, config = self._labels_inputs(), self.network.config
         return to_probabilities(torch.stack(known).double(), config, labels=labels, name=self.name)
+
+    def relevance(
+        self, tokens: Tokens, position: int, target: int, contrast: int | None = None
+    ) -> ItemRelevance:
+        """Not defined, as `decision`; edges of relevance are read by `run`."""
+        raise no_probability(self.name)
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """Not defined, as `decision`."""

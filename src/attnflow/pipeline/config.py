@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, find_aggregator
 from attnflow.edges import EDGE_RULES, EdgeRule
-from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS
+from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
 from attnflow.edges.heads import fuse_heads
 from attnflow.edges.options import EdgeOptions, Heads, check_heads
 from attnflow.errors import InputError, shown
 from attnflow.io.inputs import check_choice
+from attnflow.pipeline.amounts import check_amounts
 from attnflow.pipeline.arguments import (
     check_batch_size,
     check_steps,
@@ -154,6 +155,8 @@ class ExplainConfig:
                 "is no whole to take shares of; leave it out"
             )
             raise InputError(msg)
+        if self.rule.amounts:
+            check_amounts(self, [each for each in members if isinstance(each, Aggregator)])
         for member in members:
             if isinstance(member, Aggregator):
                 self.edge_options(member.name)
@@ -188,7 +191,7 @@ class ExplainConfig:
     def uses_target(self) -> bool:
         """Whether anything that is asked for depends on the target."""
         named = [AGGREGATORS[name] for name in self.asked if not is_auto(name)]
-        towards = self.rule.needs.gradients or self.source == LOGIT
+        towards = self.rule.needs.target or self.source == LOGIT
         return towards or any(isinstance(each, Measure) for each in named)
 
     def residual_of(self, method: str) -> float:
@@ -209,6 +212,11 @@ class ExplainConfig:
         if self.correction == "auto":
             if not causal:
                 return None
+            if self.rule.amounts:
+                # What passed the first token speaks for almost any answer: attention goes there
+                # that has nowhere else to go.
+                arrives = self.rule.conserved and find_aggregator(method).amounts == "conserved"
+                return SINK if arrives else None
             # Even attention is no measure of edges that are made of something else.
             usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
             return find_aggregator(method).correction or usual
@@ -250,6 +258,9 @@ class ExplainConfig:
             blocks=needs.blocks,
             readout=self.source == LOGIT,
             gradients=needs.gradients,
+            relevance=needs.relevance,
+            removal=needs.removal,
+            heads=all_heads or self.heads != "mean",
             zeroing=needs.zeroing,
         )
 

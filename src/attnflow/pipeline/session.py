@@ -115,7 +115,11 @@ class Session:
         """Whether edges are towards what the explained position predicts: others have others."""
         said = self.prediction
         at_query = said is not None and said.position is not None and self.config.query != "all"
-        return self.config.rule.needs.gradients and at_query
+        return self.config.rule.needs.target and at_query
+
+    def starts_at_target(self, method: str) -> bool:
+        """Whether a method's scores are those of the target alone, whatever the position."""
+        return self.config.rule.conserved and find_aggregator(method).amounts == "conserved"
 
     @cached_property
     def groups(self) -> Groups:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError
-from attnflow.models.adapter import Tokens
+from attnflow.models.adapter import Objective, Tokens
 from attnflow.models.answers.interface import (
     ANSWER,
     PROMPT,
@@ -20,6 +20,7 @@ from attnflow.models.answers.interface import (
     written_log_probabilities,
 )
 from attnflow.models.capture import run as network
+from attnflow.models.capture.towards import Aim, add_edges
 from attnflow.models.checks.deciding import refuse_seeing_ahead
 from attnflow.models.checks.mixing import mixing_warnings
 from attnflow.models.outputs import objective_value
@@ -106,7 +107,7 @@ class TextAnswers:
         some = model.keeps_some_logits and not spec.readout
         if some:
             inputs["logits_to_keep"] = torch.tensor(before, device=inputs["input_ids"].device)
-        output, capture = network.run(model.network, inputs, spec)
+        output, capture = network.run(model.network, inputs, spec, [1] * model.depth)
         size = len(tokens)
         if spec.queries is None:
             network.expect(capture.sites, model.depth, (size, size), model.network)
@@ -123,9 +124,16 @@ class TextAnswers:
 
         def towards(number: int) -> Activations:
             found = seen
-            if spec.gradients:
-                value = objective_value(rows[number], ids[number], None, multi_label=False)
-                (found,) = network.add_gradients([found], capture, value, keep=True)
+            if spec.towards_target:
+                row = number if some else before[number]
+
+                def value(output: Any) -> Tensor:
+                    logits, index = output.logits[0, row], ids[number]
+                    centred = spec.relevance
+                    return objective_value(logits, index, None, multi_label=False, centred=centred)
+
+                aim = Aim(value, Objective(tokens.names[positions[number]]))
+                (found,) = add_edges([found], capture, output, [aim], keep=True)
             if spec.queries is not None:
                 found = _row_of(found, number)
             if spec.readout:

@@ -32,6 +32,7 @@ from attnflow.records import Prediction
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
+    from attnflow.models.capture.towards import ItemRelevance
 
 TOWERS = ("text", "vision")
 
@@ -181,6 +182,12 @@ class TowersModel:
     ) -> Tensor:
         """Not defined: it has no head."""
         return self._for(batch).probabilities(batch, positions, edit)
+
+    def relevance(
+        self, tokens: Tokens, position: int, target: int, contrast: int | None = None
+    ) -> ItemRelevance:
+        """Not defined: it has no head."""
+        return self._for([tokens]).relevance(tokens, position, target, contrast)
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one text takes."""

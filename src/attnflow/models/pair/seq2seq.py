@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
@@ -14,12 +13,13 @@ from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query,
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.towards import Aim
 from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
-from attnflow.models.objectives import resolve_objective, token_indices
+from attnflow.models.objectives import make_aim, token_indices
 from attnflow.models.outputs import is_multi_label, predict
-from attnflow.models.pair.sides import add_gradients, add_zeroed, check_sites, pair_activations
+from attnflow.models.pair.sides import add_edges, add_zeroed, check_sites, pair_activations
 from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
 from attnflow.models.text.answers import (
     cut_answer,
@@ -154,14 +154,14 @@ class Seq2SeqModel(UnmeasuredModel):
         asked = [self._position(query, tokens) for tokens in batch]
         seen = [self.activations(capture, item, tokens) for item, tokens in enumerate(batch)]
         wanted: list[Objective | None] = [None] * len(batch)
-        if spec.gradients:
+        if spec.towards_target:
             objectives = objectives or [Objective()] * len(batch)
-            values = [
-                self._objective(output, item, *of, objectives[item])
+            aims = [
+                self._aim(output, item, *of, objectives[item], centred=spec.relevance)
                 for item, of in enumerate(zip(batch, asked, strict=True))
             ]
-            seen = add_gradients(seen, capture, torch.stack([value for value, _ in values]).sum())
-            wanted = [named for _, named in values]
+            seen = add_edges(seen, capture, output, aims)
+            wanted = [aim.named for aim in aims]
         if spec.zeroing:
             seen = [self.zeroed(*pair, spec) for pair in zip(batch, seen, strict=True)]
         said = [
@@ -174,7 +174,9 @@ class Seq2SeqModel(UnmeasuredModel):
     def run_captured(self, batch: Sequence[Tokens], spec: CaptureSpec) -> tuple[Any, Capture]:
         """What the model returns, and its attention, checked."""
         inputs = self.inputs(batch)
-        output, capture = network.run(self.network, inputs, spec)
+        encoder, decoder = self._depths
+        attends = [1] * encoder + [2] * decoder
+        output, capture = network.run(self.network, inputs, spec, attends)
         lengths = (max(map(source_size, batch)), inputs["decoder_input_ids"].shape[1])
         check_sites(capture.sites, lengths, self._depths, self.network)
         return output, capture
@@ -281,13 +283,23 @@ class Seq2SeqModel(UnmeasuredModel):
         logits: Tensor | None = None if at < source else output.logits[item, at - source]
         return logits
 
-    def _objective(
-        self, output: Any, item: int, tokens: Tokens, at: int, objective: Objective
-    ) -> tuple[Tensor, Objective]:
-        """The value of an objective, and its target and contrast by their names."""
+    def _aim(
+        self,
+        output: Any,
+        item: int,
+        tokens: Tokens,
+        at: int,
+        objective: Objective,
+        *,
+        centred: bool,
+    ) -> Aim:
+        """What an objective is about, with the names of its target and its contrast."""
+
+        def read(output: Any) -> Tensor | None:
+            return self._logits(output, item, tokens, at)
+
         several = self._labels_inputs() and is_multi_label(self.network.config)
-        logits = self._logits(output, item, tokens, at)
-        return resolve_objective(self, logits, objective, multi_label=several)
+        return make_aim(self, read, output, objective, multi_label=several, centred=centred)
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         logits = self._logits(output, item, tokens, at)

@@ -13,9 +13,15 @@ from torch import Tensor
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Kind, Tokens, refuse_answer
 from attnflow.models.capture import run as network
+from attnflow.models.capture.towards import ItemRelevance, hand_back
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
 from attnflow.models.objectives import label_indices, token_indices
-from attnflow.models.outputs import no_probability, to_probabilities
+from attnflow.models.outputs import (
+    is_multi_label,
+    no_probability,
+    objective_value,
+    to_probabilities,
+)
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.text.blanking import blank_tokens, find_filler
 from attnflow.models.text.embeddings import EmbeddingEdit
@@ -96,7 +102,17 @@ class SequenceModel:
         """For each input the logits of all labels, or of all tokens at its position."""
         if self.head not in MEASURED:
             raise no_probability(self.name)
-        inputs, evaluated = self.inputs(batch), network.in_eval_mode(self.network)
+        return self._logits_of(network.in_eval_mode(self.network), batch, positions, edit)
+
+    def _logits_of(
+        self,
+        evaluated: Any,
+        batch: Sequence[Tokens],
+        positions: Sequence[int],
+        edit: Edit | None = None,
+    ) -> Tensor:
+        """The same of the network as it is, or of a copy of it."""
+        inputs = self.inputs(batch)
         chosen = list(positions)
         if self.head is CAUSAL and self.keeps_some_logits:
             # A vocabulary is wide: the logits of all positions may be larger than the model.
@@ -126,6 +142,18 @@ class SequenceModel:
         logits = self.logits(batch, positions, edit)
         labels = self.head is CLASSIFIER
         return to_probabilities(logits, self.network.config, labels=labels, name=self.name)
+
+    def relevance(
+        self, tokens: Tokens, position: int, target: int, contrast: int | None = None
+    ) -> ItemRelevance:
+        """The layer-wise relevance of a text's tokens for a label, or a token at a position."""
+        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
+
+        def value(net: Any) -> Tensor:
+            logits = self._logits_of(net, [tokens], [position])[0]
+            return objective_value(logits, target, contrast, multi_label=several, centred=True)
+
+        return hand_back(self.network, self.inputs([tokens]), value, self.name)
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes, to choose batches that fit."""
