@@ -220,6 +220,10 @@ class ModelAdapter(Protocol):
     ) -> Tensor:
         """The logits as probabilities."""
 
+    @property
+    def several_labels(self) -> bool:
+        """Whether an input may have several labels, each with a probability of its own."""
+
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes in `logits`."""
 

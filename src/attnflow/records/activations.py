@@ -81,6 +81,8 @@ class Activations:
         carried: The positions that each step carries along as they are; ``None`` where every step
             moves all.
         readout: How the target's logit is read; ``None`` where that was not found or asked for.
+        calls: Which of the model's attention calls each step is, counted from 1; ``None`` where that
+            is not known, as for arrays.
         model: The model's name, for errors.
     """
 
@@ -93,13 +95,14 @@ class Activations:
     source: int | None = None
     carried: tuple[tuple[int, ...], ...] | None = None
     readout: Readout | None = None
+    calls: tuple[int, ...] | None = None
     model: str = "this model"
 
     def __post_init__(self) -> None:
         if not self.attention:
             msg = "activations need at least one layer"
             raise InputError(msg)
-        for name in ("gradients", "blocks", "zeroed", "carried"):
+        for name in ("gradients", "blocks", "zeroed", "carried", "calls"):
             extra = getattr(self, name)
             if extra is not None and len(extra) != len(self.attention):
                 msg = f"{name} has {len(extra)} entries; there are {len(self.attention)} layers"

@@ -132,7 +132,7 @@ class Capture(Keeper):
 
         def kernel(*args: Any) -> Tensor:  # query, key, value, mask, dropout, whether causal
             if weights:
-                seen.append(probabilities_of(args[0], args[1], args[3], args[5]))
+                seen.append(self._weights(args[0], args[1], args[3], args[5]))
             return self._fused_kernel(*args)
 
         scope = {**func.__globals__, "scaled_dot_product_attention": kernel}
@@ -146,6 +146,10 @@ class Capture(Keeper):
             return output, None
         attention = seen[0].mean(dim=1) if average else seen[0]
         return output, attention if call.arguments["query"].dim() > 2 else attention.squeeze(0)
+
+    def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        """The probabilities that `F.multi_head_attention_forward` returns when asked to."""
+        return probabilities_of(query, key, mask, causal)
 
     def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
         self,
@@ -261,3 +265,14 @@ def _operands(args: Any) -> Any:
     """The operands of an einsum, which may be given as a list."""
     operands = args[1:]
     return operands[0] if len(operands) == 1 else operands
+
+
+def with_operand(args: Any, old: Tensor, new: Tensor) -> Any:
+    """The arguments of a call with one tensor replaced; those of an einsum may be in a list."""
+
+    def put(each: Any) -> Any:
+        if isinstance(each, list | tuple) and any(part is old for part in each):
+            return [new if part is old else part for part in each]
+        return new if each is old else each
+
+    return tuple(map(put, args))

@@ -127,6 +127,7 @@ def pair_activations(
         blocks=tuple(blocks) if capture.spec.blocks else None,
         source=sizes[0],
         carried=tuple(step.carried for step in steps),
+        calls=tuple(site.call for site in capture.sites),
         model=name,
     )
 
@@ -150,7 +151,7 @@ def add_gradients(
     for item, each in enumerate(passes):
         placed = tuple(
             step.place(g[item, :, : len(step.queries), : len(step.keys)].detach().cpu())
-            for g, step in zip(gradients, _steps_of(each), strict=True)
+            for g, step in zip(gradients, steps_of(each), strict=True)
         )
         found.append(replace(each, gradients=placed))
     return found
@@ -164,7 +165,7 @@ def add_zeroed(
     A decoder layer is measured as a whole, by its values of both sides, in its second step; the
     first carries all positions along.
     """
-    steps = _steps_of(seen)
+    steps = steps_of(seen)
     maps = [step.cut(each) for step, each in zip(steps, seen.attention, strict=True)]
     starts = [0, *seen.steps[:-1]]
     layers = list(zip(starts, seen.steps, strict=True))
@@ -179,8 +180,10 @@ def add_zeroed(
     return replace(seen, zeroed=tuple(zeroed), carried=tuple(carried))
 
 
-def _steps_of(seen: Activations) -> list[Step]:
-    """The steps that activations were placed by."""
-    source, size = seen.source or 0, int(seen.attention[0].shape[-1])
+def steps_of(seen: Activations) -> list[Step]:
+    """The steps of activations: of one sequence, all positions read all; of two, as they stand."""
+    source, size = seen.source, int(seen.attention[0].shape[-1])
+    if source is None:
+        return [Step(range(size), range(size), size)] * len(seen.attention)
     decoder = len(seen.attention) - len(seen.steps)
     return make_steps((source, size - source), (len(seen.steps) - decoder, decoder))

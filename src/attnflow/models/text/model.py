@@ -20,7 +20,7 @@ from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import lengthen, shorten
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER
 from attnflow.models.objectives import output_index, resolve_objective
-from attnflow.models.outputs import is_multi_label, predict, predict_label
+from attnflow.models.outputs import predict, predict_label
 from attnflow.models.readouts import make_readout
 from attnflow.models.text.decisions import (
     SAMPLE,
@@ -214,9 +214,8 @@ class TextModel(SequenceModel):
         self, output: Any, item: int, query: int, objective: Objective, tokens: Tokens
     ) -> tuple[Tensor, Objective]:
         """The value of an objective, and its target and contrast by their names."""
-        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
         logits = self._logits(output, item, query)
-        return resolve_objective(self, logits, objective, multi_label=several)
+        return resolve_objective(self, logits, objective, multi_label=self.several_labels)
 
     def _predictions(
         self, output: Any, batch: Sequence[Tokens], positions: Sequence[int]

@@ -15,7 +15,7 @@ from attnflow.models.adapter import Filler, Kind, Tokens, refuse_answer
 from attnflow.models.capture import run as network
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
 from attnflow.models.objectives import label_indices, token_indices
-from attnflow.models.outputs import no_probability, to_probabilities
+from attnflow.models.outputs import is_multi_label, no_probability, to_probabilities
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.text.blanking import blank_tokens, find_filler
 from attnflow.models.text.embeddings import EmbeddingEdit
@@ -60,6 +60,11 @@ class SequenceModel:
     def mask_token(self) -> str | None:
         """The mask of a masked language model."""
         return str(self.tokenizer.mask_token) if self.head is MASKED else None
+
+    @property
+    def several_labels(self) -> bool:
+        """Whether an input may have several labels, each with a probability of its own."""
+        return self.head is CLASSIFIER and is_multi_label(self.network.config)
 
     @property
     def keeps_some_logits(self) -> bool:
@@ -124,8 +129,7 @@ class SequenceModel:
     ) -> Tensor:
         """For each input the probabilities of all labels, or of all tokens at its position."""
         logits = self.logits(batch, positions, edit)
-        labels = self.head is CLASSIFIER
-        return to_probabilities(logits, self.network.config, labels=labels, name=self.name)
+        return to_probabilities(logits, several=self.several_labels, name=self.name)
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes, to choose batches that fit."""
