@@ -74,6 +74,14 @@ class ModelEdges:
         """The steps, counted from 0, of a layer, counted from 1."""
         return range(0 if layer == 1 else self.ends[layer - 2], self.ends[layer - 1])
 
+    def seen(self, step: int, *, per_head: bool) -> BoolArray:
+        """The edges of a step, counted from 0: ``[head, query, key]``, or those of any head."""
+        visible = self.visible[step]
+        if per_head:
+            return np.broadcast_to(visible, (self.heads[step], *visible.shape[-2:]))
+        merged: BoolArray = visible.any(0) if visible.ndim > 2 else visible
+        return merged
+
 
 def survey(
     model: ModelAdapter, forward: ForwardPass, ask: Callable[[], Found]
@@ -298,9 +306,7 @@ class _WithoutEdges(Capture):
                 query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
             )
         mask, blind = self._masked(call, query, key, attn_mask, is_causal)
-        output = super()._fused_kernel(
-            query, key, value, mask, dropout_p, False, scale, enable_gqa
-        )
+        output = super()._fused_kernel(query, key, value, mask, dropout_p, False, scale, enable_gqa)
         return output.masked_fill(blind, 0.0)
 
     def _masked(

@@ -196,4 +196,3 @@ def _batches(count: int, size: int) -> Iterator[Tensor]:
     """All positions, so many at a time; the last one fills the last batch up."""
     for start in range(0, count, size):
         yield torch.arange(start, start + size).clamp_max(count - 1)
-

@@ -62,7 +62,10 @@ class _Block:
     def put(self, into: _Masks) -> None:
         size = into.size
         reads, read = np.ones(size, bool), np.ones(size, bool)
-        for side, named, other in ((reads, self.queries, self.keys), (read, self.keys, self.queries)):
+        for side, named, other in (
+            (reads, self.queries, self.keys),
+            (read, self.keys, self.queries),
+        ):
             if named is not None:
                 side[:] = False
                 side[list(named)] = True
@@ -151,11 +154,11 @@ class _Masks:
             self.of(step)[(*place, query, key)] = True
 
     def sees(self, step: int, query: int, key: int, head: int | None) -> bool:
-        visible = self.edges.visible[step][..., query, key]
-        if head is None or not visible.ndim:
-            return bool(visible.any())
-        (place,) = self._places(step, [head])
-        return bool(visible[place])
+        visible = self.edges.seen(step, per_head=head is not None)
+        if head is None:
+            return bool(visible[query, key])
+        ((place,),) = self._places(step, [head])
+        return bool(visible[place, query, key])
 
     def _places(self, step: int, heads: Sequence[int] | None) -> list[tuple[Any, ...]]:
         if heads is None:
@@ -181,13 +184,13 @@ class EdgeSet:
 
     def of(self, edges: ModelEdges) -> Removal:
         """Those that the model has; an error where there are none."""
-        masks = _Masks(edges, per_head=any(pick.heads is not None for pick in self.picks))  # type: ignore[union-attr]
+        masks = _Masks(edges, per_head=any(pick.heads is not None for pick in self.picks))
         for pick in self.picks:
             pick.put(masks)
         count, own = 0, False
         for step, found in enumerate(masks.steps):
             if found is not None:
-                found &= edges.visible[step]
+                found &= edges.seen(step, per_head=masks.per_head)
                 count += int(found.sum())
                 own = own or bool(found[..., range(masks.size), range(masks.size)].any())
                 masks.steps[step] = found if found.any() else None
@@ -196,6 +199,35 @@ class EdgeSet:
             msg = f"there is nothing to remove: {self.label} has no edge of attention ({why})"
             raise InputError(msg)
         return Removal(tuple(masks.steps), count, masks.per_head, own)
+
+
+def draw(edges: ModelEdges, like: Removal, generator: np.random.Generator) -> Removal:
+    """As many random edges as a set has, of all that the model has; own ones if the set has any."""
+    counts = [int(_drawn_from(edges, step, like).sum()) for step in range(len(edges.steps))]
+    chosen = np.sort(generator.choice(sum(counts), like.count, replace=False, shuffle=False))
+    steps: list[BoolArray | None] = []
+    first = 0
+    for step, count in enumerate(counts):
+        own = chosen[(chosen >= first) & (chosen < first + count)] - first
+        first += count
+        if not len(own):
+            steps.append(None)
+            continue
+        candidates = _drawn_from(edges, step, like)
+        picked = np.zeros(candidates.shape, bool)
+        picked.flat[np.flatnonzero(candidates)[own]] = True
+        steps.append(picked)
+    return Removal(tuple(steps), like.count, like.per_head, like.own)
+
+
+def count_edges(edges: ModelEdges, like: Removal) -> int:
+    """How many edges there are that random sets are drawn from."""
+    return sum(int(_drawn_from(edges, step, like).sum()) for step in range(len(edges.steps)))
+
+
+def _drawn_from(edges: ModelEdges, step: int, like: Removal) -> BoolArray:
+    seen = edges.seen(step, per_head=like.per_head)
+    return seen if like.own else seen & ~np.eye(seen.shape[-1], dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -364,7 +396,9 @@ class EdgeReader:
         """The positions of a part, a token, a word or a stretch of the text."""
         for part in self.parts:
             if part.name == name:
-                return self.writes if part.kind == "answer" and side == "queries" else part.positions
+                return (
+                    self.writes if part.kind == "answer" and side == "queries" else part.positions
+                )
         try:
             return (self.tokens.position(name, side),)
         except InputError:

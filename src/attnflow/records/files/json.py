@@ -119,9 +119,7 @@ def load_records(path: Path, read: Callable[[Any], Record], what: str, writer: s
     except OSError as error:
         msg = f"{path} can't be read: {error.strerror}; check the name"
         raise InputError(msg) from error
-    msg = (
-        f"{path} is not a saved {what}: {reason}; give a file that {writer} wrote"
-    )
+    msg = f"{path} is not a saved {what}: {reason}; give a file that {writer} wrote"
     raise InputError(msg)
 
 
