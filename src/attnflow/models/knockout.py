@@ -39,7 +39,8 @@ MASKED = 5_000.0
 """How far below the best score of its row a score lies that a model has masked.
 
 Models mask by −∞, by the lowest number of a precision (−65,504 or less) or by −10,000. An edge this
-far below the best has no weight in any precision, so that it is no edge that could be left.
+far below the best has no weight in any precision; where it is not so in all heads, it is not a mask
+that put it there, and the model is refused.
 """
 
 
@@ -56,7 +57,7 @@ class ModelEdges:
         steps: Which positions read which in each step.
         ends: The step, counted from 1, at which each layer ends.
         heads: How many heads each step has.
-        visible: For each step ``[query, key]``, or ``[head, query, key]`` where heads differ.
+        visible: For each step ``[query, key]``, the same in all heads.
         calls: Which of the model's attention calls each step is, counted from 1.
         attended: How many attention calls the model makes.
     """
@@ -75,12 +76,9 @@ class ModelEdges:
         return range(0 if layer == 1 else self.ends[layer - 2], self.ends[layer - 1])
 
     def seen(self, step: int, *, per_head: bool) -> BoolArray:
-        """The edges of a step, counted from 0: ``[head, query, key]``, or those of any head."""
+        """The edges of a step, counted from 0: ``[query, key]``, or ``[head, query, key]``."""
         visible = self.visible[step]
-        if per_head:
-            return np.broadcast_to(visible, (self.heads[step], *visible.shape[-2:]))
-        merged: BoolArray = visible.any(0) if visible.ndim > 2 else visible
-        return merged
+        return np.broadcast_to(visible, (self.heads[step], *visible.shape)) if per_head else visible
 
 
 def survey(
@@ -331,9 +329,14 @@ class _WithoutEdges(Capture):
         """Keep which keys each query sees; ``lead`` are the axes of items and heads."""
         heads, size = prod(lead), visible.shape[-2:]
         whole = visible.expand(*lead, *size) if visible.dim() > 2 else visible[None]
-        each = whole.reshape(-1, *size).cpu()
-        alike = len(each) == 1 or bool((each == each[:1]).all())
-        self.calls.append((heads, each[0].clone() if alike else each))
+        each = whole.reshape(-1, *size)
+        if bool((each != each[:1]).any()):
+            msg = (
+                f"scores of some heads lie more than {MASKED:,.0f} below the best of their row, as "
+                "those of masked edges do: which edges the model has can't be told"
+            )
+            raise ModelError(msg)
+        self.calls.append((heads, each[0].cpu()))
 
     def _placed(
         self, call: int, lead: Sequence[int], size: tuple[int, int], device: torch.device

@@ -306,7 +306,7 @@ class EdgeReader:
         if given.heads is not None:
             heads = resolve_all("heads", given.heads, 0, self.heads - 1, self.heads)
         queries, keys = (
-            None if side is None else tuple(sorted({at for at in self._places(name, side)}))
+            None if side is None else tuple(sorted(set(self._places(name, side))))
             for name, side in (("queries", given.queries), ("keys", given.keys))
         )
         block = _Block(tuple(dict.fromkeys(layers)), heads, queries, keys, given.has_own)

@@ -278,7 +278,7 @@ class _Probe:
 
 @dataclass(frozen=True)
 class _Reading:
-    """How outcomes are read: the target and the contrast by their names, and an outcome's numbers."""
+    """How outcomes are read, and the names of the target and the contrast."""
 
     target: str
     contrast: str | None

@@ -81,8 +81,8 @@ class Activations:
         carried: The positions that each step carries along as they are; ``None`` where every step
             moves all.
         readout: How the target's logit is read; ``None`` where that was not found or asked for.
-        calls: Which of the model's attention calls each step is, counted from 1; ``None`` where that
-            is not known, as for arrays.
+        calls: Which of the model's attention calls each step is, counted from 1; ``None`` where
+            that is not known, as for arrays.
         model: The model's name, for errors.
     """
 
