@@ -88,38 +88,50 @@ def survey(
 
     ``ask`` runs the model once, on this input alone.
     """
-    seen = _WithoutEdges({}, 1, survey=True)
-    with torch.no_grad(), seen:
-        found = ask()
-    calls = forward.activations.calls
-    if calls is None or max(calls) > len(seen.calls):
-        msg = f"edges can't be removed from {model.name}: its attention calls are not known"
-        raise ModelError(msg)
-    steps = steps_of(forward.activations)
-    heads, visible = [], []
-    for number, (step, call) in enumerate(zip(steps, calls, strict=True), start=1):
-        count, there = seen.calls[call - 1]
-        expected = (len(step.queries), len(step.keys))
-        if tuple(there.shape[-2:]) != expected:
-            msg = (
-                f"edges can't be removed from {model.name}: step {number} computes "
-                f"{there.shape[-2]} × {there.shape[-1]} scores for {expected[0]} × {expected[1]} "
-                "positions, as attention in windows does"
-            )
-            raise ModelError(msg)
-        heads.append(count)
-        visible.append(step.place(there).numpy())
+    seen, calls = _WithoutEdges({}, 1, survey=True), forward.activations.calls
+    try:
+        with torch.no_grad(), seen:
+            found = ask()
+        heads, visible = _edges_seen(seen, steps_of(forward.activations), calls or ())
+    except _UnknownScores as reason:
+        msg = f"edges can't be removed from {model.name}: {reason}"
+        raise ModelError(msg) from None
     edges = ModelEdges(
         forward.tokens,
         forward.query,
-        tuple(steps),
+        tuple(steps_of(forward.activations)),
         forward.activations.steps,
-        tuple(heads),
-        tuple(visible),
-        calls,
+        heads,
+        visible,
+        calls or (),
         len(seen.calls),
     )
     return edges, found
+
+
+class _UnknownScores(ModelError):  # noqa: N818 - a reason
+    """Why the scores of a model's edges are not known."""
+
+
+def _edges_seen(
+    seen: _WithoutEdges, steps: Sequence[Step], calls: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[BoolArray, ...]]:
+    """The heads of each step, and its edges."""
+    if len(calls) != len(steps) or max(calls) > len(seen.calls):
+        msg = "not every layer computes scores of all pairs of positions (attention in windows?)"
+        raise _UnknownScores(msg)
+    heads, visible = [], []
+    for step, call in zip(steps, calls, strict=True):
+        count, there = seen.calls[call - 1]
+        if tuple(there.shape) != (len(step.queries), len(step.keys)):
+            msg = (
+                "a layer computes {} × {} scores (attention in windows?), for ".format(*there.shape)
+                + f"{len(step.queries)} × {len(step.keys)} positions"
+            )
+            raise _UnknownScores(msg)
+        heads.append(count)
+        visible.append(step.place(there).numpy())
+    return tuple(heads), tuple(visible)
 
 
 def without_edges(
@@ -267,8 +279,8 @@ class _WithoutEdges(Capture):
         softmax = self._softmax_of(probabilities)
         shape = _scores(softmax).shape
         if _axis(softmax) not in (-1, len(shape) - 1):
-            msg = "attention whose softmax is not over its last axis can't lose edges"
-            raise ModelError(msg)
+            msg = "the softmax of its attention is not over the last axis of the scores"
+            raise _UnknownScores(msg)
         made, count = self._history[id(probabilities)], shape[-1]
         while made.of is not None:
             if made.func is Tensor.__getitem__:
@@ -333,9 +345,9 @@ class _WithoutEdges(Capture):
         if bool((each != each[:1]).any()):
             msg = (
                 f"scores of some heads lie more than {MASKED:,.0f} below the best of their row, as "
-                "those of masked edges do: which edges the model has can't be told"
+                "those of masked edges do: which edges there are can't be told"
             )
-            raise ModelError(msg)
+            raise _UnknownScores(msg)
         self.calls.append((heads, each[0].cpu()))
 
     def _placed(
@@ -377,8 +389,8 @@ def _kept_columns(cut: _Made) -> int:
         kept = range(before.shape[-1])[last]
         if kept == range(len(kept)) and before[..., last].shape == before[index].shape:
             return len(kept)
-    msg = "attention of which other parts than its last columns are cut off can't lose edges"
-    raise ModelError(msg)
+    msg = "it takes its attention apart between softmax and values (attention in windows?)"
+    raise _UnknownScores(msg)
 
 
 def _visible(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
