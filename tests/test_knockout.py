@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -386,7 +387,7 @@ def test_a_cut_is_removed_but_for_own_edges(classifier):
         assert again.after == found.after
         assert again.random == found.random
     route = next(each for each in trace.routes if len(set(each.positions)) > 1)
-    steps = sum(a != b for a, b in zip(route.positions, route.positions[1:], strict=False))
+    steps = sum(a != b for a, b in pairwise(route.positions))
     assert attnflow.knockout(TEXT, classifier, edges=route).removed == steps
 
 

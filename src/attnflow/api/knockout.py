@@ -107,11 +107,12 @@ def knockout(  # noqa: PLR0913 - one keyword per option, the same words as every
 
     Examples:
         >>> import attnflow
-        >>> found = attnflow.knockout("The music is wonderful.", edges="wonderful")
+        >>> text = "The story is slow, but the music is wonderful."
+        >>> found = attnflow.knockout(text, edges="wonderful")
         >>> found.before.prediction.label, found.after.prediction.label
         ('positive', 'negative')
         >>> found.removed, found.total
-        (36, 252)
+        (72, 936)
     """
     sets = edges if isinstance(edges, Mapping) else {"": edges}
     if not sets or not all(isinstance(name, str) for name in sets):

@@ -80,7 +80,7 @@ Random = Annotated[
 ]
 Seed = Annotated[
     int,
-    typer.Option("--seed", metavar="N", help="Of drawing the random sets.", rich_help_panel="Work"),
+    typer.Option("--seed", metavar="N", help="The random seed.", rich_help_panel="Work"),
 ]
 Generate = Annotated[
     int | None,
