@@ -173,7 +173,7 @@ def knockout(  # noqa: PLR0913 - one argument per option
     if save is not None:
         check_target(save, overwrite=force)
     chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
-    given = {
+    given: dict[str, Any] = {
         "target": parsing.parse_target(target),
         "contrast": parsing.parse_target(contrast),
         "query": parsing.parse_query(query),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -271,8 +271,8 @@ class _Probe:
         read: From what the model gives as it is, how all that it gives is read.
     """
 
-    ask: Callable[[], Sequence[Any]]
-    without: Callable[[Sequence[ModelEdges], Sequence[Removed]], Sequence[Any]]
+    ask: Callable[[], Iterable[Any]]
+    without: Callable[[Sequence[ModelEdges], Sequence[Removed]], Iterable[Any]]
     read: Callable[[Any], _Reading]
 
 

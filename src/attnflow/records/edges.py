@@ -71,4 +71,4 @@ def _listed(name: str, given: Any, *, texts: bool) -> tuple[Place, ...] | None:
             allowed = "positions, or names of tokens" if texts else "integers"
             msg = f"{name}={shown(given)} holds {shown(each)}; {name} are {allowed}"
             raise InputError(msg)
-    return tuple(each if isinstance(each, str) else operator.index(each) for each in values)  # type: ignore[call-overload]
+    return tuple(each if isinstance(each, str) else operator.index(each) for each in values)  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from attnflow.errors import CaptureError
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.sites import Site
-from attnflow.records import Activations, Block
+from attnflow.records import Activations, Array, Block
 
 Sizes = tuple[int, int]  # of the source or encoder, and of the target or decoder
 
@@ -78,7 +78,7 @@ class Step:
         whole[..., at.start : at.stop, :] = rows
         return whole
 
-    def cut(self, whole: Tensor) -> Tensor:
+    def cut(self, whole: Array) -> Array:
         """What was placed."""
         first, last = self.queries, self.keys
         return whole[..., first.start : first.stop, last.start : last.stop]
