@@ -27,6 +27,7 @@ FUNCTIONS = [name for name in attnflow.__all__ if inspect.isfunction(getattr(att
         ("explain", "queries", "query"),
         ("explore", "layers", "layer"),
         ("routes", "targets", "target"),
+        ("knockout", "edge", "edges"),
         ("flow", "query", "queries"),
         ("trace", "keys", "key"),
         ("similarity", "pool", "pooling"),

@@ -19,7 +19,7 @@ def test_the_default_position_is_where_the_model_decides(encoder, decoder, maske
 
 @pytest.mark.parametrize(
     ("query", "place"),
-    [(3, 3), (-1, 8), ("cabinet", 5), ("Cabinet", 5), ("the:4", 4), ("1:The", 1)],
+    [(3, 3), (-1, 8), ("cabinet", 5), ("Cabinet", 5), ("the:4", 4), ("1:The", 1), ("cls", 0)],
 )
 def test_a_position_is_an_index_or_a_token(query, place, encoder):
     found = attnflow.explain(tiny.TEXT, encoder, query=query, method="raw")
@@ -52,6 +52,15 @@ def test_a_word_in_pieces_is_an_error_that_lists_them(encoder):
     message = r"query='Playing' is split into 2:play 3:##ing; give one of these"
     with pytest.raises(InputError, match=message):
         attnflow.explain("the Playing cat", encoder, query="Playing")
+
+
+def test_a_special_token_needs_no_brackets():
+    assert find_position("CLS", ["[CLS]", "a"]) == 0
+    assert find_position("endoftext", ["a", "<|endoftext|>"]) == 1
+    assert find_position("s", ["<s>", "a"]) == 0
+    assert find_position("CLS", ["[CLS]", "CLS"]) == 1
+    with pytest.raises(InputError, match="'SEP' occurs at 1, 2"):
+        find_position("SEP", ["a", "[SEP]", "[SEP]"])
 
 
 def test_a_token_that_looks_like_a_label_is_itself():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from attnflow.api.arrays import flow, raw, rollout
     from attnflow.api.explain import explain
     from attnflow.api.explore import explore
+    from attnflow.api.knockout import knockout
     from attnflow.api.routes import routes
     from attnflow.api.run import run
     from attnflow.api.similarity import similarity
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from attnflow.evaluation.result import Evaluation
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
+    from attnflow.records.edges import Edges
     from attnflow.records.generation import Generation
+    from attnflow.records.knockout import Knockout
     from attnflow.records.learned import LearnedHeads
     from attnflow.records.similarity import Similarity
     from attnflow.runs.reading import Run, read_run
@@ -43,10 +46,12 @@ _MODULES = {
     "Attribution": "attnflow.records",
     "EDGE_RULES": "attnflow.edges",
     "EdgeRule": "attnflow.edges",
+    "Edges": "attnflow.records.edges",
     "Evaluation": "attnflow.evaluation.result",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
     "Generation": "attnflow.records.generation",
+    "Knockout": "attnflow.records.knockout",
     "METRICS": "attnflow.evaluation.metrics",
     "Metric": "attnflow.evaluation.metrics",
     "LearnedHeads": "attnflow.records.learned",
@@ -63,6 +68,7 @@ _MODULES = {
     "fit": "attnflow.evaluation.fit",
     "flow": "attnflow.api.arrays",
     "gradients": "attnflow.evaluation.gradients",
+    "knockout": "attnflow.api.knockout",
     "load_model": "attnflow.models.loading",
     "raw": "attnflow.api.arrays",
     "read_run": "attnflow.runs.reading",
@@ -80,10 +86,12 @@ __all__ = [
     "Aggregator",
     "Attribution",
     "EdgeRule",
+    "Edges",
     "Evaluation",
     "Exploration",
     "FlowTrace",
     "Generation",
+    "Knockout",
     "LearnedHeads",
     "Measure",
     "Metric",
@@ -100,6 +108,7 @@ __all__ = [
     "fit",
     "flow",
     "gradients",
+    "knockout",
     "load_model",
     "raw",
     "read_run",

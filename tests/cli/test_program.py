@@ -67,7 +67,10 @@ def test_help_is_the_page_that_parsing_gives(arguments, run):
     assert written.startswith("Usage: attnflow")
 
 
-DIFFERENT = ("--top", "--to", "--heads", "--output", "--steps", "--workers", "--device", "--data")
+DIFFERENT = (
+    *("--top", "--to", "--heads", "--output", "--steps", "--workers", "--device", "--data"),
+    *("--answer", "--generate", "--layers", "--save"),  # of knockout: what is measured, or removed
+)
 
 
 def test_same_option_has_the_same_help_everywhere():

@@ -79,6 +79,22 @@ def test_the_page_of_answers_runs(capsys):
     assert names["one"].values.tolist() == names["found"].matrix()[0].tolist()
 
 
+def test_the_page_of_knockouts_runs(capsys):
+    text = (ROOT / "docs" / "knockouts.md").read_text()
+    small = talkers.llama(max_position_embeddings=256, num_hidden_layers=2)
+    names: dict[str, Any] = {"model": attnflow.load_model(small)}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, "knockouts.md", "exec"), names)
+    printed = capsys.readouterr().out
+    found = names["found"]
+    sentence = re.search(r"edges · attnflow/sentiment\n(.*?)\.\n\n", text, flags=re.DOTALL)[1]
+    assert " ".join(sentence.split()).lower() == found.summary  # what the page shows is so
+    assert f"{found.removed} of {found.total} edges" in text
+    assert "hidden from all others 72 negative" in printed
+    assert "the cut between “wonderful” and “[CLS]”" in printed
+    assert names["answer"].answer == "red"
+
+
 def small_heads():
     """The models that the page of heads speaks of, small and not trained."""
     classifier = tiny.build("bert", head=transformers.BertForSequenceClassification)
@@ -122,8 +138,11 @@ def test_public_names_are_documented(name):
     [
         "attnflow.api.arrays",
         "attnflow.api.explain",
+        "attnflow.api.knockout",
         "attnflow.api.trace",
         "attnflow.evaluation.agreement",
+        "attnflow.pipeline.edge_sets",
+        "attnflow.records.edges",
     ],
 )
 def test_examples_in_docstrings_run(module):

@@ -120,7 +120,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     """
     from attnflow.api.answering import Answering
 
-    prompts, parts = _prompts(texts, file, asked)
+    prompts, parts = prompts_of(texts, file, asked)
     for count, what in ((len(prompts), "prompts"), (len(config.asked), "methods")):
         if alone and count > 1:
             msg = f"--html shows one answer by one method; these are {count} {what}"
@@ -177,7 +177,7 @@ def as_data(found: Generation) -> dict[str, Any]:
     }
 
 
-def _prompts(
+def prompts_of(
     texts: list[str] | None, file: Path | None, asked: Asked
 ) -> tuple[list[Any], dict[str, str] | None]:
     """The prompts, and the parts that are to be found in them."""

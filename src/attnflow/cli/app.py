@@ -17,6 +17,7 @@ from attnflow.cli import (
     explain,
     figure,
     fit,
+    knockout,
     routes,
     serve,
     similarity,
@@ -40,7 +41,7 @@ app = typer.Typer(
 app.command(cls=Command, rich_help_panel="Start")(tour.tour)
 EXPLAIN = "Explain a text"
 for command in (
-    *(explain.explain, compare.compare, routes.routes, similarity.similarity),
+    *(explain.explain, compare.compare, routes.routes, knockout.knockout, similarity.similarity),
     *(figure.figure, serve.serve),
 ):
     app.command(cls=Command, rich_help_panel=EXPLAIN)(command)

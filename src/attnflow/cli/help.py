@@ -15,7 +15,7 @@ from typer.main import get_command
 HELP = ("-h", "--help")
 ARGUMENTS = "Arguments"
 OPTIONS = "Options"
-ORDER = (ARGUMENTS, "Input", "Loading", "Selection", "Look", "Work", "Output")
+ORDER = (ARGUMENTS, "Edges", "Input", "Loading", "Selection", "Look", "Work", "Output")
 
 
 def find_page(app: Any, arguments: Sequence[str]) -> str | None:

@@ -227,6 +227,10 @@ class ModelAdapter(Protocol):
     ) -> ItemRelevance:
         """The layer-wise relevance of one input's tokens for a label, or a token at a position."""
 
+    @property
+    def several_labels(self) -> bool:
+        """Whether an input may have several labels, each with a probability of its own."""
+
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes in `logits`."""
 

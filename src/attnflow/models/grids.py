@@ -20,7 +20,7 @@ from attnflow.models.checks.layout import Layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import HeadKind
 from attnflow.models.objectives import label_indices, make_aim
-from attnflow.models.outputs import is_multi_label, predict_label
+from attnflow.models.outputs import predict_label
 from attnflow.models.sizes import depth_of, describe, heads_in
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.models.zeroing import measure_zeroing
@@ -164,8 +164,8 @@ class GridModel(UnmeasuredModel):
         def read(output: Any) -> Tensor | None:
             return self.logits_at(output, item, piece)
 
-        several = self._labels_inputs() and is_multi_label(self.network.config)
-        return make_aim(self, read, output, objective, multi_label=several, centred=centred)
+        many = self.several_labels
+        return make_aim(self, read, output, objective, multi_label=many, centred=centred)
 
     def output_name(self, index: int) -> str:
         """The name of a label."""

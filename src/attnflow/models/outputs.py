@@ -19,12 +19,12 @@ def is_multi_label(config: Any) -> bool:
     return getattr(config, "problem_type", None) == "multi_label_classification"
 
 
-def to_probabilities(logits: Tensor, config: Any, *, labels: bool, name: str) -> Tensor:
-    """Probabilities along the last axis; an error for a regression, which has none."""
+def to_probabilities(logits: Tensor, *, several: bool, name: str) -> Tensor:
+    """Probabilities along the last axis, of ``several`` labels each one; a regression has none."""
     if logits.shape[-1] == 1:
         msg = f"{name} is a regression: it outputs one number and no probabilities"
         raise ModelError(msg)
-    return logits.sigmoid() if labels and is_multi_label(config) else logits.softmax(-1)
+    return logits.sigmoid() if several else logits.softmax(-1)
 
 
 def objective_value(

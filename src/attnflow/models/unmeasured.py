@@ -10,7 +10,7 @@ import torch
 
 from attnflow.models.adapter import Tokens
 from attnflow.models.capture import run as network
-from attnflow.models.outputs import no_probability, to_probabilities
+from attnflow.models.outputs import is_multi_label, no_probability, to_probabilities
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class UnmeasuredModel(ABC):
-    """The methods of a `ModelAdapter` that only importance uses: errors, but for probabilities."""
+    """The methods of a `ModelAdapter` that only importance uses: errors, but for the outputs."""
 
     name: str
     network: Any
@@ -65,26 +65,33 @@ class UnmeasuredModel(ABC):
         """Never: nothing is predicted in place of a token."""
         return False
 
+    @property
+    def several_labels(self) -> bool:
+        """Whether an input may have several labels, each with a probability of its own."""
+        return self._labels_inputs() and is_multi_label(self.network.config)
+
     def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
-        """Not defined, as `decision`."""
-        raise no_probability(self.name)
-
-    def probabilities(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """For each input the probabilities of all labels, or of all tokens at its position."""
+        """For each input the logits of all labels, or of all tokens at its position."""
+        if edit is not None:
+            raise no_probability(self.name)
         output = self._output(batch)
         rows = [
             self._logits(output, item, tokens, at)
             for item, (tokens, at) in enumerate(zip(batch, positions, strict=True))
         ]
         known = [row for row in rows if row is not None]
-        if edit is not None or len(known) < len(rows):
+        if len(known) < len(rows):
             raise no_probability(self.name)
-        labels, config = self._labels_inputs(), self.network.config
-        return to_probabilities(torch.stack(known).double(), config, labels=labels, name=self.name)
+        return torch.stack(known).double()
+
+    def probabilities(
+        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
+    ) -> Tensor:
+        """The logits as probabilities."""
+        logits = self.logits(batch, positions, edit)
+        return to_probabilities(logits, several=self.several_labels, name=self.name)
 
     def relevance(
         self, tokens: Tokens, position: int, target: int, contrast: int | None = None

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnflow.errors import ModelError
 from attnflow.models.capture.copies import Forward, copied
-from attnflow.models.capture.mode import PRODUCTS, Capture
+from attnflow.models.capture.mode import PRODUCTS, Capture, with_operand
 from attnflow.models.capture.run import called
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.layers import layers_of, made_states
@@ -47,7 +47,7 @@ class WithoutValues(Capture):
                 hidden = self._hide(tracked, -1)
                 _, root, sink = self._softmaxes[id(tracked)]
                 self._softmaxes[id(hidden)] = (hidden, root, sink)
-                args = _replaced(args, tracked, hidden)
+                args = with_operand(args, tracked, hidden)
         return super().__torch_function__(func, types, args, kwargs)
 
     def _fused_kernel(  # what follows is passed on
@@ -202,13 +202,3 @@ def _batches(count: int, size: int) -> Iterator[Tensor]:
     """All positions, so many at a time; the last one fills the last batch up."""
     for start in range(0, count, size):
         yield torch.arange(start, start + size).clamp_max(count - 1)
-
-
-def _replaced(args: Any, old: Tensor, new: Tensor) -> Any:
-    """The arguments of a product with one of its factors replaced."""
-    return tuple(
-        [new if part is old else part for part in each]
-        if isinstance(each, list | tuple)
-        else (new if each is old else each)
-        for each in args
-    )

@@ -99,7 +99,7 @@ def explain_by_each(
     check_model(answers.model, config)
     tokens, parts = read_prompt(answers, prompt, truncate=config.truncate)
     if config.bos:
-        tokens, parts = put_bos(answers.model, tokens), _behind_bos(parts)
+        tokens, parts = put_bos(answers.model, tokens), behind_bos(parts)
     if any(not is_auto(name) and find_measure(name) is not None for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
     whole = answers.write(tokens, asked.writing)
@@ -219,7 +219,7 @@ def _said_of_bos(answers: Answers, whole: Tokens) -> str:
     return both_answers(*(float(each.sum()) for each in pair))
 
 
-def _behind_bos(parts: Sequence[Part]) -> tuple[Part, ...]:
+def behind_bos(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Parts of a text in front of which BOS was put, which is part of none of them."""
     moved = [replace(part, positions=tuple(at + 1 for at in part.positions)) for part in parts]
     rest = [part for part in moved if part.kind == "rest"]

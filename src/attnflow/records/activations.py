@@ -151,6 +151,8 @@ class Activations:
         carried: The positions that each step carries along as they are; ``None`` where every step
             moves all.
         readout: How the target's logit is read; ``None`` where that was not found or asked for.
+        calls: Which of the model's attention calls each step is, counted from 1; ``None`` where
+            that is not known, as for arrays.
         model: The model's name, for errors.
     """
 
@@ -165,6 +167,7 @@ class Activations:
     source: int | None = None
     carried: tuple[tuple[int, ...], ...] | None = None
     readout: Readout | None = None
+    calls: tuple[int, ...] | None = None
     model: str = "this model"
 
     def __post_init__(self) -> None:
@@ -173,7 +176,8 @@ class Activations:
             raise InputError(msg)
         maps = None if self.relevance is None else self.relevance.maps
         extras = {
-            name: getattr(self, name) for name in ("gradients", "blocks", "zeroed", "carried")
+            name: getattr(self, name)
+            for name in ("gradients", "blocks", "zeroed", "carried", "calls")
         }
         for name, extra in {**extras, "removal": self.removal, "relevance": maps}.items():
             if extra is not None and len(extra) != len(self.attention):

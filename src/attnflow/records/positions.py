@@ -12,6 +12,7 @@ from attnflow.records.selection import is_integer
 MOST_LISTED = 64  # tokens in an error
 # Not special, class, distillation or register tokens.
 INPUT_SEGMENTS = ("source", "target", "patch", "text", "first", "second", "prompt", "answer")
+SPECIAL = re.compile(r"[\[<]\|?(?P<name>\w+)\|?[\]>]")
 LABELS = (
     re.compile(r"(?P<token>.+):(?P<at>\d{1,9})", re.DOTALL),
     re.compile(r"(?P<at>\d{1,9}):(?P<token>.+)", re.DOTALL),
@@ -56,7 +57,7 @@ def words_of_tokens(
 
 
 def _by_text(query: str, tokens: Sequence[str], name: str, words: Sequence[str | None]) -> int:
-    places = _find_text(query, tokens) or _find_label(query, tokens)
+    places = _find_text(query, tokens) or _find_label(query, tokens) or _find_special(query, tokens)
     if len(places) == 1:
         return places[0]
     if places:
@@ -81,6 +82,12 @@ def _find_text(query: str, tokens: Sequence[str | None]) -> list[int]:
 def _find_label(query: str, tokens: Sequence[str]) -> list[int]:
     labels = [match for form in LABELS if (match := form.fullmatch(query))]
     return sorted({int(m["at"]) for m in labels if int(m["at"]) in _find_text(m["token"], tokens)})
+
+
+def _find_special(query: str, tokens: Sequence[str]) -> list[int]:
+    """Where a special token occurs that is named without its brackets: CLS for [CLS]."""
+    matches = ((at, SPECIAL.fullmatch(token)) for at, token in enumerate(tokens))
+    return [at for at, match in matches if match and match["name"].casefold() == query.casefold()]
 
 
 def _format_tokens(tokens: Sequence[str], places: Iterable[int] | None = None) -> str:

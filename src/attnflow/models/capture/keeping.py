@@ -105,6 +105,7 @@ class Keeper(TorchFunctionMode):
     def _keep(self, site: Site, value: Tensor | None, output: Tensor, leaf: Tensor | None) -> None:
         if isinstance(site.probabilities, Tensor):
             site.probabilities = thinned(site.probabilities, self.spec)
+        site.call = self._calls
         self.sites.append(site)
         if self.spec.gradients:
             site.leaf = leaf

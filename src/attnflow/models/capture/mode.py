@@ -146,7 +146,7 @@ class Capture(Keeper):
             self._block.project(weight, bias, output)
         if not weights:
             return output, None
-        attention = probabilities_of(seen[0], seen[1], seen[3], seen[5])
+        attention = self._weights(seen[0], seen[1], seen[3], seen[5])
         attention = attention.mean(dim=1) if average else attention
         return output, attention if call.arguments["query"].dim() > 2 else attention.squeeze(0)
 
@@ -157,6 +157,10 @@ class Capture(Keeper):
     def _inner_kernel(self, *args: Any) -> Tensor:
         """A fused kernel that such code calls."""
         return self._fused_kernel(*args)
+
+    def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        """The probabilities that `F.multi_head_attention_forward` returns when asked to."""
+        return probabilities_of(query, key, mask, causal)
 
     def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
         self,
@@ -272,3 +276,14 @@ def operands_of(args: Any) -> Any:
     """The operands of an einsum, which may be given as a list."""
     operands = args[1:]
     return operands[0] if len(operands) == 1 else operands
+
+
+def with_operand(args: Any, old: Tensor, new: Tensor) -> Any:
+    """The arguments of a call with one tensor replaced; those of an einsum may be in a list."""
+
+    def put(each: Any) -> Any:
+        if isinstance(each, list | tuple) and any(part is old for part in each):
+            return [new if part is old else part for part in each]
+        return new if each is old else each
+
+    return tuple(map(put, args))

@@ -209,7 +209,8 @@ def square_activations(capture: Capture, item: int, size: int) -> Activations:
     blocks = None
     if capture.spec.blocks:
         blocks = tuple(cut_block(site, item, capture.batch, size, size) for site in capture.sites)
-    return Activations(layers, causal=is_causal(layers), blocks=blocks)
+    calls = tuple(site.call for site in capture.sites)
+    return Activations(layers, causal=is_causal(layers), blocks=blocks, calls=calls)
 
 
 def chosen_rows(capture: Capture, queries: Sequence[int], size: int) -> Activations:

@@ -44,6 +44,7 @@ class Site:
         goes_on: Whether the sum is added to again (pre-norm models).
         stream: The residual stream behind the layer, where more was added (pre-norm models).
         leaf: The tensor to differentiate by, where gradients were requested.
+        call: Which of the model's attention calls this was, counted from 1.
     """
 
     probabilities: Array
@@ -65,3 +66,4 @@ class Site:
     goes_on: bool = False
     stream: Tensor | None = None
     leaf: Tensor | None = None
+    call: int = 0

@@ -233,8 +233,9 @@ class ImageTextModel(TextModel):
     def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
-        """Those of texts; what blanks tokens or takes gradients is refused with an image."""
-        if any(tokens.grid is not None for tokens in batch):
+        """Those of texts, or of one image with its text; its embeddings can't be changed."""
+        pictured = any(tokens.grid is not None for tokens in batch)
+        if pictured and (edit is not None or len(batch) > 1):
             msg = (
                 f"of images with text, attention alone is read: {self.name} can't be asked again "
                 "without parts of an image; give the text alone, or another method"

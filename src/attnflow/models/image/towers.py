@@ -189,6 +189,11 @@ class TowersModel:
         """Not defined: it has no head."""
         return self._for([tokens]).relevance(tokens, position, target, contrast)
 
+    @property
+    def several_labels(self) -> bool:
+        """Never: it has no head."""
+        return False
+
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one text takes."""
         return self.text.row_bytes(length, gradients=gradients)

@@ -18,7 +18,7 @@ from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, m
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
 from attnflow.models.objectives import make_aim, token_indices
-from attnflow.models.outputs import is_multi_label, predict
+from attnflow.models.outputs import predict
 from attnflow.models.pair.sides import add_edges, add_zeroed, check_sites, pair_activations
 from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
 from attnflow.models.text.answers import (
@@ -298,8 +298,8 @@ class Seq2SeqModel(UnmeasuredModel):
         def read(output: Any) -> Tensor | None:
             return self._logits(output, item, tokens, at)
 
-        several = self._labels_inputs() and is_multi_label(self.network.config)
-        return make_aim(self, read, output, objective, multi_label=several, centred=centred)
+        many = self.several_labels
+        return make_aim(self, read, output, objective, multi_label=many, centred=centred)
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         logits = self._logits(output, item, tokens, at)

@@ -28,7 +28,7 @@ from attnflow.models.capture.relevance import Relevance
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.towards import Aim, ItemRelevance, read_relevance
 from attnflow.models.capture.windows import sees_ahead
-from attnflow.records import Activations, Block, NotKept, Relevances
+from attnflow.records import Activations, Array, Block, NotKept, Relevances
 
 Sizes = tuple[int, int]  # of the source or encoder, and of the target or decoder
 
@@ -88,7 +88,7 @@ class Step:
         """What is between queries and keys, without padding behind them."""
         return block[..., : len(self.queries), : len(self.keys)]
 
-    def cut(self, whole: Tensor) -> Tensor:
+    def cut(self, whole: Array) -> Array:
         """What was placed."""
         first, last = self.queries, self.keys
         return whole[..., first.start : first.stop, last.start : last.stop]
@@ -137,6 +137,7 @@ def pair_activations(
         blocks=tuple(blocks) if capture.spec.blocks else None,
         source=sizes[0],
         carried=tuple(step.carried for step in steps),
+        calls=tuple(site.call for site in capture.sites),
         model=name,
     )
 
@@ -180,7 +181,7 @@ def add_edges(
     gradients = [each.detach().cpu() for each in capture.gradients(total, keep=keep)]
     found = []
     for item, each in enumerate(passes):
-        steps = zip(gradients, _steps_of(each), strict=True)
+        steps = zip(gradients, steps_of(each), strict=True)
         placed = tuple(step.place(step.first(gradient[item])) for gradient, step in steps)
         found.append(replace(each, gradients=placed))
     return found
@@ -188,7 +189,7 @@ def add_edges(
 
 def _placed(seen: Activations, maps: Sequence[Tensor]) -> Tensor:
     """Maps of the sides that each step joins, in their places: ``[step, …, query, key]``."""
-    steps, device = _steps_of(seen), maps[0].device
+    steps, device = steps_of(seen), maps[0].device
     pairs = zip(steps, maps, strict=True)
     return torch.stack([step.place(step.first(each).to(device)) for step, each in pairs])
 
@@ -236,7 +237,7 @@ def add_zeroed(
     A decoder layer is measured as a whole, by its values of both sides, in its second step; the
     first carries all positions along.
     """
-    steps = _steps_of(seen)
+    steps = steps_of(seen)
     maps = [step.cut(each) for step, each in zip(steps, seen.attention, strict=True)]
     starts = [0, *seen.steps[:-1]]
     layers = list(zip(starts, seen.steps, strict=True))
@@ -251,8 +252,10 @@ def add_zeroed(
     return replace(seen, zeroed=tuple(zeroed), carried=tuple(carried))
 
 
-def _steps_of(seen: Activations) -> list[Step]:
-    """The steps that activations were placed by."""
-    source, size = seen.source or 0, int(seen.attention[0].shape[-1])
+def steps_of(seen: Activations) -> list[Step]:
+    """The steps of activations: of one sequence, all positions read all; of two, as they stand."""
+    source, size = seen.source, int(seen.attention[0].shape[-1])
+    if source is None:
+        return [Step(range(size), range(size), size)] * len(seen.attention)
     decoder = len(seen.attention) - len(seen.steps)
     return make_steps((source, size - source), (len(seen.steps) - decoder, decoder))

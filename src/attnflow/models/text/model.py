@@ -22,7 +22,7 @@ from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import lengthen, shorten
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER
 from attnflow.models.objectives import make_aim, output_index
-from attnflow.models.outputs import is_multi_label, predict, predict_label
+from attnflow.models.outputs import predict, predict_label
 from attnflow.models.readouts import make_readout
 from attnflow.models.text.decisions import (
     SAMPLE,
@@ -264,8 +264,8 @@ class TextModel(SequenceModel):
         def read(output: Any) -> Tensor | None:
             return self._logits(output, item, query)
 
-        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
-        return make_aim(self, read, output, objective, multi_label=several, centred=centred)
+        many = self.several_labels
+        return make_aim(self, read, output, objective, multi_label=many, centred=centred)
 
     def _predictions(
         self, output: Any, batch: Sequence[Tokens], positions: Sequence[int]

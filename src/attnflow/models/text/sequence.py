@@ -68,6 +68,11 @@ class SequenceModel:
         return str(self.tokenizer.mask_token) if self.head is MASKED else None
 
     @property
+    def several_labels(self) -> bool:
+        """Whether an input may have several labels, each with a probability of its own."""
+        return self.head is CLASSIFIER and is_multi_label(self.network.config)
+
+    @property
     def keeps_some_logits(self) -> bool:
         """Whether the network can be asked for the logits of some positions only."""
         return "logits_to_keep" in signature(type(self.network).forward).parameters
@@ -140,14 +145,13 @@ class SequenceModel:
     ) -> Tensor:
         """For each input the probabilities of all labels, or of all tokens at its position."""
         logits = self.logits(batch, positions, edit)
-        labels = self.head is CLASSIFIER
-        return to_probabilities(logits, self.network.config, labels=labels, name=self.name)
+        return to_probabilities(logits, several=self.several_labels, name=self.name)
 
     def relevance(
         self, tokens: Tokens, position: int, target: int, contrast: int | None = None
     ) -> ItemRelevance:
         """The layer-wise relevance of a text's tokens for a label, or a token at a position."""
-        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
+        several = self.several_labels
 
         def value(net: Any) -> Tensor:
             logits = self._logits_of(net, [tokens], [position])[0]

@@ -6,6 +6,7 @@ tokens, and a span's is their product; the answer is the likeliest span of the p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import is_pair
 from attnflow.models.adapter import Objective, Query, Tokens
+from attnflow.models.capture import run as network
 from attnflow.models.capture.towards import Aim
 from attnflow.models.outputs import ALTERNATIVES, no_probability, objective_value
 from attnflow.models.text.model import TextModel
@@ -30,6 +32,17 @@ class Answer(NamedTuple):
     start: int
     end: int
     probability: float
+
+
+class Spans(NamedTuple):
+    """The answer to one question, also as a prediction, and all log-probabilities.
+
+    Those are ``[2, position]``: of each token as the start, and as the end.
+    """
+
+    best: Answer
+    prediction: Prediction
+    shares: Tensor
 
 
 class SpanModel(TextModel):
@@ -69,6 +82,19 @@ class SpanModel(TextModel):
     def decision(self, tokens: Tokens) -> int:
         """Not defined: an answer has a start and an end."""
         raise no_probability(self.name)
+
+    def spans(self, batch: Sequence[Tokens]) -> list[Spans]:
+        """The answers to questions."""
+        with torch.no_grad():
+            output = network.called(network.in_eval_mode(self.network), self.inputs(batch))
+        return [
+            Spans(
+                self._spans(output, item, tokens)[0],
+                self._prediction(output, item, 0, tokens),
+                torch.stack(self._both(output, item, tokens)).double().log_softmax(-1).cpu(),
+            )
+            for item, tokens in enumerate(batch)
+        ]
 
     def _positions(
         self, tokens: Tokens, output: Any, item: int, objective: Objective, *, causal: bool

@@ -94,4 +94,5 @@ def load(path: Path) -> Attribution:
 
 def load_all(path: Path) -> list[Attribution]:
     """Read one or many: `save` writes one, the command line several, each on a line."""
-    return load_records(path, from_dict, "attribution", "Attribution.save")
+    writer = "Attribution.save or attnflow explain --save"
+    return load_records(path, from_dict, "attribution", writer)

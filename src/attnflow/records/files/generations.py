@@ -89,4 +89,4 @@ def load(path: Path) -> Generation:
 
 def load_all(path: Path) -> list[Generation]:
     """Read a file of one or many, each on a line."""
-    return load_records(path, from_dict, KIND, "Generation.save")
+    return load_records(path, from_dict, KIND, "Generation.save or attnflow explain --save")

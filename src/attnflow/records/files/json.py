@@ -104,7 +104,7 @@ def dump(plain: dict[str, Any], gaps: Collection[str]) -> bytes:
 
 
 def load_records(path: Path, read: Callable[[Any], Record], what: str, writer: str) -> list[Record]:
-    """Read the records of a file by ``read``; errors say what the file is not."""
+    """Read the records of a file by ``read``; errors say what it is not, and what writes such."""
     try:
         text = _content(path).decode("utf-8-sig")
         return [read(item) for item in _each(text)]
@@ -119,10 +119,7 @@ def load_records(path: Path, read: Callable[[Any], Record], what: str, writer: s
     except OSError as error:
         msg = f"{path} can't be read: {error.strerror}; check the name"
         raise InputError(msg) from error
-    msg = (
-        f"{path} is not a saved {what}: {reason}; give a file that {writer} or "
-        "attnflow explain --save wrote"
-    )
+    msg = f"{path} is not a saved {what}: {reason}; give a file that {writer} wrote"
     raise InputError(msg)
 
 

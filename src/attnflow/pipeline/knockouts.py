@@ -1,0 +1,359 @@
+"""What a model says of one input without sets of its attention edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from attnflow.errors import InputError, ModelError, shown
+from attnflow.io.inputs import check_choice, check_unicode
+from attnflow.measures.question import rows_that_fit
+from attnflow.models.adapter import Objective
+from attnflow.models.answers.finding import answers_of, reads_prompts
+from attnflow.models.answers.interface import Answers, answer_positions
+from attnflow.models.answers.prompts import is_chat, make_prompt, read_prompt
+from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.knockout import ModelEdges, Removed, removing, survey, without_edges
+from attnflow.models.objectives import output_index
+from attnflow.models.outputs import objective_value, rank_outputs, to_probabilities
+from attnflow.models.sizes import depths_of_sides
+from attnflow.models.text.bos import put_bos
+from attnflow.models.text.spans import END, SPAN, START, SpanModel, Spans
+from attnflow.models.text.writing import Writing
+from attnflow.pipeline.arguments import check_batch_size, plain_query
+from attnflow.pipeline.edge_sets import EdgeReader, count_edges, draw
+from attnflow.pipeline.generation import behind_bos
+from attnflow.pipeline.sessions import check_known
+from attnflow.records.checks import check_flag, check_number
+from attnflow.records.knockout import Knockout, Outcome
+from attnflow.records.parts import Part
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ForwardPass, ModelAdapter, Query, Tokens
+    from attnflow.models.answers.prompts import Parts
+
+MOST_RANDOM = 1000  # random sets
+MOST_PIECES = 16  # images, sounds or pairs of texts that run together
+LENGTH = 40  # tokens of an answer where no number is given
+NOTHING_SAID = (
+    "{} predicts nothing here that could change: knockouts need a label, a token or an answer, "
+    "which models without a head, regressions and masked models without a mask don't give"
+)
+
+
+@dataclass(frozen=True)
+class KnockoutConfig:
+    """What is asked about the edges. See `attnflow.knockout` for what the options mean."""
+
+    target: str | int | None = None
+    contrast: str | int | None = None
+    query: Query = None
+    answer: str | None = None
+    generate: int | None = None
+    parts: Parts | None = None
+    random: int = 5
+    seed: int = 0
+    batch_size: int = 16
+    truncate: bool = False
+    bos: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("target", "contrast"):
+            object.__setattr__(self, name, check_choice(name, getattr(self, name)))
+        object.__setattr__(self, "query", plain_query(self.query))
+        if self.query == "all":
+            msg = "query='all' is not for knockouts, which ask what is predicted at one position"
+            raise InputError(msg)
+        for name in ("truncate", "bos"):
+            check_flag(name, getattr(self, name))
+        check_number("random", self.random, 0, MOST_RANDOM)
+        check_number("seed", self.seed, 0)
+        check_batch_size(self.batch_size)
+        if self.generate is not None or self.answer is not None:
+            _ = self.writing  # which checks them
+
+    @property
+    def by_token(self) -> bool:
+        """Whether one token or label is asked about, rather than a whole answer."""
+        return any(each is not None for each in (self.target, self.contrast, self.query))
+
+    @property
+    def writing(self) -> Writing:
+        """The answer: what was given, or what the model writes."""
+        length = LENGTH if self.generate in (None, True) else self.generate
+        return Writing(length, self.answer)
+
+
+def knock_out(
+    item: Any, adapter: ModelAdapter, sets: Mapping[str, Any], config: KnockoutConfig
+) -> dict[str, Knockout]:
+    """What the model says without each of these sets of edges, by the names of the sets.
+
+    A set without a name (``""``) is named by what is in it. Everything is checked before the model
+    runs, but for the names of tokens that only a run shows, such as the CLS token of an image.
+    """
+    check_known([Objective(config.target, config.contrast)], adapter)
+    given = _read(item, adapter, config)
+    if adapter.kind not in ("image", "audio"):
+        for one in sets.values():
+            given.reader(given.tokens, _steps(adapter)).read(one)
+    forward = given.run()
+    probe = given.probe(forward)
+    edges, (first,) = survey(adapter, forward, probe.ask)
+    reading = probe.read(first)
+    before = reading.outcome(first)
+    reader = given.reader(forward.tokens, len(edges.steps))
+    removals = {name: (found := reader.read(one), found.of(edges)) for name, one in sets.items()}
+    rows: list[Removed] = []
+    places: dict[tuple[Any, ...], list[int]] = {}  # of random sets, which sets of one size share
+    for name, (_, removal) in removals.items():
+        places[(name,)] = [len(rows)]
+        rows.append(removal.steps)
+        kind = (removal.count, removal.per_head, removal.own)
+        if kind not in places and removal.count < count_edges(edges, removal):
+            generator = np.random.default_rng(config.seed)
+            places[kind] = list(range(len(rows), len(rows) + config.random))
+            rows += [draw(edges, removal, generator).steps for _ in range(config.random)]
+    outcomes = list(map(reading.outcome, _run(adapter, probe, edges, rows, config.batch_size)))
+    results = {}
+    for name, (found, removal) in removals.items():
+        kind = (removal.count, removal.per_head, removal.own)
+        results[name] = Knockout(
+            label=name or found.label,
+            removed=removal.count,
+            total=count_edges(edges, removal),
+            before=before,
+            after=outcomes[places[(name,)][0]],
+            random=tuple(outcomes[at] for at in places.get(kind, ())),
+            target=reading.target,
+            contrast=reading.contrast,
+            per_head=removal.per_head,
+            kept=found.kept,
+            seed=config.seed,
+            tokens=forward.tokens.names,
+            text=forward.tokens.text,
+            answer=given.answer,
+            model=adapter.name,
+            warnings=(*forward.warnings, *forward.tokens.notices),
+        )
+    return results
+
+
+def _run(
+    model: ModelAdapter,
+    probe: _Probe,
+    edges: ModelEdges,
+    rows: Sequence[Removed],
+    batch_size: int,
+) -> Iterator[Any]:
+    """What the model gives without each of these sets, as many as fit in one forward pass."""
+    tokens = [edges.tokens] * len(rows)
+    if model.kind == "text":
+        size = rows_that_fit(model, tokens, batch_size)
+    else:
+        size = min(batch_size, MOST_PIECES) if model.batchable(tokens) else 1
+    for first in range(0, len(rows), size):
+        some = rows[first : first + size]
+        yield from probe.without([edges] * len(some), some)
+
+
+def _steps(adapter: Any) -> int:
+    """How many steps the graph of a model has."""
+    if adapter.kind not in ("pair", "speech"):
+        return int(adapter.depth)
+    encoder, decoder = depths_of_sides(adapter.network)
+    return encoder + 2 * decoder
+
+
+@dataclass(frozen=True)
+class _Given:
+    """One input as it is asked about.
+
+    Attributes:
+        adapter: The model.
+        config: What is asked.
+        tokens: The input; with the answer, where that is asked about.
+        parts: Its named parts.
+        answers: How the model answers, where an answer is asked about.
+    """
+
+    adapter: ModelAdapter
+    config: KnockoutConfig
+    tokens: Tokens
+    parts: tuple[Part, ...] = ()
+    answers: Answers | None = None
+
+    @property
+    def answer(self) -> str | None:
+        """The answer that is asked about."""
+        return None if self.answers is None else self.tokens.answer
+
+    def reader(self, tokens: Tokens, steps: int) -> EdgeReader:
+        """What makes edge sets for these tokens."""
+        model = self.adapter
+        writes = () if self.answers is None else tuple(at - 1 for at in answer_positions(tokens))
+        return EdgeReader(tokens, model.depth, model.heads, steps, model.name, self.parts, writes)
+
+    def run(self) -> ForwardPass:
+        """The model as it is, with all that is checked of it."""
+        objective = Objective(self.config.target, self.config.contrast)
+        spec = CaptureSpec(fuse=lambda attention: attention.mean(1))
+        (forward,) = self.adapter.run([self.tokens], self.config.query, spec, [objective])
+        return forward
+
+    def probe(self, forward: ForwardPass) -> _Probe:
+        """What is measured."""
+        if self.answers is not None:
+            return _answer_probe(self.answers, forward)
+        if forward.prediction is None:
+            raise ModelError(NOTHING_SAID.format(self.adapter.name))
+        if isinstance(self.adapter, SpanModel):
+            return _span_probe(self.adapter, forward, self.config)
+        if self.config.query is not None and forward.prediction.position is None:
+            msg = (
+                f"query={shown(self.config.query)} has no effect: {self.adapter.name} predicts a "
+                "label of the whole input, not one of a position; leave it out"
+            )
+            raise InputError(msg)
+        return _label_probe(self.adapter, forward, self.config)
+
+
+def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
+    """The tokens of an input, with its parts and its answer where there are any."""
+    item = check_unicode("text", item)
+    answers = reads_prompts(adapter)
+    prompt = is_chat(item) or (isinstance(item, Mapping) and answers)
+    if config.parts is not None and not answers:
+        msg = (
+            f"parts= is for prompts, and {adapter.name} answers none; name a stretch of the text "
+            "by itself: Edges(keys='its words')"
+        )
+        raise InputError(msg)
+    asked = config.generate is not None or (config.answer is not None and adapter.kind != "speech")
+    writes = asked or (answers and adapter.kind == "pair")
+    if asked and not answers and adapter.kind != "pair":
+        answers_of(adapter)  # an error that says why
+    if adapter.kind == "pair" and config.by_token and config.generate is None:
+        writes = False  # what follows the answer is asked about, as in `explain`
+    if not answers or not (prompt or writes or config.parts is not None):
+        tokens = adapter.tokenize(item, truncate=config.truncate, answer=config.answer)
+        return _Given(adapter, config, put_bos(adapter, tokens) if config.bos else tokens)
+    if writes and config.by_token:
+        name = next(n for n in ("target", "contrast", "query") if getattr(config, n) is not None)
+        msg = (
+            f"{name}={shown(getattr(config, name))} is not for answers, whose tokens are all asked "
+            "about; leave it out, or leave out answer= and generate="
+        )
+        raise InputError(msg)
+    found = answers_of(adapter)
+    text = make_prompt(item, found.tokenizer, adapter.name, config.parts)
+    tokens, parts = read_prompt(found, text, truncate=config.truncate)
+    if config.bos:
+        tokens, parts = put_bos(adapter, tokens), behind_bos(parts)
+    if not writes:
+        return _Given(adapter, config, tokens, parts)
+    whole = found.write(tokens, config.writing)
+    parts = (*parts, Part("answer", tuple(range(len(tokens), len(whole))), "answer"))
+    return _Given(adapter, config, whole, parts, found)
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """What is asked of a model on one input, with and without edges.
+
+    Attributes:
+        ask: Runs the model as it is.
+        without: Runs it on a batch of copies, each without other edges.
+        read: From what the model gives as it is, how all that it gives is read.
+    """
+
+    ask: Callable[[], Iterable[Any]]
+    without: Callable[[Sequence[ModelEdges], Sequence[Removed]], Iterable[Any]]
+    read: Callable[[Any], _Reading]
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How outcomes are read, and the names of the target and the contrast."""
+
+    target: str
+    contrast: str | None
+    outcome: Callable[[Any], Outcome]
+
+
+def _label_probe(model: ModelAdapter, forward: ForwardPass, config: KnockoutConfig) -> _Probe:
+    """The logits of all labels, or of all tokens at a position."""
+    position = None if forward.prediction is None else forward.prediction.position
+
+    def read(start: Tensor) -> _Reading:
+        target, contrast = (
+            None if each is None else output_index(model, each, start)
+            for each in (config.target, config.contrast)
+        )
+        chosen = int(start.argmax()) if target is None else target
+        name = model.output_name(chosen)
+        if chosen == contrast:
+            msg = (
+                f"contrast={shown(config.contrast)} is the target itself, {name!r}; name another "
+                "contrast, or another target"
+            )
+            raise InputError(msg)
+
+        def value(logits: Tensor, other: int | None) -> float:
+            several = model.several_labels
+            return float(objective_value(logits, chosen, other, multi_label=several))
+
+        def outcome(logits: Tensor) -> Outcome:
+            shares = to_probabilities(logits, several=model.several_labels, name=model.name)
+            said = rank_outputs(shares, model.output_name, position)
+            margin = None if contrast is None else value(logits, contrast)
+            return Outcome(value(logits, None), said, margin)
+
+        return _Reading(name, None if contrast is None else model.output_name(contrast), outcome)
+
+    return _Probe(
+        lambda: model.logits([forward.tokens], [forward.query]),
+        lambda edges, removed: without_edges(model, edges, removed),
+        read,
+    )
+
+
+def _answer_probe(answers: Answers, forward: ForwardPass) -> _Probe:
+    """The log-probabilities of an answer's tokens."""
+
+    def without(edges: Sequence[ModelEdges], removed: Sequence[Removed]) -> list[Tensor]:
+        with removing(edges, removed):
+            return answers.log_probabilities([each.tokens for each in edges])
+
+    def outcome(row: Tensor) -> Outcome:
+        return Outcome(float(row.sum()), log_probabilities=tuple(map(float, row)))
+
+    return _Probe(
+        lambda: answers.log_probabilities([forward.tokens]),
+        without,
+        lambda _: _Reading(forward.tokens.answer or "", None, outcome),
+    )
+
+
+def _span_probe(model: SpanModel, forward: ForwardPass, config: KnockoutConfig) -> _Probe:
+    """The log-probabilities of the start and the end of a span."""
+
+    def without(edges: Sequence[ModelEdges], removed: Sequence[Removed]) -> list[Spans]:
+        with removing(edges, removed):
+            return model.spans([each.tokens for each in edges])
+
+    def read(start: Spans) -> _Reading:
+        ends = {START: [(0, start.best.start)], END: [(1, start.best.end)]}
+        places = ends.get(str(config.target), [*ends[START], *ends[END]])
+
+        def outcome(found: Spans) -> Outcome:
+            return Outcome(sum(float(found.shares[at]) for at in places), found.prediction)
+
+        which = "" if config.target in (None, SPAN) else f" ({config.target})"
+        return _Reading(start.prediction.label + which, None, outcome)
+
+    return _Probe(lambda: model.spans([forward.tokens]), without, read)
