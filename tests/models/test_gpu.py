@@ -29,6 +29,33 @@ def test_text_models(method, name, attention, precision):
         assert one.statistics["model"]["device"] == "cuda:0"
 
 
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ["bert", "llama", "t5"])
+def test_edges_are_removed_as_on_the_cpu(name, attention, precision):
+    """A token hidden, a layer and a head gone, a row that loses all its edges."""
+    head = transformers.BertForSequenceClassification if name == "bert" else None
+    tokenizer = tiny.word_piece() if name == "bert" else tiny.plain()
+    sets = {
+        "token": "cabinet",
+        "layer": attnflow.Edges(layers=2),
+        "head": attnflow.Edges(layers=1, heads=2),
+        "row": attnflow.Edges(layers=3, queries=-1, own=True),
+    }
+    options = {"edges": sets, **({"answer": "a cat"} if name == "t5" else {})}
+    model = tiny.build(name, attention, head=head).to(precision)
+    expected = attnflow.knockout(tiny.TEXT, (model, tokenizer), **options)
+    found = attnflow.knockout(tiny.TEXT, (model.to("cuda"), tokenizer), **options)
+    tolerance = 1e-4 if precision == torch.float32 else 0.3
+    for kind, other in expected.items():
+        one = found[kind]
+        assert (one.removed, one.total) == (other.removed, other.total)
+        pairs = zip((one.after, *one.random), (other.after, *other.random), strict=True)
+        for here, there in pairs:
+            apart = abs(here.log_probability - there.log_probability)
+            assert apart <= tolerance * max(1.0, abs(there.log_probability))
+
+
 def test_encoder_decoders():
     tokenizer = tiny.word_piece()
     tokenizer.eos_token = "[SEP]"
