@@ -31,6 +31,7 @@ from attnflow.models.text.answers import (
     without_end,
 )
 from attnflow.models.text.blanking import blank_tokens, find_filler
+from attnflow.models.text.joining import changed_notice, decode
 from attnflow.models.text.tokens import check_text, name_token, tokenize
 from attnflow.models.text.writing import Writing
 from attnflow.models.unmeasured import UnmeasuredModel
@@ -121,6 +122,9 @@ class Seq2SeqModel(UnmeasuredModel):
             written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
             start = start_token(self.network, self.name, written.inputs["input_ids"])
             written = without_end(written, self.tokenizer)
+            if not written.notices:  # that words are unknown, or the text was cut, says as much
+                read = decode(self.tokenizer, written.inputs["input_ids"], special=False)
+                written = replace(written, notices=changed_notice(read, answer))
             if written.inputs["input_ids"][:1] != [start] or not self.starts_itself:
                 written = put_before(start, self.tokenizer, written)
         else:

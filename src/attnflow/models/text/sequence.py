@@ -19,6 +19,7 @@ from attnflow.models.outputs import no_probability, to_probabilities
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.text.blanking import blank_tokens, find_filler
 from attnflow.models.text.embeddings import EmbeddingEdit
+from attnflow.models.text.joining import with_space_notice
 from attnflow.models.text.tokens import check_text, check_texts, name_token, tokenize
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ class SequenceModel:
         """One text as tokens."""
         refuse_answer(self.name, answer)
         (check_text if self.head is CAUSAL else check_texts)(self.name, item)
-        return tokenize(
-            self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
-        )
+        most = limit(self.network, self.tokenizer)
+        read = tokenize(self.tokenizer, item, most, truncate=truncate)
+        return with_space_notice(self.tokenizer, read) if self.head is CAUSAL else read
 
     def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
         """What the network is called with: padded tensors, where the network is."""
