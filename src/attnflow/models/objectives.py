@@ -1,4 +1,9 @@
-"""What gradients are taken of, by the names that users give."""
+"""What gradients are taken of, by the names that users give.
+
+A target is a name first: digits written as text are the label or token of that name where the model
+has it, and otherwise its number. So they mean the same in a file of any format, in Python, on the
+command line and to the server.
+"""
 
 from __future__ import annotations
 
@@ -65,14 +70,37 @@ def label_indices(config: Any, target: str | int, name: str) -> tuple[int, ...]:
     labels = {int(index): str(label) for index, label in config.id2label.items()}
     number = _number(target, len(labels))
     if number is not None:
+        _refuse_ambiguous(labels, number)
         return (number,)
     meant = target if target in labels.values() else str(target).strip()
     found = tuple(index for index, label in labels.items() if label == meant)
+    if not found and is_number(target) and int(target) in labels:
+        found = (int(target),)
     if not found:
         allowed = ", ".join(dict.fromkeys(labels.values()))
-        msg = f"target={target!r} is not a label of {name}; allowed: {allowed}"
+        msg = (
+            f"target={target!r} is not a label of {name}; allowed: {allowed}, or a label's number, "
+            f"0 to {len(labels) - 1}"
+        )
         raise InputError(msg)
     return found
+
+
+def is_number(target: str | int) -> bool:
+    """Whether a text is written in digits, or something is a number anyway."""
+    text = str(target).strip()
+    return text.isascii() and text.isdigit()
+
+
+def _refuse_ambiguous(labels: dict[int, str], number: int) -> None:
+    """Refuse a number that is the name of another label: either might be meant."""
+    if labels.get(number) != str(number) and str(number) in labels.values():
+        named = next(index for index, label in labels.items() if label == str(number))
+        msg = (
+            f"target={number} may be the label named {str(number)!r}, which is number {named}, or "
+            f"label number {number}, which is named {labels[number]!r}; give the name as text"
+        )
+        raise InputError(msg)
 
 
 def token_indices(
@@ -97,6 +125,8 @@ def token_indices(
     names = _names(tokenizer, size)
     # What is written in another way than it is displayed (capitals, say) is asked for all the same.
     found = names.get(text) or ([] if written is None else names[name_token(tokenizer, written)])
+    if not found and is_number(target) and int(text) < size:
+        return (int(text),)
     if not found:
         msg = f"target={target!r} is not one token of {name}; choose a word that is"
         raise InputError(msg)
