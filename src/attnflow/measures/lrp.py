@@ -17,6 +17,8 @@ from attnflow.errors import ModelError
 from attnflow.measures.gradients import products, sum_groups
 from attnflow.measures.question import Question
 from attnflow.models.capture.relevance import Relevance
+from attnflow.models.outputs import balanced_logit
+from attnflow.models.sizes import independent_labels
 from attnflow.records.arrays import to_numpy
 
 TOLERANCE = 1e-3  # of the largest of what must add up; float32 rounds in every layer
@@ -27,9 +29,11 @@ HALF = (torch.float16, torch.bfloat16)
 def measure(question: Question) -> Scores:
     """The relevance of groups of tokens for the target's logit less the mean of all logits.
 
-    With a contrast it is the difference of the two logits.
+    With a contrast it is the difference of the two logits. Of labels that are independent of each
+    other it is the logit itself, the label's log-odds.
     """
     model, tokens = question.model, question.tokens
+    alone = independent_labels(model.description)
     leaves: list[Tensor] = []
 
     def edit(embeddings: Tensor) -> Tensor:
@@ -37,9 +41,10 @@ def measure(question: Question) -> Scores:
         return leaves[0]
 
     with torch.no_grad():
-        expected = _value(model.logits([tokens], [question.target.position]), question)
+        expected = _value(model.logits([tokens], [question.target.position]), question, alone=alone)
     with torch.enable_grad(), Relevance() as mode:
-        value = _value(model.logits([tokens], [question.target.position], edit), question)
+        logits = model.logits([tokens], [question.target.position], edit)
+        value = _value(logits, question, alone=alone)
         found = torch.autograd.grad(value, [leaves[0], *mode.added], allow_unused=True)
     gradients = found[0] if found[0] is not None else torch.zeros_like(leaves[0])
     scores = products(gradients.detach().double(), leaves[0].detach().double())[0]
@@ -64,10 +69,9 @@ def measure(question: Question) -> Scores:
     return Scores(to_numpy(sum_groups(scores, question.groups)), statistics)
 
 
-def _value(logits: Tensor, question: Question) -> Tensor:
+def _value(logits: Tensor, question: Question, *, alone: bool) -> Tensor:
     target = question.target
-    other = logits[0].mean() if target.contrast is None else logits[0, target.contrast]
-    return logits[0, target.index] - other
+    return balanced_logit(logits[0], target.index, target.contrast, alone=alone)
 
 
 MEMBER = Measure(

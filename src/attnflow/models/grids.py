@@ -19,7 +19,7 @@ from attnflow.models.checks.layout import Layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import HeadKind
 from attnflow.models.objectives import label_indices, resolve_objective
-from attnflow.models.outputs import is_multi_label, predict_label
+from attnflow.models.outputs import predict_label
 from attnflow.models.sizes import depth_of, describe, heads_in
 from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.models.zeroing import measure_zeroing
@@ -161,9 +161,8 @@ class GridModel(UnmeasuredModel):
     def _objective(
         self, output: Any, item: int, piece: int, objective: Objective
     ) -> tuple[Tensor, Objective]:
-        logits = self.logits_at(output, item, piece)
-        several = self._labels_inputs() and is_multi_label(self.network.config)
-        return resolve_objective(self, logits, objective, multi_label=several)
+        labels_of = self.network.config if self._labels_inputs() else None
+        return resolve_objective(self, self.logits_at(output, item, piece), objective, labels_of)
 
     def output_name(self, index: int) -> str:
         """The name of a label."""

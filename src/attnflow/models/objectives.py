@@ -16,7 +16,7 @@ from torch import Tensor
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Objective
 from attnflow.models.checks.memory import once
-from attnflow.models.outputs import objective_value
+from attnflow.models.outputs import is_multi_label, is_regression, objective_value
 from attnflow.models.text.tokens import name_token, without_marks
 
 
@@ -45,10 +45,14 @@ def output_index(model: Named, target: str | int, values: Tensor) -> int:
 
 
 def resolve_objective(
-    model: Named, logits: Tensor | None, objective: Objective, *, multi_label: bool = False
+    model: Named, logits: Tensor | None, objective: Objective, labels_of: Any = None
 ) -> tuple[Tensor, Objective]:
-    """The value of an objective, and its target and contrast by their names."""
-    if logits is None or logits.numel() == 1:
+    """The value of an objective, and its target and contrast by their names.
+
+    ``labels_of`` is the model's configuration where ``logits`` are those of labels of the input.
+    """
+    several = labels_of is not None and is_multi_label(labels_of)
+    if logits is None or (labels_of is not None and is_regression(labels_of, logits.numel())):
         msg = f"{model.name} has no head that predicts here, so there is nothing to differentiate"
         raise ModelError(msg)
     target, contrast = objective.target, objective.contrast
@@ -60,7 +64,7 @@ def resolve_objective(
             "another contrast, or another target"
         )
         raise InputError(msg)
-    value = objective_value(logits, index, other, multi_label=multi_label)
+    value = objective_value(logits, index, other, multi_label=several)
     names = [None if each is None else model.output_name(each) for each in (index, other)]
     return value, Objective(*names)
 

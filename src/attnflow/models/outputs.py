@@ -12,19 +12,35 @@ from attnflow.errors import ModelError
 from attnflow.records import Prediction
 
 ALTERNATIVES = 5  # the most likely labels or tokens reported with a prediction
+HALF = 0.5  # from this probability on an input has a label that is independent of the others
+
+
+def has_label(probability: float) -> bool:
+    """Whether an input has a label that is independent of the others."""
+    return probability >= HALF
 
 
 def is_multi_label(config: Any) -> bool:
-    """Whether an input may have several labels."""
+    """Whether an input may have several labels: each has a probability of its own, by a sigmoid."""
     return getattr(config, "problem_type", None) == "multi_label_classification"
+
+
+def is_regression(config: Any, size: int) -> bool:
+    """Whether ``size`` outputs for a whole input are numbers, and no labels with probabilities."""
+    one = size == 1 and not is_multi_label(config)
+    return one or getattr(config, "problem_type", None) == "regression"
 
 
 def to_probabilities(logits: Tensor, config: Any, *, labels: bool, name: str) -> Tensor:
     """Probabilities along the last axis; an error for a regression, which has none."""
-    if logits.shape[-1] == 1:
-        msg = f"{name} is a regression: it outputs one number and no probabilities"
-        raise ModelError(msg)
+    if labels and is_regression(config, logits.shape[-1]):
+        raise no_labels(name)
     return logits.sigmoid() if labels and is_multi_label(config) else logits.softmax(-1)
+
+
+def no_labels(name: str) -> ModelError:
+    """The error of models whose outputs are numbers."""
+    return ModelError(f"{name} is a regression: it outputs numbers and no probabilities")
 
 
 def objective_value(
@@ -32,7 +48,8 @@ def objective_value(
 ) -> Tensor:
     """The log-probability of the target, or how much larger its logit is than the contrast's.
 
-    Never the bare logit: what raises all logits alike would seem to matter.
+    Never the bare logit: what raises all logits alike would seem to matter. Where labels are
+    independent of each other, the target's probability depends on its own logit alone.
     """
     wide = logits.double()
     if contrast is not None:
@@ -40,6 +57,17 @@ def objective_value(
     if multi_label:
         return torch.nn.functional.logsigmoid(wide[..., target])
     return wide.log_softmax(-1)[..., target]
+
+
+def balanced_logit(logits: Tensor, target: int, contrast: int | None, *, alone: bool) -> Tensor:
+    """A target's logit less the contrast's, or less the mean of all logits, along the last axis.
+
+    ``alone`` says that labels are independent of each other: their mean says nothing then, and the
+    logit itself, the label's log-odds, is what the model decides by.
+    """
+    if contrast is not None:
+        return logits[..., target] - logits[..., contrast]
+    return logits[..., target] - (0.0 if alone else logits.mean(-1))
 
 
 def no_probability(name: str) -> ModelError:
@@ -58,7 +86,7 @@ def predict(logits: Tensor, name: Callable[[int], str], position: int | None) ->
 
 def predict_label(logits: Tensor, config: Any) -> Prediction | None:
     """The label of a whole input. ``None`` for a regression, which outputs a number."""
-    if logits.numel() == 1 or getattr(config, "problem_type", None) == "regression":
+    if is_regression(config, logits.numel()):
         return None
     values = logits.detach().float()
     probabilities = values.sigmoid() if is_multi_label(config) else values.softmax(-1)

@@ -18,7 +18,7 @@ from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, m
 from attnflow.models.checks.padding import batchable
 from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
 from attnflow.models.objectives import resolve_objective, token_indices
-from attnflow.models.outputs import is_multi_label, predict
+from attnflow.models.outputs import predict
 from attnflow.models.pair.sides import add_gradients, add_zeroed, check_sites, pair_activations
 from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
 from attnflow.models.text.answers import (
@@ -289,9 +289,8 @@ class Seq2SeqModel(UnmeasuredModel):
         self, output: Any, item: int, tokens: Tokens, at: int, objective: Objective
     ) -> tuple[Tensor, Objective]:
         """The value of an objective, and its target and contrast by their names."""
-        several = self._labels_inputs() and is_multi_label(self.network.config)
-        logits = self._logits(output, item, tokens, at)
-        return resolve_objective(self, logits, objective, multi_label=several)
+        labels_of = self.network.config if self._labels_inputs() else None
+        return resolve_objective(self, self._logits(output, item, tokens, at), objective, labels_of)
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         logits = self._logits(output, item, tokens, at)

@@ -20,7 +20,7 @@ from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import lengthen, shorten
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER
 from attnflow.models.objectives import output_index, resolve_objective
-from attnflow.models.outputs import is_multi_label, predict, predict_label
+from attnflow.models.outputs import is_multi_label, is_regression, predict, predict_label
 from attnflow.models.readouts import make_readout
 from attnflow.models.text.decisions import (
     SAMPLE,
@@ -127,7 +127,10 @@ class TextModel(SequenceModel):
     ) -> tuple[Activations, Objective | None]:
         """With how the target's logit is read, where one position decides."""
         logits = None if position is None else self._logits(output, item, position)
-        if position is None or logits is None or logits.numel() == 1:
+        labels = self.head is CLASSIFIER
+        if position is None or logits is None:
+            return activations, None
+        if labels and is_regression(self.network.config, logits.numel()):
             return activations, None
         _, named = self._objective(output, item, position, objective, tokens)
         target, other = (
@@ -135,7 +138,8 @@ class TextModel(SequenceModel):
             for each in (objective.target, objective.contrast)
         )
         target = int(logits.argmax()) if target is None else target
-        found = make_readout(capture, item, position, logits, target, other)
+        alone = labels and is_multi_label(self.network.config)
+        found = make_readout(capture, item, position, logits, target, other, alone=alone)
         return replace(activations, readout=found), named
 
     def zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
@@ -214,9 +218,8 @@ class TextModel(SequenceModel):
         self, output: Any, item: int, query: int, objective: Objective, tokens: Tokens
     ) -> tuple[Tensor, Objective]:
         """The value of an objective, and its target and contrast by their names."""
-        several = self.head is CLASSIFIER and is_multi_label(self.network.config)
-        logits = self._logits(output, item, query)
-        return resolve_objective(self, logits, objective, multi_label=several)
+        labels_of = self.network.config if self.head is CLASSIFIER else None
+        return resolve_objective(self, self._logits(output, item, query), objective, labels_of)
 
     def _predictions(
         self, output: Any, batch: Sequence[Tokens], positions: Sequence[int]
