@@ -119,7 +119,8 @@ class Seq2SeqModel(UnmeasuredModel):
             ids = self.generate(source, ANSWER)
             written = read_answer(self.tokenizer, ids, self.network.generation_config)
         elif isinstance(answer, str):
-            written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
+            # Cut below, at its end, wherever the tokenizer would: nothing follows what was cut off.
+            written = tokenize(self.tokenizer, answer, None, truncate=False, as_target=True)
             start = start_token(self.network, self.name, written.inputs["input_ids"])
             written = without_end(written, self.tokenizer)
             if not written.notices:  # that words are unknown, or the text was cut, says as much
