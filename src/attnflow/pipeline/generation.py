@@ -210,7 +210,9 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
     own = {"generate": writing.length} if writing.text is None else {"answer_given": True}
     drawn = {"sampling": dict(writing.sampling)} if writing.sampling else {}
     seed = {} if writing.seed is None else {"seed": writing.seed}
-    return {**options, **own, **drawn, **seed, "through": asked.through}
+    decided = found.tokens.decoding
+    kept = {"decoding": dict(decided)} if decided else {}
+    return {**options, **own, **drawn, **seed, **kept, "through": asked.through}
 
 
 def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:

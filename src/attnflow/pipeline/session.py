@@ -218,6 +218,8 @@ class Session:
         options = self.config.describe(method, self.correction(method))
         if self.forward.objective is not None:
             options |= self.named_objective
+        if self.tokens.decoding:
+            options["decoding"] = dict(self.tokens.decoding)
         return options
 
     @property

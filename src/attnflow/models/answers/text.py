@@ -62,7 +62,8 @@ class TextAnswers:
         model, tokenizer = self.model, self.model.tokenizer
         most = limit(model.network, tokenizer)
         room = writing.length if most is None else min(writing.length, most - len(prompt))
-        stopped, notices = None, ()
+        stopped: int | None = None
+        notices: tuple[str, ...] = ()
         if writing.text is not None:
             ids, notices = join_text(tokenizer, prompt.text, writing.text)
             room = room if most is None else most - len(prompt)

@@ -99,6 +99,7 @@ def join_answer(prompt: Tokens, answer: Tokens, **inputs: Any) -> Tokens:
         segments=(*(prompt.segments or ()), *(answer.segments or ())),
         answer=answer.text,
         cut_at=answer.cut_at,
+        decoding=answer.decoding,
         notices=tuple(dict.fromkeys(prompt.notices + answer.notices)),
         spans=(*(prompt.spans or ()), *(answer.spans or ())) if known[1] else None,
     )
