@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 import transformers as tf
 
@@ -27,7 +28,7 @@ from attnflow.views.claims import (
 )
 from attnflow.views.findings import find
 from attnflow.views.labels import word_labels
-from attnflow.views.numbers import percent, points
+from attnflow.views.numbers import correlation, percent, points
 from attnflow.views.summary import summarize
 
 SENTIMENT = [
@@ -468,3 +469,29 @@ def test_what_is_compared_token_by_token_and_what_by_words_is_said(words):
     whole = asked("The music is wonderful.", attnflow.load_model(None))
     summary = summarize(whole, [whole.attribution("rollout")], blank=True)
     assert summary.agreement.startswith("Blanking ")
+
+
+def test_special_tokens_are_in_no_agreement():
+    """They are never shown, and are sinks: the verdict would be theirs."""
+    session = asked("good good good bad", attnflow.load_model("sentiment"), "rollout")
+    found = session.attribution()
+    shown = [at for at, word in enumerate(found.word_ids) if word is not None]
+    blanked = attnflow.blank_out("good good good bad", "sentiment").values
+    rho = scipy.stats.spearmanr(found.values[shown], blanked[shown]).statistic
+    everywhere = scipy.stats.spearmanr(found.values, blanked).statistic
+    assert abs(rho - everywhere) > 0.1
+    said = summarize(session, [found], blank=True).agreement
+    assert f"rollout (ρ {correlation(rho)})" in said
+    flow = session.attribution("flow")
+    alone = summarize(session, [found, flow], blank=False).agreement
+    rho = scipy.stats.spearmanr(*(np.round(e.values[shown], 9) for e in (found, flow))).statistic
+    assert f"(ρ {correlation(rho)})" in alone
+
+
+def test_methods_on_few_tokens_are_not_compared_either():
+    session = asked("good bad", attnflow.load_model("sentiment"), "rollout")
+    both = [session.attribution(), session.attribution("raw")]
+    assert summarize(session, both, blank=False).agreement == (
+        "2 tokens are too few to compare their order."
+    )
+    assert "2 tokens are too few" in summarize(session, both, blank=True).agreement

@@ -73,8 +73,8 @@ def compare(  # noqa: PLR0913 - one argument per option
         residual=residual,
         correction=parsing.parse_correction(correction),
         words=words,
-        target=parsing.parse_target(target),
-        contrast=parsing.parse_target(contrast),
+        target=target,
+        contrast=contrast,
         source=start,
         steps=steps,
         methods=tuple(methods),
@@ -117,7 +117,7 @@ def compare(  # noqa: PLR0913 - one argument per option
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:
-    """Spearman's rank correlation of every two methods, layer by layer.
+    """Spearman's rank correlation of every two methods, layer by layer, without special tokens.
 
     A method without layers is compared with every layer of one that has them; two such methods
     agree as far in all layers, and only the last one says so.
@@ -128,8 +128,8 @@ def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], lis
 
     def row(first: Attribution, second: Attribution) -> list[float]:
         if max(len(first.layers), len(second.layers)) < len(layers):
-            return [*[math.nan] * (len(layers) - 1), agreement(first, second)]
-        return [agreement(first, second, layer) for layer in layers]
+            return [*[math.nan] * (len(layers) - 1), agreement(first, second, special=False)]
+        return [agreement(first, second, layer, special=False) for layer in layers]
 
     pairs = combinations(attributions, 2)
     return {(first.method, second.method): row(first, second) for first, second in pairs}

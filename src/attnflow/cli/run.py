@@ -79,7 +79,7 @@ def run(  # noqa: PLR0913 - one argument per option
             residual=residual,
             correction=parsing.parse_correction(correction),
             words=words,
-            contrast=parsing.parse_target(contrast),
+            contrast=contrast,
             source=start,
             steps=steps,
             truncate=truncate,

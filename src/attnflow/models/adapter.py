@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -40,6 +40,8 @@ class Tokens:
         spans: For each token where it stands in ``text``, or in ``answer``; ``None`` where that is
             not known.
         cut_at: How many tokens of an answer were written where it had not come to its end.
+        decoding: What the model's generation configuration decided of an answer that it wrote;
+            ``None`` where that is nothing.
     """
 
     names: tuple[str, ...]
@@ -54,6 +56,7 @@ class Tokens:
     pair: tuple[str, str] | None = None
     spans: tuple[tuple[int, int], ...] | None = None
     cut_at: int | None = None
+    decoding: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -228,8 +231,8 @@ class ModelAdapter(Protocol):
         """The layer-wise relevance of one input's tokens for a label, or a token at a position."""
 
     @property
-    def several_labels(self) -> bool:
-        """Whether an input may have several labels, each with a probability of its own."""
+    def labels_of(self) -> Any:
+        """The network's configuration where outputs are labels of a whole input; else ``None``."""
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes in `logits`."""

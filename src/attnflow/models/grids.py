@@ -164,8 +164,7 @@ class GridModel(UnmeasuredModel):
         def read(output: Any) -> Tensor | None:
             return self.logits_at(output, item, piece)
 
-        many = self.several_labels
-        return make_aim(self, read, output, objective, multi_label=many, centred=centred)
+        return make_aim(self, read, output, objective, self.labels_of, centred=centred)
 
     def output_name(self, index: int) -> str:
         """The name of a label."""

@@ -12,6 +12,7 @@ from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
+from attnflow.models.objectives import is_number
 from attnflow.pipeline.attributions import attribute
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.config import ExplainConfig, check_single_heads
@@ -221,6 +222,8 @@ class Session:
         options = self.config.describe(method, self.correction(method))
         if self.forward.objective is not None:
             options |= self.named_objective
+        if self.tokens.decoding:
+            options["decoding"] = dict(self.tokens.decoding)
         return options
 
     @property
@@ -229,7 +232,9 @@ class Session:
         found = self.forward.objective or self.objective
         named = {"target": found.target, "contrast": found.contrast}
         return {
-            name: each if isinstance(each, str) else self.adapter.output_name(each)
+            name: each
+            if isinstance(each, str) and not is_number(each)
+            else self.adapter.output_name(self.adapter.output_indices(each)[0])
             for name, each in named.items()
             if each is not None
         }

@@ -51,8 +51,9 @@ class Readout:
         position: Where it decides.
         direction: ``[model dimension]``: a part of the stream contributes its product with this to
             the logit less the mean of all logits, or less the contrast's; the norm's scale is held.
+            Of labels that are independent of each other, to the logit itself.
         constant: What biases add to it.
-        value: The logit less the mean of all logits, or less the contrast's.
+        value: The logit less the mean of all logits, or less the contrast's, or alone.
         streams: ``[layer, model dimension]``: the stream behind each layer.
     """
 

@@ -27,6 +27,7 @@ from attnflow.models.outputs import objective_value
 from attnflow.models.readouts import make_readout
 from attnflow.models.sizes import limit
 from attnflow.models.text.answers import join_answer, read_tokens
+from attnflow.models.text.joining import join_text, with_space_notice
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import check_text, tokenize
 from attnflow.models.text.writing import Writing, cut_at, end_tokens, without_ends
@@ -53,6 +54,8 @@ class TextAnswers:
         check_text(model.name, text)
         most = limit(model.network, model.tokenizer)
         read = tokenize(model.tokenizer, text, most, truncate=truncate, special=special)
+        if special:  # what a chat template ends in is its author's choice
+            read = with_space_notice(model.tokenizer, read)
         return replace(read, segments=(PROMPT,) * len(read))
 
     def write(self, prompt: Tokens, writing: Writing) -> Tokens:
@@ -60,9 +63,10 @@ class TextAnswers:
         model, tokenizer = self.model, self.model.tokenizer
         most = limit(model.network, tokenizer)
         room = writing.length if most is None else min(writing.length, most - len(prompt))
-        stopped = None
+        stopped: int | None = None
+        notices: tuple[str, ...] = ()
         if writing.text is not None:
-            ids = tokenizer(writing.text, add_special_tokens=False)["input_ids"]
+            ids, notices = join_text(tokenizer, prompt.text, writing.text)
             room = room if most is None else most - len(prompt)
             if most is not None and len(ids) > room:
                 msg = (
@@ -84,11 +88,11 @@ class TextAnswers:
             generation = model.network.generation_config
             ends = end_tokens(tokenizer, generation) | writing.ends
             ids, stopped = without_ends(made, ends, model.name), cut_at(made, ends, room)
-        answer = read_tokens(tokenizer, ids)
+        answer = read_tokens(tokenizer, ids, behind=prompt.inputs["input_ids"])
         if not ids:
             msg = f"answer={writing.text!r} has no tokens; give a text that is not empty"
             raise InputError(msg)
-        answer = replace(answer, segments=(ANSWER,) * len(answer), cut_at=stopped)
+        answer = replace(answer, segments=(ANSWER,) * len(answer), cut_at=stopped, notices=notices)
         more = {"input_ids": list(ids), "attention_mask": [1] * len(ids)}
         inputs = {
             name: [*values, *more.get(name, [values[-1]] * len(ids))]

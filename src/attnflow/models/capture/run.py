@@ -19,6 +19,7 @@ from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import all_alike, as_tensor, sees_ahead, with_windows_read
 from attnflow.models.checks.room import check_room
+from attnflow.models.decoding import plain_decoding
 from attnflow.records import Activations, Block, NotKept
 from attnflow.records.arrays import row_tolerance
 from attnflow.records.sparse import SparseLayer
@@ -38,12 +39,15 @@ def in_eval_mode(network: Any) -> Any:
 
 
 def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> list[int]:
-    """The most likely tokens one by one, from what the network starts with."""
+    """The most likely tokens one by one, from what the network starts with.
+
+    ``inputs`` may have options of `generate` of transformers, too, which change what is likely.
+    """
+    plain = plain_decoding(network, inputs)
     options = {"max_new_tokens": length, "do_sample": False, "num_beams": 1}
-    # What a model's generation configuration may ask for, too: one answer, as its tokens.
     options |= {"num_return_sequences": 1, "return_dict_in_generate": False}
     with torch.no_grad():
-        ids = called(in_eval_mode(network), {**inputs, **options}, "generate")
+        ids = called(in_eval_mode(network), {**plain, **inputs, **options}, "generate")
     return [int(token) for token in ids[0]]
 
 

@@ -190,9 +190,9 @@ class TowersModel:
         return self._for([tokens]).relevance(tokens, position, target, contrast)
 
     @property
-    def several_labels(self) -> bool:
-        """Never: it has no head."""
-        return False
+    def labels_of(self) -> Any:
+        """None: it has no head."""
+        return None
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one text takes."""

@@ -22,7 +22,7 @@ from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import lengthen, shorten
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER
 from attnflow.models.objectives import make_aim, output_index
-from attnflow.models.outputs import predict, predict_label
+from attnflow.models.outputs import is_multi_label, is_regression, predict, predict_label
 from attnflow.models.readouts import make_readout
 from attnflow.models.text.decisions import (
     SAMPLE,
@@ -166,7 +166,10 @@ class TextModel(SequenceModel):
     ) -> tuple[Activations, Objective | None]:
         """With how the target's logit is read, where one position decides."""
         logits = None if position is None else self._logits(output, item, position)
-        if position is None or logits is None or logits.numel() == 1:
+        labels = self.head is CLASSIFIER
+        if position is None or logits is None:
+            return activations, None
+        if labels and is_regression(self.network.config, logits.numel()):
             return activations, None
         named = self._aim(output, item, position, objective, tokens).named
         target, other = (
@@ -174,7 +177,8 @@ class TextModel(SequenceModel):
             for each in (objective.target, objective.contrast)
         )
         target = int(logits.argmax()) if target is None else target
-        found = make_readout(capture, item, position, logits, target, other)
+        alone = labels and is_multi_label(self.network.config)
+        found = make_readout(capture, item, position, logits, target, other, alone=alone)
         return replace(activations, readout=found), named
 
     def zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
@@ -264,8 +268,7 @@ class TextModel(SequenceModel):
         def read(output: Any) -> Tensor | None:
             return self._logits(output, item, query)
 
-        many = self.several_labels
-        return make_aim(self, read, output, objective, multi_label=many, centred=centred)
+        return make_aim(self, read, output, objective, self.labels_of, centred=centred)
 
     def _predictions(
         self, output: Any, batch: Sequence[Tokens], positions: Sequence[int]

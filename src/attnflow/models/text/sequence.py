@@ -25,6 +25,7 @@ from attnflow.models.outputs import (
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.text.blanking import blank_tokens, find_filler
 from attnflow.models.text.embeddings import EmbeddingEdit
+from attnflow.models.text.joining import with_space_notice
 from attnflow.models.text.tokens import check_text, check_texts, name_token, tokenize
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ class SequenceModel:
         return str(self.tokenizer.mask_token) if self.head is MASKED else None
 
     @property
-    def several_labels(self) -> bool:
-        """Whether an input may have several labels, each with a probability of its own."""
-        return self.head is CLASSIFIER and is_multi_label(self.network.config)
+    def labels_of(self) -> Any:
+        """The network's configuration where outputs are labels of a whole input; else ``None``."""
+        return self.network.config if self.head is CLASSIFIER else None
 
     @property
     def keeps_some_logits(self) -> bool:
@@ -87,9 +88,9 @@ class SequenceModel:
         """One text as tokens."""
         refuse_answer(self.name, answer)
         (check_text if self.head is CAUSAL else check_texts)(self.name, item)
-        return tokenize(
-            self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
-        )
+        most = limit(self.network, self.tokenizer)
+        read = tokenize(self.tokenizer, item, most, truncate=truncate)
+        return with_space_notice(self.tokenizer, read) if self.head is CAUSAL else read
 
     def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
         """What the network is called with: padded tensors, where the network is."""
@@ -145,13 +146,13 @@ class SequenceModel:
     ) -> Tensor:
         """For each input the probabilities of all labels, or of all tokens at its position."""
         logits = self.logits(batch, positions, edit)
-        return to_probabilities(logits, several=self.several_labels, name=self.name)
+        return to_probabilities(logits, self.labels_of, self.name)
 
     def relevance(
         self, tokens: Tokens, position: int, target: int, contrast: int | None = None
     ) -> ItemRelevance:
         """The layer-wise relevance of a text's tokens for a label, or a token at a position."""
-        several = self.several_labels
+        several = is_multi_label(self.labels_of)
 
         def value(net: Any) -> Tensor:
             logits = self._logits_of(net, [tokens], [position])[0]
