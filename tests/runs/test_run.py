@@ -97,13 +97,13 @@ def test_what_reads_no_edges_is_computed_once(tmp_path, folder):
 
 def test_an_attribution_is_stored_without_loss(tmp_path, folder):
     from attnflow.io.rows import Row
-    from attnflow.runs.shards import encode_shard, read_records, to_attribution
+    from attnflow.runs.shards import encode_shard, read_records, read_shard, to_attribution
 
     given = attnflow.explain(TEXTS[:2], folder, layers="all", query="all")
     path = tmp_path / "part.parquet"
     rows = [Row(text) for text in TEXTS[:3]]
     path.write_bytes(encode_shard(rows, [[given[0]], [given[1]], "why"], 7, about()))
-    records = list(read_records(path))
+    records = list(read_records(path, read_shard(path)))
     assert [record["row"] for record in records] == [7, 8, 9]
     assert records[2]["error"] == "why"
     assert records[2]["scores"] is None
@@ -238,15 +238,15 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, folder, monkeypatch):
     undisturbed, place = tmp_path / "whole", tmp_path / "run"
     attnflow.run(TEXTS, undisturbed, folder, shard_size=2)
     written = []
-    write = manifest.write_atomically
+    write = manifest.write_file
 
     def full(path, content):
         if len(written) == 2:
-            raise OSError(28, "No space left on device")
+            raise InputError(f"{path} can't be written: No space left on device")
         written.append(path)
         write(path, content)
 
-    monkeypatch.setattr(manifest, "write_atomically", full)
+    monkeypatch.setattr(manifest, "write_file", full)
     with pytest.raises(InputError, match=r"part-00001\.parquet can't be written: No space left"):
         attnflow.run(TEXTS, place, folder, shard_size=2)
     monkeypatch.undo()
@@ -311,13 +311,13 @@ def test_a_probability_that_is_no_number_is_kept(tmp_path, folder):
     from dataclasses import replace
 
     from attnflow.io.rows import Row
-    from attnflow.runs.shards import encode_shard, read_records, to_attribution
+    from attnflow.runs.shards import encode_shard, read_records, read_shard, to_attribution
 
     given = attnflow.explain("a cat", folder)
     given = replace(given, prediction=replace(given.prediction, probability=math.nan))
     path = tmp_path / "part.parquet"
     path.write_bytes(encode_shard([Row("a cat")], [[given]], 0, about()))
-    (record,) = read_records(path)
+    (record,) = read_records(path, read_shard(path))
     assert math.isnan(to_attribution(record).prediction.probability)
 
 
