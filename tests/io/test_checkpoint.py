@@ -1,7 +1,6 @@
 """Checkpoints: read back equal, never half-written, refused by name when damaged or of others."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -12,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from full_disk import files_up_to
 
 from attnflow.errors import InputError
 from attnflow.io import checkpoint as module
 from attnflow.io.checkpoint import Checkpoint
+from full_disk import files_up_to
 
 REQUEST = {"model": None, "count": 6, "recipe": {"steps": 90, "mixture": {"natural": 24}}}
 

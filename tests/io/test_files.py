@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from full_disk import files_up_to
 
 from attnflow.errors import InputError
 from attnflow.io.files import write_atomically, write_file
+from full_disk import files_up_to
 
 
 def names(folder):

@@ -133,20 +133,22 @@ def test_all_damaged_shards_are_named_before_the_model_is_loaded(whole, tmp_path
         attnflow.run(TEXTS, folder, "/nowhere/at/all", **OPTIONS)
 
 
-def test_every_flipped_bit_of_a_manifest_is_noticed(whole, tmp_path):
+def test_a_flipped_bit_of_a_manifest_is_noticed_or_harmless(whole, tmp_path):
     folder = restore(tmp_path / "run", whole)
     path, content = folder / "manifest.json", whole["manifest.json"]
-    expected = attnflow.read_run(folder)
-    for at in range(len(content) * 8):
+    expected, messages = attnflow.read_run(folder), []
+    for at in random.Random(5).sample(range(len(content) * 8), 2000):
         changed = bytearray(content)
         changed[at // 8] ^= 1 << (at % 8)
         path.write_bytes(changed)
         try:
             found = attnflow.read_run(folder)
         except InputError as error:
-            assert str(path) in str(error)
+            messages.append(str(error))
         else:  # between values, where it is read the same
             assert found == expected
+    assert all(str(path) in message for message in messages)
+    assert len(messages) > 1000
 
 
 def test_a_shard_of_another_place_or_run_is_noticed(whole, loaded, tmp_path):

@@ -242,7 +242,8 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, folder, monkeypatch):
 
     def full(path, content):
         if len(written) == 2:
-            raise InputError(f"{path} can't be written: No space left on device")
+            msg = f"{path} can't be written: No space left on device"
+            raise InputError(msg)
         written.append(path)
         write(path, content)
 
