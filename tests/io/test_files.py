@@ -49,6 +49,13 @@ def test_links_and_permissions_stay(tmp_path):
     assert link.is_symlink()
     assert path.read_bytes() == b"new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    (tmp_path / "nowhere").symlink_to(tmp_path / "later")
+    write_file(tmp_path / "nowhere", b"made")
+    assert (tmp_path / "later").read_bytes() == b"made"
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(InputError, match=r"loop can't be written: Too many levels of symbolic"):
+        write_file(tmp_path / "loop", b"lost")
+    assert (tmp_path / "loop").is_symlink()
 
 
 def test_a_pipe_is_written_and_stays_a_pipe(tmp_path):

@@ -83,7 +83,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     A link is followed. What can be written only in place is: a pipe, or a file whose folder is not
     writable.
     """
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     mode = path.stat().st_mode if path.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
         path.write_bytes(content)
