@@ -144,7 +144,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         _tell(found.warnings, output)
         return
     session = running.one_session(source, named, config, answer=answer)
-    shown = methods or shown_methods(session.config.method)
+    shown = methods or shown_methods(session.config.method, config.heads, edges=chosen.edges)
     results = running.attributions(session, shown)
     if config.query == "all" and position is not None:
         results = [item.at(query=position) for item in results]

@@ -213,7 +213,7 @@ def _read_run(
 
     from attnflow.io.progress import progress_bar
     from attnflow.models.loading import load_model
-    from attnflow.models.weights import weights_digest
+    from attnflow.models.weights import settings_digest, weights_digest
     from attnflow.runs.reading import read_run
     from attnflow.views.explorer.listing import make_listing
 
@@ -222,10 +222,11 @@ def _read_run(
     named = models[0] if models else about["name"]
     echo(f"loading {named} …", err=True)
     adapter = load_model(choose(named))
-    if weights_digest(adapter) != about["sha256"]:
+    settings = settings_digest(adapter)
+    if weights_digest(adapter) != about["sha256"] or about.get("settings", settings) != settings:
         msg = (
-            f"--run {folder} is of {about['name']} with other weights or another tokenizer than "
-            f"{named} has; give the model that it was made with by --model"
+            f"--run {folder} is of {about['name']} with other weights, settings or another "
+            f"tokenizer than {named} has; give the model that it was made with by --model"
         )
         raise InputError(msg)
     with progress_bar("reading", made.rows, shown=sys.stderr.isatty(), unit="rows") as show:
