@@ -250,7 +250,7 @@ def test_another_version_of_a_plugin_is_refused(tmp_path, folder):
         np.testing.assert_array_equal(scaled.scores, 2 * raw.scores)
     before = files(place)
     (place / "part-00001.parquet").unlink()
-    with pytest.raises(InputError, match='other options: plugins.scaled was "'):
+    with pytest.raises(InputError, match=r'other options: plugins\.scaled was "'):
         run("second.py", 3)
     run("third.py", 2)  # the same code in another place
     assert files(place) == before
@@ -269,7 +269,7 @@ def test_other_settings_of_the_same_weights_are_refused(change, tmp_path, folder
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | change))
     loading._load_once.cache_clear()
-    with pytest.raises(InputError, match='other options: model.settings was "'):
+    with pytest.raises(InputError, match=r'other options: model\.settings was "'):
         attnflow.run(TEXTS, place, str(model), shard_size=2)
     (model / "config.json").write_text(json.dumps(config | {"transformers_version": "0.0"}))
     loading._load_once.cache_clear()
