@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnflow.errors import InputError
-from attnflow.io.rows import Columns, Row, open_rows
+from attnflow.io.rows import Columns, Row, open_rows, row_bytes
 
 TEXTS = ['the "keys", to\tit' + " é", "a cat", "on the mat"]
 QUOTED = ['the "keys", to it é', "a cat", "on the mat"]
@@ -158,10 +158,15 @@ def test_sources_that_cannot_be_used_are_refused(tmp_path):
         Columns("")
 
 
-def test_rows_that_come_once_are_not_read_for_a_digest():
+def test_rows_that_come_once_say_so():
     once = open_rows((text for text in TEXTS), Columns())
-    assert once.measure() == (None, None)
+    assert not once.repeatable
     assert list(once.read()) == [Row(text) for text in TEXTS]
-    count, seen = open_rows(TEXTS, Columns()).measure()
-    assert count == 3
-    assert seen != open_rows(TEXTS[::-1], Columns()).measure()[1]
+    assert open_rows(TEXTS, Columns()).repeatable
+
+
+def test_the_bytes_of_rows_tell_them_apart():
+    rows = list(open_rows(TEXTS, Columns()).read())
+    assert row_bytes(rows) == row_bytes(list(rows))
+    others = [rows[::-1], rows[:2], [Row(TEXTS[0], target=1), *rows[1:]], [rows[0], *rows]]
+    assert len({row_bytes(rows), *map(row_bytes, others)}) == 5

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnflow.io.files import check_target
+from attnflow.io.files import check_target, write_file
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.threads import cores
 from attnflow_experiments.bench import cases
@@ -45,7 +45,7 @@ def run(
     parts.append(_growth(report, device))
     page = "\n".join(parts)
     if write is not None:
-        write.write_text(page, encoding="utf-8")
+        write_file(write, page.encode())
     return page
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from attnflow.cli.app import run
-from attnflow.io.checkpoint import write_atomically
+from attnflow.io.files import write_atomically
 from attnflow.models.locating import locate
 from attnflow_experiments.known_answers.cases import planted_sentence
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.fit import partial_spearman
-from attnflow.io.checkpoint import write_atomically
+from attnflow.io.files import write_atomically
 from attnflow.records.rounding import round_scores
 from attnflow.version import VERSION
 from attnflow_experiments.known_answers.measure import IMPORTANCES, collect

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnflow.errors import InputError
-from attnflow.io.checkpoint import write_atomically
+from attnflow.io.files import write_file
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def download(archive: Archive, folder: Path) -> None:
         raise InputError(msg)
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in found.items():
-        write_atomically(folder / name, content)
+        write_file(folder / name, content)
 
 
 def _members(archive: bytes, url: str) -> list[tuple[str, bytes]]:

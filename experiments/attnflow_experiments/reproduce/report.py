@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError
+from attnflow.io.files import write_file
 from attnflow_experiments.reproduce.published import PUBLISHED
 from attnflow_experiments.reproduce.tables import METHODS
 
@@ -49,7 +50,7 @@ def insert_page(results: Mapping[str, Any], folder: Path, file: Path) -> None:
     """Write the page between the two markers of a file; the text around them stays."""
     before, after = split_at_markers(file)
     page = render_page(results, Path(os.path.relpath(folder, file.parent)).as_posix())
-    file.write_text(f"{before}{START}\n{page}{END}{after}", encoding="utf-8")
+    write_file(file, f"{before}{START}\n{page}{END}{after}".encode())
 
 
 def split_at_markers(file: Path) -> tuple[str, str]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError
-from attnflow.io.checkpoint import Checkpoint, check_same_request, write_atomically
+from attnflow.io.checkpoint import Checkpoint, check_same_request
+from attnflow.io.checksums import with_checksum, without_checksum
+from attnflow.io.files import write_file
 from attnflow.io.progress import progress_bar
 from attnflow_experiments.reproduce.request import Request
 
@@ -32,7 +34,7 @@ def read_result(target: str, request: Request) -> Any:
     if not path.is_file():
         return None
     try:
-        saved = json.loads(path.read_bytes())
+        saved = without_checksum(json.loads(path.read_bytes()))
         conditions, result = saved["conditions"], saved["result"]
     except (ValueError, TypeError, KeyError) as error:
         msg = f"{path} is damaged or not a result ({error}); delete it to compute it again"
@@ -43,8 +45,8 @@ def read_result(target: str, request: Request) -> Any:
 
 def write_result(target: str, request: Request, result: Any) -> None:
     """Write a target's result, then remove its checkpoint."""
-    content = json.dumps({"conditions": request.conditions(target), "result": result}, indent=1)
-    write_atomically(result_path(target, request), content.encode() + b"\n")
+    saved = with_checksum({"conditions": request.conditions(target), "result": result})
+    write_file(result_path(target, request), json.dumps(saved, indent=1).encode() + b"\n")
     open_checkpoint(target, request).done()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from itertools import combinations
@@ -12,6 +11,7 @@ import typer
 
 from attnflow.cli import method_options, model_options, options, parsing, running
 from attnflow.cli.inputs import read_item
+from attnflow.cli.streams import print_json
 
 if TYPE_CHECKING:
     from attnflow.records import Attribution
@@ -88,7 +88,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     results = running.attributions(session, methods or usual)
     table = agreements(results)
     if as_json:
-        typer.echo(json.dumps(_data(results, table), ensure_ascii=False))
+        print_json(_data(results, table))
         return
     from rich.console import Console
 

@@ -6,7 +6,6 @@ source that can't be read at all raises an `InputError`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -90,27 +89,10 @@ class Rows:
     read: Callable[[], Iterator[Row]]
     repeatable: bool = True
 
-    def measure(self) -> tuple[int | None, str | None]:
-        """How many rows there are, and a digest of them; unknown where they come only once."""
-        if not self.repeatable:
-            return None, None
-        count, seen = 0, hashlib.sha256()
-        for row in self.read():
-            seen.update(_bytes(row))
-            count += 1
-        return count, seen.hexdigest()
 
-
-def digest_rows(rows: Iterable[Row]) -> str:
-    """A digest of rows."""
-    seen = hashlib.sha256()
-    for row in rows:
-        seen.update(_bytes(row))
-    return seen.hexdigest()
-
-
-def _bytes(row: Row) -> bytes:
-    return json.dumps(astuple(row)).encode() + b"\n"
+def row_bytes(rows: Iterable[Row]) -> bytes:
+    """What a digest of rows is made of."""
+    return b"".join(json.dumps(astuple(row)).encode() + b"\n" for row in rows)
 
 
 def open_rows(given: Any, columns: Columns, file_format: str | None = None) -> Rows:

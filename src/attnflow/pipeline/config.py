@@ -43,8 +43,11 @@ Layers = int | Iterable[int] | Literal["all"] | None
 def check_single_heads(method: str) -> None:
     """Refuse single heads for a method that knows merged ones only."""
     if not find_aggregator(method).single_heads:
+        members = AGGREGATORS.members()
+        having = [each.name for each in members if getattr(each, "single_heads", False)]
         msg = (
-            f"method={method!r} needs merged heads; leave out heads='each', or pick some by number"
+            f"method={method!r} needs merged heads and has no scores of single ones, which "
+            f"heads='each' and figure heads show; use one of {', '.join(having)}"
         )
         raise InputError(msg)
 
