@@ -82,4 +82,5 @@ EVERYWHERE = Aggregator(
     edges="gradient",
     correction="sink",
     shown_by_default=False,
+    everywhere=True,
 )
