@@ -121,7 +121,9 @@ def explain_by_each(
         def within(share: float, done: int = number) -> None:
             advance((done + share) / len(configs))
 
-        opened = open_answer(whole, answers, each, through=asked.through == PROMPT)
+        opened = open_answer(
+            whole, answers, each, through=asked.through == PROMPT, check=asked.writing.check
+        )
         found.append(replace(make_generation(opened, parts, asked, within), drops=drops))
     return found
 

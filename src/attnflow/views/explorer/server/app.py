@@ -32,7 +32,7 @@ from attnflow.views.explorer.server.access import Access, new_token, visitor_nam
 from attnflow.views.explorer.server.bodies import most_bytes
 from attnflow.views.explorer.server.connections import make_server
 from attnflow.views.explorer.server.guard import Guard, client_of, error_response, port_of
-from attnflow.views.explorer.server.limits import ApiError, Cancelled, Limits
+from attnflow.views.explorer.server.limits import ApiError, Limits
 from attnflow.views.explorer.server.routes import router
 from attnflow.views.explorer.server.sessions import EXAMPLE, EXAMPLES, SessionCache, distinct_names
 from attnflow.views.explorer.server.texts import add_texts
@@ -130,10 +130,6 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(ModelError)
     async def on_input_error(_: Request, error: InputError | ModelError) -> JSONResponse:
         return error_response(422, "invalid", _for_pages(str(error)))
-
-    @app.exception_handler(Cancelled)
-    async def on_cancelled(_: Request, error: Cancelled) -> JSONResponse:
-        return error_response(499, "failed", "the client disconnected")  # for the log
 
     @app.exception_handler(HTTPException)
     async def on_http_error(_: Request, error: HTTPException) -> JSONResponse:

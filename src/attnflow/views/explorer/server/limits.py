@@ -79,8 +79,11 @@ class ApiError(AttnflowError):
         self.retry_after = retry_after
 
 
-class Cancelled(AttnflowError):  # noqa: N818 - nothing went wrong
-    """Work that was cancelled: its client left, or its time is up."""
+class Cancelled(BaseException):
+    """Work that was cancelled: its client left, or its time is up.
+
+    No error, as in asyncio: code that tries something else after an error must not do so then.
+    """
 
 
 @dataclass

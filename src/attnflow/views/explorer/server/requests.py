@@ -63,7 +63,14 @@ Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Choice = Annotated[str | int | None, BeforeValidator(_name_or_number)]
 Position = Annotated[int, Field(ge=0, le=100_000, strict=True)]
 Layer = Annotated[int, Field(ge=1, le=10_000, strict=True)]
-Set = Annotated[list[Position], FailFast(), Distinct, Field(min_length=1, max_length=1024)]
+Layers = Annotated[
+    list[Layer],
+    FailFast(),
+    Field(min_length=1, max_length=MOST_LAYERS, json_schema_extra={"uniqueItems": True}),
+    Distinct,
+]
+Set = Annotated[list[Position], FailFast(), Field(min_length=1, max_length=1024), Distinct]
+Sets = Annotated[list[Set], FailFast(), Field(min_length=1, max_length=MOST_SETS), Distinct]
 Parts = Annotated[dict[Name, tuple[Position, Position]], BeforeValidator(_few)]
 
 
@@ -160,9 +167,7 @@ class PositionRequest(InputRequest):
 class ScoresRequest(PositionRequest):
     """Scores of layers that the document left out, or of another position."""
 
-    layers: Annotated[list[Layer], FailFast(), Distinct] = Field(
-        min_length=1, max_length=MOST_LAYERS, json_schema_extra={"uniqueItems": True}
-    )
+    layers: Layers
 
     def check_against(self, of: Prepared) -> None:
         """Refuse layers and a query that the input, or the method, does not have."""
@@ -199,7 +204,7 @@ class TraceRequest(PositionRequest):
 class BlankRequest(InputRequest):
     """Sets of positions to blank out, each in a separate run."""
 
-    sets: Annotated[list[Set], FailFast(), Distinct] = Field(min_length=1, max_length=MOST_SETS)
+    sets: Sets
 
     def check_against(self, of: Prepared) -> None:
         """Refuse positions that can't be blanked."""

@@ -127,7 +127,7 @@ class SessionCache:
         needed = cost(prepared.shape) + (prepared.shape.forward if opened is None else 0)
         with self.memory.reserve(needed, job):
             if opened is None:
-                opened = self._run(prepared)
+                opened = self._run(prepared, job)
                 if opened[0].config == prepared.chosen.fallback:
                     self._falling_back.add(self.check(request))
                 self._store(key, opened)
@@ -187,13 +187,14 @@ class SessionCache:
             msg = f"the input has {tokens} tokens; at most {most} are explained here"
             raise ApiError(413, "too-large", msg)
 
-    def _run(self, prepared: Prepared) -> Opened:
+    def _run(self, prepared: Prepared, job: Job) -> Opened:
         (session,) = run_sessions(
             prepared.adapter,
             [prepared.tokens],
             [prepared.objective],
             prepared.chosen,
             all_heads=True,
+            progress=lambda _: job.check(),
         )
         return session, prepared.image
 

@@ -115,7 +115,7 @@ class Workers:
         except Cancelled:
             if time.monotonic() > task.job.deadline:
                 raise self._late(task) from None
-            raise
+            raise ApiError(499, "failed", "the client left") from None  # for the log
         finally:
             leaving.cancel()
             task.job.stopped.set()
