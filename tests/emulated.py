@@ -51,6 +51,9 @@ class Emulated:
 
     peek = download
 
+    def sums(self, array):
+        return array.sum(-1)
+
     def empty(self, shape, kind):
         made = np.empty(shape, kind)
         if made.nbytes > self.memory:

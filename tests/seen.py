@@ -28,6 +28,17 @@ def settle(page):
     page.evaluate("() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
 
 
+def faded(page):
+    """Wait until colours that fade in are there; one that changes meanwhile starts anew."""
+    settle(page)
+    page.evaluate(
+        """async () => {
+            for (let running; (running = document.getAnimations()).length;)
+                await Promise.allSettled(running.map((each) => each.finished));
+        }"""
+    )
+
+
 def slide(page, name, value):
     page.eval_on_selector(
         f"#{name}", "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')); }", value
@@ -42,8 +53,7 @@ def violations(page):
     """What axe-core finds wrong with the page."""
     if not AXE.exists():
         pytest.skip("axe-core is missing: run scripts/check-page")
-    settle(page)
-    page.wait_for_timeout(300)  # colours fade in
+    faded(page)
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
     return [

@@ -12,6 +12,7 @@ import pytest
 from attnflow.errors import InputError
 from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.records.files import json as files
+from attnflow.records.files.attributions import to_json
 
 DROP = object()
 
@@ -200,10 +201,10 @@ def test_options_nested_without_end_are_refused(tmp_path):
 @pytest.mark.parametrize("ending", [".json", ".json.gz"])
 def test_what_is_read_has_a_limit(ending, tmp_path, monkeypatch):
     path = made().save(tmp_path / f"x{ending}")
-    size = len(json.dumps(made().to_dict()))
+    size = len(to_json(made()))
     monkeypatch.setattr(files, "MOST_BYTES", size)
     assert Attribution.load(path).tokens == made().tokens
-    padded = json.dumps(made().to_dict()).encode() + b" " * 10
+    padded = to_json(made()) + b" " * 10
     written(path, gzip.compress(padded) if ending.endswith("gz") else padded)
     with pytest.raises(InputError, match=f"it has more than {size:,} bytes.*, the limit"):
         Attribution.load(path)
@@ -253,6 +254,7 @@ def test_files_that_may_not_be_read_or_written_are_named(tmp_path, monkeypatch):
     def refused(*_):
         raise PermissionError(13, "Permission denied", str(path))
 
+    monkeypatch.setattr(type(path), "replace", refused)
     monkeypatch.setattr(type(path), "write_bytes", refused)
     with pytest.raises(InputError, match=r"x\.json can't be written: Permission denied"):
         made().save(path, overwrite=True)

@@ -44,6 +44,51 @@ def test_the_page_about_extending_is_true(tmp_path, monkeypatch, capsys):
         forget()
 
 
+@pytest.fixture
+def registered(tmp_path):
+    """The plugin of the page, and one that reads no edges; both are shown by default."""
+    page = (ROOT / "docs" / "extending.md").read_text()
+    plugin = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0]
+    measure = (
+        "import attnflow\n"
+        "def count(question):\n"
+        "    return attnflow.Scores(np.array([float(len(each)) for each in question.groups]))\n"
+        'AGGREGATORS.register(attnflow.Measure("pieces", "Pieces", count))\n'
+    )
+    file = tmp_path / "my_methods.py"
+    file.write_text(plugin + measure)
+    yield str(file)
+    AGGREGATORS.unregister("pieces")
+    forget()
+
+
+@pytest.mark.parametrize("kind", ["heads", "graph", "heatmap"])
+def test_figures_leave_out_what_a_plugin_does_not_have(kind, registered, tmp_path):
+    file = tmp_path / "it.svg"
+    assert run(["figure", kind, TEXT, *VERBS, "--plugin", registered, "-o", str(file)]) == 0
+    drawn = file.read_text()
+    shown = {"heads": [], "graph": ["Mean over layers"], "heatmap": ["Mean over layers", "Pieces"]}
+    for title in ("Mean over layers", "Pieces"):
+        assert (title in drawn) == (title in shown[kind]), title
+    assert "ollout" in drawn
+
+
+def test_a_figure_of_heads_names_the_methods_that_have_them(registered, tmp_path, capsys):
+    options = ["--plugin", registered, "--method", "layer-mean", "-o", str(tmp_path / "it.svg")]
+    assert run(["figure", "heads", TEXT, *VERBS, *options]) == 2
+    told = capsys.readouterr().err
+    assert "'layer-mean' needs merged heads" in told
+    assert "figure heads show; use one of raw, rollout, flow" in told
+
+
+def test_a_run_over_single_heads_leaves_out_what_a_plugin_does_not_have(registered, tmp_path):
+    options = {"edges": "attention", "plugins": [registered]}
+    single = attnflow.run([TEXT], tmp_path / "each", "verbs", heads="each", **options)
+    assert [one.method for one in single] == ["raw", "rollout", "flow"]
+    merged = attnflow.run([TEXT], tmp_path / "mean", "verbs", **options)
+    assert {one.method for one in merged} == {"raw", "rollout", "flow", "layer-mean", "pieces"}
+
+
 def forget():
     AGGREGATORS.unregister("layer-mean")
     EDGE_RULES.unregister("squared")

@@ -135,3 +135,31 @@ def test_text_must_be_text(encoder):
     for given, kind in (([3], "int"), (3, "int"), ({"a": "b"}, "dict"), (np.ones(2), "ndarray")):
         with pytest.raises(InputError, match=f"takes text; this is {kind}: give a text, or a list"):
             attnflow.explain(given, encoder)
+
+
+@pytest.mark.parametrize(("side", "kept"), [("right", "first"), ("left", "last")])
+def test_a_text_that_is_cut_says_which_end_was_read(side, kept):
+    tokenizer = tiny.word_piece()
+    tokenizer.truncation_side = side
+    words = ["red"] * 70 + ["cat"] * 20
+    model = (tiny.build("bert", head=tf.BertForSequenceClassification), tokenizer)
+    with pytest.raises(InputError, match=f"or explain its {kept} 64 with truncate=True"):
+        attnflow.explain(" ".join(words), model)
+    found = attnflow.explain(" ".join(words), model, truncate=True)
+    expected = words[:62] if side == "right" else words[-62:]
+    assert list(found.tokens[1:-1]) == expected
+    assert found.warnings == (f"the text was cut: only the {kept} 64 of its 92 tokens were read",)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_an_answer_is_cut_at_its_end(side):
+    tokenizer = tiny.word_piece()
+    tokenizer.eos_token, tokenizer.truncation_side = "[SEP]", side
+    answer = " ".join(["red"] * 70 + ["cat"] * 20)
+    found = attnflow.explain(
+        "the cat", (tiny.build("bart"), tokenizer), answer=answer, truncate=True
+    )
+    written = [t for t, part in zip(found.tokens, found.segments, strict=True) if part == "target"]
+    assert len(written) == 64
+    assert set(written[2:]) == {"red"}
+    assert "only the first 64 of its" in found.warnings[0]

@@ -5,6 +5,7 @@
     │   └── UnknownKeyword  a function has no argument of that name   (also a TypeError)
     ├── CaptureError      a model ran, and its attention could not be captured
     ├── ModelError        a model or tokenizer could not be loaded or does not fit the request
+    ├── CertificateError  a computed result failed its own proof and is not returned
     └── MissingExtra      an optional package is needed; the message names its install command
 
 Messages name the value, what is allowed, and what to do next.
@@ -29,6 +30,10 @@ class CaptureError(AttnflowError):
 
 class ModelError(AttnflowError):
     """A model or tokenizer could not be loaded, or does not fit the request."""
+
+
+class CertificateError(AttnflowError):
+    """A computed result failed its own proof, and is not returned."""
 
 
 class MissingExtra(AttnflowError, ImportError):  # noqa: N818 - it names what is missing

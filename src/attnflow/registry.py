@@ -9,16 +9,21 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
+from functools import partial
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from attnflow.errors import AttnflowError, InputError, shown
 
+PACKAGE = "attnflow"
+PLAIN = int | float | str
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -101,6 +106,37 @@ class Registry(Generic[T]):
     def members(self) -> tuple[T, ...]:
         """All members, in order."""
         return tuple(self[name] for name in self)
+
+
+def code_digest(member: object) -> str:
+    """The SHA-256 of the files in which a member's functions are written; empty for built-in ones.
+
+    Of functions without a file, as in a notebook, it is that of their own source or byte code.
+    """
+    seen: dict[str, bytes] = {}
+    for each in fields(member):  # type: ignore[arg-type] # members are dataclasses
+        function = getattr(member, each.name)
+        while isinstance(function, partial):
+            function = function.func
+        if not callable(function):
+            continue
+        written = function if hasattr(function, "__code__") else type(function)
+        if written.__module__.partition(".")[0] != PACKAGE:
+            seen[each.name] = _code(written)
+    if not seen:
+        return ""
+    return hashlib.sha256(b"".join(seen[name] for name in sorted(seen))).hexdigest()
+
+
+def _code(written: Any) -> bytes:
+    try:
+        file = Path(inspect.getsourcefile(written) or "")
+        return file.read_bytes() if file.is_file() else inspect.getsource(written).encode()
+    except (TypeError, OSError):
+        code = getattr(written, "__code__", None)
+        constants = [each for each in getattr(code, "co_consts", ()) if isinstance(each, PLAIN)]
+        parts = (written.__qualname__, getattr(code, "co_code", b""), constants)
+        return repr(parts).encode()
 
 
 @contextmanager

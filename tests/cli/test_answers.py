@@ -37,7 +37,7 @@ def test_an_answer_is_shown_with_its_prompt(run, talker):
     ran = run("explain", "the keys to the cabinet", "-m", talker, "--generate", 3)
     found = attnflow.explain("the keys to the cabinet", talker, generate=3)
     assert ran.code == 0, ran.err
-    assert f"→ {found.answer_text} … (stopped at 3 tokens)" in ran.out
+    assert f"→ {found.answer_text.strip()} … (stopped at 3 tokens)" in ran.out
     assert "without it" not in ran.out
     said = " ".join(" ".join(ran.out.splitlines()[1:3]).split())
     share = found.table()[-1].share
@@ -106,12 +106,12 @@ def test_ratios_to_chance_are_said_without_shares(run, talker, files):
 
 def test_json_holds_what_python_gives(run, talker, files):
     asked = ("explain", "to the cabinet", "--part", f"old={files / 'keys.txt'}", "-m", talker)
-    said = json.loads(run(*asked, "--answer", "a cat", "--json", "--method", "flow").out)
+    said = json.loads(run(*asked, "--answer", " a cat", "--json", "--method", "flow").out)
     prompt = {"old": "the old keys", "question": "to the cabinet"}
-    found = attnflow.explain(prompt, talker, answer="a cat", method="flow", deletions=True)
+    found = attnflow.explain(prompt, talker, answer=" a cat", method="flow", deletions=True)
     assert said["scores"] == found.matrix().tolist()
     assert [part["drop"] for part in said["parts"]] == [row.drop for row in found.table()]
-    assert (said["answer"], said["cut_at"]) == ("a cat", None)
+    assert (said["answer"], said["cut_at"]) == (" a cat", None)
     alone = json.loads(run("explain", "the keys", "-m", talker, "--answer", "a cat", "--json").out)
     assert alone["answer_positions"] == [2, 3]
 

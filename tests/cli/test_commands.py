@@ -213,19 +213,19 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
 
 def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     shown = run("explain", TEXT, "-m", "verbs", columns=200).out.splitlines()
-    said = "plural; rollout points to “keys”; blanking points to “to”."
+    said = "plural, because of “to”; rollout points to “keys”, which matters less."
     assert shown[1] == f"The number of the verb that comes next: {said}"
     found, blanked = (ask(TEXT, "verbs") for ask in (attnflow.explain, attnflow.blank_out))
     falls = attnflow.blank_out(TEXT, "verbs", signed=True).values
     before = found.prediction.probability
     without = [f"{percent(before - falls[at])} ({points(-falls[at])})" for at in (2, 3)]
     assert shown[2] == (
-        f"Without “keys”: plural {percent(before)} → {without[0]}. The largest change is without "
-        f"“to”: → {without[1]}, and the answer becomes “singular”."
+        f"Without “to”: plural {percent(before)} → {without[1]}, and the answer becomes "
+        f"“singular”. Without “keys”: → {without[0]}."
     )
-    rho = f"{attnflow.agreement(found, blanked):.2f}".removeprefix("0")
+    rho = f"{spearman(found.values[1:], blanked.values[1:]):.2f}".removeprefix("0")  # without CLS
     assert (found.method, found.options["edges"]) == ("rollout", "alti")
-    expected = f"Blanking agrees in part with rollout (ρ {rho})."
+    expected = f"Blanking agrees with rollout (ρ {rho})."
     first = blanked.top(1)[0][0]
     assert first != found.top(1)[0][0]
     assert shown[-1] == f"{expected} Blanking puts “{first}” first."
@@ -269,7 +269,8 @@ def test_compare_prints_the_agreement_of_methods(run, folder):
     first, second = (
         attnflow.explain(TEXT, folder, method=name, layers="all") for name in ("raw", "flow")
     )
-    expected = [spearman(first.row(layer), second.row(layer)) for layer in (1, 2, 3)]
+    rows = [(first.row(layer)[1:-1], second.row(layer)[1:-1]) for layer in (1, 2, 3)]
+    expected = [spearman(*pair) for pair in rows]  # without CLS and SEP
     found = next(row for row in said["agreement"] if row["methods"] == ["raw", "flow"])
     assert found["spearman"] == pytest.approx(expected, abs=1e-6)
     shown = run("compare", TEXT, "-m", folder, *NAMED).out

@@ -26,11 +26,11 @@ def test_pieces_in_any_order_are_those_of_fresh_graphs(kind, most, monkeypatch):
         found, _ = prepared.solve(sources, sinks, threads)
         expected, _ = CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))
         np.testing.assert_array_equal(found, expected)
-    assert (prepared._bounds.known.size > 0) == (most > 0)
+    assert (prepared._buffers.bounds.known.size > 0) == (most > 0)
 
 
 def test_a_graph_that_is_solved_once_keeps_no_bounds():
     weights = some.make("dense", 4, 10, seed=1)
     prepared = CpuSolver().prepare(weights)
     prepared.solve(Sources(weights[-1], np.full(10, 4)), np.arange(10), Execution(1))
-    assert prepared._bounds.known.size == 0
+    assert prepared._buffers.bounds.known.size == 0

@@ -12,6 +12,7 @@ from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
 from attnflow.errors import InputError
 from attnflow.records import Activations
+from attnflow.records.arrays import to_numpy
 
 WEIGHTS = some.make("sparse", 3, 7, seed=1, heads=4)
 
@@ -75,6 +76,15 @@ def test_layers_on_demand_are_those_of_a_graph(batch):
     assert found.nbytes == expected.nbytes // 3
     for step in (0, 2, 1):
         np.testing.assert_array_equal(found[step], expected[step])
+    # All at once they are layers, too, and not the last one several times.
+    np.testing.assert_array_equal(np.asarray(found), expected)
+    np.testing.assert_array_equal(to_numpy(found), expected)
+    first, part = found[0], found[1][..., 2:, :3]
+    np.testing.assert_array_equal(found[2], expected[2])
+    np.testing.assert_array_equal(first, expected[0])
+    np.testing.assert_array_equal(part, expected[1][..., 2:, :3])
+    places = {found[step].ctypes.data for step in (0, 1, 2)}
+    assert len(places) == 1  # what nobody holds is used again
 
 
 @pytest.mark.parametrize("to_layer", [0, 1])

@@ -129,6 +129,7 @@ def test_one_patch_is_a_patch_and_several_are_patches():
     picture = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
     session = opened(picture, (tiny.build("vit"), RESIZING), edges="alti")
     said = summarize(session, [session.attribution("rollout")], blank=True).main.sentence
-    assert said.startswith("LABEL_0, because of patch “1,3”; patch “0,3” scores high, too, but")
+    assert said.startswith("LABEL_0; it depends little on any one patch, most on patch “2,2”; ")
+    assert "; rollout points to patches “1,3”, which matters less, and “0,3”" in said
     said = summarize(session, [session.attribution("rollout")], blank=False).main.sentence
     assert said == "LABEL_0; rollout points to patches “0,3”, “1,2” and “1,3”."

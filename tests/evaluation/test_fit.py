@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers as tf
 from scipy.optimize import nnls
+from scipy.stats import spearmanr
 
 import attnflow
 import tiny
@@ -99,6 +100,79 @@ def test_what_is_measured_is_the_definition(model):
     np.testing.assert_allclose(piece["drops"], np.clip(expected, -5, 10), rtol=1e-6, atol=1e-9)
     rows = np.concatenate([layer[0, :, 0, 1:-1].numpy() for layer in output.attentions])
     np.testing.assert_allclose(piece["features"], rows.T, atol=1e-9)
+
+
+def planted_pieces(monkeypatch, pieces):
+    """Make ``fit`` read these pieces, one per text, instead of running a model."""
+    by_text = dict(zip(TEXTS, pieces, strict=False))
+    monkeypatch.setattr(fitting, "_piece", lambda text, *_: by_text[text])
+
+
+def random_pieces(count, seed=0):
+    chance = np.random.default_rng(seed)
+    return [
+        {
+            "features": chance.random((9, 12)),
+            "drops": chance.normal(size=9),
+            "shape": np.array([4, 4, 4]),
+        }
+        for _ in range(count)
+    ]
+
+
+def test_a_text_is_either_learned_from_or_held_out(model, monkeypatch):
+    """Other drops of one text change the weights or the figures' baselines, and never both."""
+    pieces = random_pieces(10)
+    loaded = attnflow.load_model(model)
+
+    def fitted(of, seed=0):
+        planted_pieces(monkeypatch, of)
+        return attnflow.fit(TEXTS[:10], loaded, held_out=0.4, seed=seed)
+
+    apart = {}
+    for seed in (0, 1):
+        before = fitted(pieces, seed)
+        learned, judged = set(), set()
+        for place, other in enumerate(random_pieces(10, seed=1)):
+            changed = {**pieces[place], "drops": other["drops"]}
+            after = fitted([*pieces[:place], changed, *pieces[place + 1 :]], seed)
+            if after.weights != before.weights:
+                learned.add(place)
+            if after.figures["mean of heads"] != before.figures["mean of heads"]:
+                judged.add(place)
+        assert (len(learned), len(judged)) == (6, 4)
+        assert learned | judged == set(range(10))
+        assert (before.options["texts"], before.figures["texts"]) == (6, 4)
+        apart[seed] = judged
+    assert apart[0] != apart[1], "the seed draws the texts that are held out"
+
+
+def test_the_weights_are_those_of_the_texts_that_are_not_held_out(model, monkeypatch):
+    """Non-negative ridge regression on centred texts, by SciPy, and the figures written out."""
+    pieces = random_pieces(12, seed=4)
+    planted_pieces(monkeypatch, pieces)
+    learned = attnflow.fit(TEXTS[:12], model, held_out=0.25, ridge=0.3, seed=2)
+    order = np.random.default_rng(2).permutation(12)
+    apart, kept = order[:3], order[3:]
+    x = np.concatenate([p["features"] - p["features"].mean(0) for p in (pieces[k] for k in kept)])
+    y = np.concatenate([p["drops"] - p["drops"].mean() for p in (pieces[k] for k in kept)])
+    ridge = 0.3 * (x**2).sum() / 12
+    augmented = np.vstack([x, np.sqrt(ridge) * np.eye(12)])
+    expected, _ = nnls(augmented, np.concatenate([y, np.zeros(12)]))
+    np.testing.assert_allclose(np.concatenate(learned.weights), expected, rtol=1e-6, atol=1e-9)
+    assert learned.options == {
+        "replacement": "unk", "held_out": 0.25, "ridge": 0.3, "seed": 2, "texts": 9
+    }  # fmt: skip
+    for name, weights in (("learned", expected), ("mean of heads", np.ones(12))):
+        agreement = [
+            spearmanr(pieces[k]["features"] @ weights, pieces[k]["drops"]).statistic for k in apart
+        ]
+        assert learned.figures[name]["agreement"] == pytest.approx(np.mean(agreement))
+    position = [spearmanr(np.arange(9), pieces[k]["drops"]).statistic for k in apart]
+    assert learned.figures["position"] == {
+        "agreement": pytest.approx(np.mean(position)),
+        "given position": None,
+    }
 
 
 def test_partial_correlation_is_the_correlation_of_residuals():

@@ -292,4 +292,4 @@ def test_a_text_for_a_model_that_chats_says_that_no_template_was_applied(llama):
     assert [each for each in found.warnings if "no chat template was applied" in each]
     chat = [{"role": "cat", "content": TEXT}]
     assert not attnflow.explain(chat, llama, generate=2).warnings
-    assert not attnflow.explain(TEXT, llama, answer="the cat").warnings
+    assert not attnflow.explain(TEXT, llama, answer=" the cat").warnings

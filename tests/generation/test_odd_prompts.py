@@ -144,8 +144,8 @@ def test_the_token_that_was_asked_to_end_an_answer_is_no_part_of_it(model, reque
 def test_a_given_answer_keeps_its_blanks():
     network, tokenizer = talkers.llama()
     tokenizer.clean_up_tokenization_spaces = True
-    found = attnflow.explain("the cat", (network, tokenizer), answer="a cat . , red")
-    assert found.answer_text == "a cat . , red"
+    found = attnflow.explain("the cat", (network, tokenizer), answer=" a cat . , red")
+    assert found.answer_text == " a cat . , red"
     assert [found.rows(word) for word in ("cat", ".", ",", "red")] == [[1], [2], [3], [4]]
 
 

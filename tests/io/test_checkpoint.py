@@ -1,7 +1,6 @@
 """Checkpoints: read back equal, never half-written, refused by name when damaged or of others."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -15,7 +14,8 @@ import torch
 
 from attnflow.errors import InputError
 from attnflow.io import checkpoint as module
-from attnflow.io.checkpoint import Checkpoint, write_atomically
+from attnflow.io.checkpoint import Checkpoint
+from full_disk import files_up_to
 
 REQUEST = {"model": None, "count": 6, "recipe": {"steps": 90, "mixture": {"natural": 24}}}
 
@@ -155,18 +155,12 @@ def test_a_later_format_is_refused(tmp_path, monkeypatch):
         Checkpoint(tmp_path, REQUEST).get("piece")
 
 
-def test_a_failed_write_leaves_the_old_value(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    write_atomically(path, b"old")
-
-    def fail(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="No space left"):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+def test_a_full_disk_leaves_the_old_value(tmp_path):
+    Checkpoint(tmp_path, REQUEST).put("piece", "old")
+    with files_up_to(1000), pytest.raises(InputError, match=r"piece\.piece can't be written: File"):
+        Checkpoint(tmp_path, REQUEST).put("piece", "new" * 1000)
+    assert Checkpoint(tmp_path, REQUEST).get("piece") == "old"
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_a_file_in_the_way_is_named(tmp_path):

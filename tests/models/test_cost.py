@@ -1,4 +1,4 @@
-"""What reading attention costs: memory and time. See benchmarks/capture.py for the figures."""
+"""What reading attention costs: memory and time; attnflow_experiments.capture has figures."""
 
 import gc
 import sys

@@ -14,6 +14,8 @@ OPTIONS = [
     {"edges": "gradient", "method": "direct"},
     {"edges": "alti", "method": "rollout"},
     {"edges": "value-zeroing", "method": "rollout"},
+    {"edges": "relevance", "method": "rollout"},
+    {"edges": "removal", "method": "direct"},
     {"method": "lrp"},
     {"method": "gradient-norm"},
     {"method": "blank-out"},

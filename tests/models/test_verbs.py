@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attnflow
-from attnflow.paper.verbs.tokenizer import SPECIAL, build_tokenizer
+from attnflow_experiments.training.tokenizer import SPECIAL, build_tokenizer
 
 
 @pytest.fixture(scope="module")

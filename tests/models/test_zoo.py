@@ -1,9 +1,9 @@
 """A sample of the zoo in every run, and all of it with ZOO=all in the environment.
 
-`python benchmarks/zoo.py` runs all of it and writes the table. The sample is what is named here,
-with every kind of finding (plain, sinks, mixing, pooling, detection tokens, language models of
-several parts, sounds, two towers, refusals by what the model is), and one class in twenty of the
-others, drawn by the seed in ZOO_SEED (0).
+`python -m attnflow_experiments.zoo` runs all of it and writes the table. The sample is what is
+named here, with every kind of finding (plain, sinks, mixing, pooling, detection tokens, language
+models of several parts, sounds, two towers, refusals by what the model is), and one class in twenty
+of the others, drawn by the seed in ZOO_SEED (0).
 """
 
 import os

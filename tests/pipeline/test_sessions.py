@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import transformers as tf
 
 import attnflow
 import tiny
@@ -106,6 +107,36 @@ def test_only_the_asked_layers_are_solved():
     np.testing.assert_array_equal(some.row(1), everything.row(1))
     with pytest.raises(InputError, match=r"layer=2 was not computed.*layers='all'"):
         some.row(2)
+
+
+@pytest.mark.parametrize("rule", ["gradient", "gradient-only"])
+@pytest.mark.parametrize("head", [None, tf.BertForTokenClassification])
+def test_edges_towards_one_prediction_give_the_scores_of_its_position_alone(rule, head):
+    """Every position predicts something else: its edges, and so its scores, are its own."""
+    model = load_model(
+        (tiny.build("gpt2"), tiny.plain())
+        if head is None
+        else (tiny.build("bert", head=head), tiny.word_piece())
+    )
+    options = {"method": "rollout", "edges": rule, "correction": None}
+    own = {at: attnflow.explain(TEXT, model, query=at, **options) for at in (1, 3)}
+    assert {at: found.queries for at, found in own.items()} == {1: (1,), 3: (3,)}
+    with pytest.raises(InputError, match=r"query=1 was not computed; this attribution has 3"):
+        own[3].row(query=1)
+    # What the graph towards 3 says of 1 is not what 1 comes from: it must not be shown as that.
+    session = open_session(TEXT, model, ExplainConfig(query=3, **options))
+    there = session.scores("rollout", [session.depth], [1]).values[0, 0]
+    assert np.abs(there - own[1].values).max() > 0.01
+
+
+def test_edges_that_are_the_same_for_every_position_give_the_scores_of_all():
+    decoder = load_model((tiny.build("gpt2"), tiny.plain()))
+    classifier = (tiny.build("bert", head=tf.BertForSequenceClassification), tiny.word_piece())
+    for model, edges in ((decoder, "attention"), (load_model(classifier), "gradient")):
+        found = attnflow.explain(TEXT, model, method="rollout", edges=edges, query=2)
+        assert (found.query, found.queries) == (2, tuple(range(len(found.tokens))))
+    everywhere = attnflow.explain(TEXT, decoder, method="rollout", edges="gradient", query="all")
+    assert everywhere.queries == tuple(range(5))
 
 
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow"])

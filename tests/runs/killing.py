@@ -9,6 +9,7 @@ or ``write`` (just before or after a file is flushed or renamed).
 import contextlib
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -18,6 +19,7 @@ import attnflow
 
 TEXTS = ["the keys to the cabinet are here", "a cat", "the old red key is on the mat", "here !", ""]
 ROWS = TEXTS * 16
+FEWEST = 3  # kills of a run that ends after all
 
 
 def run(model, folder):
@@ -79,9 +81,13 @@ def main(model, folder, seed, count, moment):
             time.sleep(chance.random() * whole / 2)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if ended(pid):
+        if not ended(pid):
+            kills += 1
+        elif kills >= FEWEST:
             break
-        kills += 1
+        else:  # it was quicker than the run that was timed: from the start again
+            shutil.rmtree(folder)
+            kills = 0
     run(model, folder)
     print(kills)
 

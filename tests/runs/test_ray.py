@@ -4,6 +4,7 @@ import os
 import random
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -33,8 +34,7 @@ def environment():
     return {**os.environ, **CLUSTER, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
 
 
-@pytest.fixture(scope="module")
-def cluster():
+def start_cluster():
     """The process that holds a cluster of two processors, and its address."""
     holder = subprocess.Popen(
         [sys.executable, HERE / "holding.py"],
@@ -46,6 +46,12 @@ def cluster():
     )
     address = holder.stdout.readline().strip()
     assert address, "the cluster did not start"
+    return holder, address
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    holder, address = start_cluster()
     yield holder.pid, address
     holder.communicate()
 
@@ -68,10 +74,10 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def start(address, source, place, model):
+def start(address, source, place, model, extra=()):
     command = [sys.executable, "-m", "attnflow", "run", source, "-o", place, "-m", model]
     return subprocess.Popen(
-        [*map(str, command), *COMMAND, "--ray", address],
+        [*map(str, command), *COMMAND, "--ray", address, *map(str, extra)],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -179,3 +185,69 @@ def test_what_a_cluster_cannot_do_is_told(cluster, source, model, tmp_path, monk
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"not installed: pip install 'attnflow\[ray\]'"):
         attnflow.run(ROWS, tmp_path / "run", model, ray="auto")
+
+
+WAITING = """
+import os, time, attnflow
+def score(graph, selection, execution):
+    while graph.weights.shape[-1] > 8 and not os.path.exists({!r}):
+        time.sleep(0.05)
+    return attnflow.AGGREGATORS["raw"].score(graph, selection, execution)
+attnflow.AGGREGATORS.register(attnflow.Aggregator("waiting", "Waiting", score))
+"""
+
+
+def test_a_machine_that_dies_is_told_and_the_run_goes_on_elsewhere(model, tmp_path):
+    """Two shards are made at once, and the third not before a file is there."""
+    place, go, plugin = tmp_path / "run", tmp_path / "go", tmp_path / "waiting.py"
+    plugin.write_text(WAITING.format(str(go)))
+    source = tmp_path / "rows.txt"
+    source.write_text("a cat\nhere !\nthe old red key is on the mat\na key\n")
+    extra = ["--shard-size", "1", "--edges", "attention", "--method", "waiting", "--plugin", plugin]
+    holder, address = start_cluster()
+    try:
+        process = start(address, source, place, model, extra)
+        wait_for_more(place, 1, process)
+        (node,) = [
+            pid
+            for pid, (parent, command) in parents().items()
+            if parent == holder.pid and b"/raylet/raylet" in command
+        ]
+        os.kill(node, signal.SIGKILL)
+        _, told = process.communicate()
+    finally:
+        holder.communicate()
+    assert process.returncode == 2, told
+    line = told.strip().splitlines()[-1]
+    assert f"attnflow: the Ray cluster {address} is gone: this machine is no longer part" in line
+    assert "What is finished is kept" in line
+    assert "give the same command again" in line
+    assert "memory" not in line
+    kept = len(shards(place))
+    assert kept in (2, 3)
+    go.touch()
+    options = {"shard_size": 1, "edges": "attention", "methods": "waiting", "layers": "all"}
+    options |= {"batch_size": 4, "plugins": [str(plugin)]}
+    try:  # as the message says: on this machine
+        assert attnflow.run(source, place, model, **options).kept == kept
+        attnflow.run(source, tmp_path / "whole", model, **options)
+    finally:
+        attnflow.AGGREGATORS.unregister("waiting")
+    assert files(place) == files(tmp_path / "whole")
+
+
+def test_a_head_that_does_not_answer_is_told(monkeypatch):
+    """Ray itself would end the program, without a word of the run."""
+    from attnflow.errors import ModelError
+    from attnflow.runs import cluster as module
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        free = listening.getsockname()
+    pool = module.RayActors(None, None, (), 1, module.Cluster("a:6379"), _head=free)
+    pool._look()  # it may come back
+    monkeypatch.setattr(module, "LOOK", 0)
+    pool._seen -= module.PATIENCE
+    with pytest.raises(ModelError, match=r"a:6379 is gone: its head has not answered for 30 sec"):
+        pool._look()
+    assert pool._gone

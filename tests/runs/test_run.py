@@ -97,13 +97,13 @@ def test_what_reads_no_edges_is_computed_once(tmp_path, folder):
 
 def test_an_attribution_is_stored_without_loss(tmp_path, folder):
     from attnflow.io.rows import Row
-    from attnflow.runs.shards import encode_shard, read_records, to_attribution
+    from attnflow.runs.shards import encode_shard, read_records, read_shard, to_attribution
 
     given = attnflow.explain(TEXTS[:2], folder, layers="all", query="all")
     path = tmp_path / "part.parquet"
     rows = [Row(text) for text in TEXTS[:3]]
     path.write_bytes(encode_shard(rows, [[given[0]], [given[1]], "why"], 7, about()))
-    records = list(read_records(path))
+    records = list(read_records(path, read_shard(path)))
     assert [record["row"] for record in records] == [7, 8, 9]
     assert records[2]["error"] == "why"
     assert records[2]["scores"] is None
@@ -221,6 +221,61 @@ def test_another_request_in_the_same_folder_is_refused(tmp_path, folder, changes
     assert files(place) == before
 
 
+PLUGIN = """
+import attnflow
+def score(graph, selection, execution):
+    found = attnflow.AGGREGATORS["raw"].score(graph, selection, execution)
+    return attnflow.Scores(found.values * {factor})
+member = attnflow.Aggregator("scaled", "Scaled", score, residual=0.0)
+attnflow.AGGREGATORS.register(member)
+"""
+
+
+def test_another_version_of_a_plugin_is_refused(tmp_path, folder):
+    """Its name is the same, and so are all options: only its code tells."""
+    place = tmp_path / "run"
+    options = {"methods": ["scaled", "raw"], "edges": "attention", "shard_size": 2}
+
+    def run(name, factor):
+        file = tmp_path / name
+        file.write_text(PLUGIN.format(factor=factor))
+        try:
+            return attnflow.run(TEXTS, place, folder, plugins=[str(file)], **options)
+        finally:
+            attnflow.AGGREGATORS.unregister("scaled")
+
+    made = run("first.py", 2)
+    found = list(made)
+    for scaled, raw in zip(found[::2], found[1::2], strict=True):
+        np.testing.assert_array_equal(scaled.scores, 2 * raw.scores)
+    before = files(place)
+    (place / "part-00001.parquet").unlink()
+    with pytest.raises(InputError, match=r'other options: plugins\.scaled was "'):
+        run("second.py", 3)
+    run("third.py", 2)  # the same code in another place
+    assert files(place) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"hidden_act": "relu"}, {"layer_norm_eps": 0.1}, {"id2label": {"0": "good", "1": "bad"}}],
+    ids=["activation", "norm", "labels"],
+)
+def test_other_settings_of_the_same_weights_are_refused(change, tmp_path, folder):
+    model, place = tmp_path / "model", tmp_path / "run"
+    shutil.copytree(folder, model)
+    attnflow.run(TEXTS, place, str(model), shard_size=2)
+    (place / "part-00001.parquet").unlink()
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | change))
+    loading._load_once.cache_clear()
+    with pytest.raises(InputError, match=r'other options: model\.settings was "'):
+        attnflow.run(TEXTS, place, str(model), shard_size=2)
+    (model / "config.json").write_text(json.dumps(config | {"transformers_version": "0.0"}))
+    loading._load_once.cache_clear()
+    assert attnflow.run(TEXTS, place, str(model), shard_size=2).kept == 3
+
+
 def test_a_generator_is_checked_as_it_is_read(tmp_path, folder):
     place = tmp_path / "run"
     attnflow.run(iter(TEXTS), place, folder, shard_size=2)
@@ -238,15 +293,16 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, folder, monkeypatch):
     undisturbed, place = tmp_path / "whole", tmp_path / "run"
     attnflow.run(TEXTS, undisturbed, folder, shard_size=2)
     written = []
-    write = manifest.write_atomically
+    write = manifest.write_file
 
     def full(path, content):
         if len(written) == 2:
-            raise OSError(28, "No space left on device")
+            msg = f"{path} can't be written: No space left on device"
+            raise InputError(msg)
         written.append(path)
         write(path, content)
 
-    monkeypatch.setattr(manifest, "write_atomically", full)
+    monkeypatch.setattr(manifest, "write_file", full)
     with pytest.raises(InputError, match=r"part-00001\.parquet can't be written: No space left"):
         attnflow.run(TEXTS, place, folder, shard_size=2)
     monkeypatch.undo()
@@ -311,13 +367,13 @@ def test_a_probability_that_is_no_number_is_kept(tmp_path, folder):
     from dataclasses import replace
 
     from attnflow.io.rows import Row
-    from attnflow.runs.shards import encode_shard, read_records, to_attribution
+    from attnflow.runs.shards import encode_shard, read_records, read_shard, to_attribution
 
     given = attnflow.explain("a cat", folder)
     given = replace(given, prediction=replace(given.prediction, probability=math.nan))
     path = tmp_path / "part.parquet"
     path.write_bytes(encode_shard([Row("a cat")], [[given]], 0, about()))
-    (record,) = read_records(path)
+    (record,) = read_records(path, read_shard(path))
     assert math.isnan(to_attribution(record).prediction.probability)
 
 

@@ -86,6 +86,26 @@ def test_a_batch_is_its_items(make):
     assert statistics["pairs"] == found.size
 
 
+@every_solver
+def test_sinks_may_be_asked_for_twice(make, monkeypatch):
+    weights = oracle.edges(some.make("peaked", 5, 9, 7))
+    sources, sinks = all_sources(weights, step=4), np.array([8, 0, 3, 0, 8, 8])
+    prepared = make().prepare(weights)
+    expected, _ = prepared.solve(sources, np.arange(9), Execution(1))
+    taken = []
+
+    def recorded(network, bounds, sinks, *given, before=solver.solve_sinks):
+        taken.extend(sinks.tolist())
+        before(network, bounds, sinks, *given)
+
+    monkeypatch.setattr(solver, "solve_sinks", recorded)
+    for _ in range(3):
+        found, _ = prepared.solve(sources, sinks, Execution(2))
+        np.testing.assert_array_equal(found, expected[:, sinks])
+    # On the CPU, threads share bounds: each sink is one thread's.
+    assert sorted(taken) in ([], [0, 0, 0, 3, 3, 3, 8, 8, 8])
+
+
 @needs_compiler
 def test_lists_that_are_full_grow(monkeypatch):
     weights = oracle.edges(some.make("peaked", 5, 40, 2))
@@ -139,17 +159,17 @@ def test_a_kernel_that_is_told_to_stop_takes_no_more_pairs(monkeypatch):
     def interrupted(show):
         raise KeyboardInterrupt
 
-    def empty(*given, empty=gpu.empty):
-        made.append(empty(*given))
+    def upload(given, before=gpu.upload):
+        made.append(before(given))
         return made[-1]
 
     monkeypatch.setattr(gpu, "stop_flag", lambda: np.ones(1, np.int32))
     monkeypatch.setattr(gpu, "wait", interrupted)
-    monkeypatch.setattr(gpu, "empty", empty)
+    monkeypatch.setattr(gpu, "upload", upload)
     with pytest.raises(KeyboardInterrupt):
         CudaSolver(gpu).prepare(weights).solve(all_sources(weights), np.arange(8), Execution(1))
     (proofs,) = (each for each in made if each.dtype == np.uint8 and each.ndim == 3)
-    assert (proofs == 0xA5).all()  # as `Emulated.empty` left them
+    assert (proofs == run.UNFINISHED).all()
 
 
 def test_texts_too_long_for_the_gpu_are_refused():

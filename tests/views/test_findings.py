@@ -149,7 +149,7 @@ def test_agreement_names_methods_by_how_far_they_agree():
     one = made([0, 1, 2, 3, 4, 5], "blank-out")
     same, near = made([0, 1, 2, 3, 4, 9]), made([5, 4, 0, 1, 2, 3], "flow")
     said = agreement_sentence(one, [near, same], "blanking")
-    assert said == "Blanking agrees with rollout (ρ 1), not with flow (ρ −.43)."
+    assert said == "Blanking agrees with rollout (ρ 1), not with flow (ρ .00)."
     assert agreement_sentence(one, [made([1, 1, 1, 1, 1, 1])]) == ""
 
 

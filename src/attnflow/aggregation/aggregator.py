@@ -67,6 +67,9 @@ class Aggregator(Method):
         from_logit: What the edges of a logit are for it, where it can start there: ``"ratios"``
             that are multiplied along paths, or ``"capacities"``. Such a method follows paths, and
             can be handed on through an answer, too.
+        amounts: Which edges it can read that are amounts with a sign, and not shares of a row:
+            none, ``"any"``, or those that are ``"conserved"``: of these it knows what arrives from
+            the target, and nothing of other layers and positions.
         edges: The edge rule that it was published with, which it has where none is named.
         correction: How causal decoders are corrected for their receptive field where nothing is
             named, whatever the edges; empty leaves it to the edges.
@@ -86,6 +89,7 @@ class Aggregator(Method):
     own_rows: bool = False
     sums_maps: bool = False
     from_logit: Literal["ratios", "capacities"] | None = None
+    amounts: Literal["any", "conserved"] | None = None
     edges: str = "attention"
     correction: str = ""
     full: float | None = None

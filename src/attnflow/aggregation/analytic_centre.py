@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attnflow.aggregation.interior import inside_limits
-from attnflow.errors import AttnflowError
+from attnflow.errors import CertificateError
 from attnflow.records import FloatArray
 from attnflow.solvers.interface import BoolArray
 
@@ -47,7 +47,7 @@ def find_analytic_centre(capacity: FloatArray, supply: FloatArray) -> AnalyticCe
     """The flow of which ``supply`` is what the source sends to each position above.
 
     Raises:
-        AttnflowError: Rounding leaves it farther from the optimum than `WORST`.
+        CertificateError: Rounding leaves it farther from the optimum than `WORST`.
     """
     flow, left = inside_limits(capacity, supply)
     free = _free_edges(capacity, flow, left)
@@ -79,7 +79,7 @@ def find_analytic_centre(capacity: FloatArray, supply: FloatArray) -> AnalyticCe
             f"weights, from {capacity[capacity > 0].min():.1e} to {capacity.max():.1e}, are too "
             "far apart. Use method='flow', or leave the smallest out with discard="
         )
-        raise AttnflowError(msg)
+        raise CertificateError(msg)
     return AnalyticCentre(found, decrement)
 
 

@@ -15,7 +15,7 @@ from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import require_maps, select, select_keys
 from attnflow.aggregation.sparse import summed_rows
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
-from attnflow.records.arrays import to_numpy
+from attnflow.records.arrays import double, to_numpy
 from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
 
@@ -25,9 +25,9 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     found = require_maps(graph, MEMBER.name)
     if isinstance(found, SparseLayers):
         return summed_rows(found, selection, everywhere=False)
-    maps = to_numpy(found)[selection.to_layer : max(selection.layers)]
+    maps = found[selection.to_layer : max(selection.layers)]
     steps = [layer - selection.to_layer - 1 for layer in selection.layers]
-    rows = np.cumsum(maps[..., list(selection.queries), :], axis=0)
+    rows = np.cumsum(to_numpy(maps[..., list(selection.queries), :]), axis=0)
     return Scores(select_keys(rows[steps], selection))
 
 
@@ -36,8 +36,8 @@ def score_everywhere(graph: LayeredGraph, selection: Selection, _: Execution) ->
     found = require_maps(graph, EVERYWHERE.name)
     if isinstance(found, SparseLayers):
         return summed_rows(found, selection, everywhere=True)
-    maps = to_numpy(found)[selection.to_layer : max(selection.layers)]
-    sums = np.cumsum(maps.sum(-2, keepdims=True), axis=0)
+    maps = found[selection.to_layer : max(selection.layers)]
+    sums = np.cumsum(to_numpy(double(maps).sum(-2)), axis=0)[..., None, :]
     steps = [layer - selection.to_layer - 1 for layer in selection.layers]
     return Scores(select(np.broadcast_to(sums, maps.shape), steps, selection))
 
@@ -67,6 +67,7 @@ MEMBER = Aggregator(
     uses_maps=True,
     own_rows=True,
     sums_maps=True,
+    amounts="any",
     edges="gradient",
     correction="sink",
     shown_by_default=False,
@@ -79,6 +80,7 @@ EVERYWHERE = Aggregator(
     trace=trace_everywhere,
     uses_maps=True,
     sums_maps=True,
+    amounts="any",
     edges="gradient",
     correction="sink",
     shown_by_default=False,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from attnflow.aggregation import relevance_flow
 from attnflow.aggregation.aggregator import Aggregator, Scores, merge_statistics
 from attnflow.aggregation.sparse import flows
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Route, Selection
@@ -26,6 +27,8 @@ DENSE_BYTES = 29  # what the dense solver holds of every pair of positions in a 
 
 def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
     """One maximum flow for every selected (layer, query, key), in float64."""
+    if graph.relevance is not None:
+        return relevance_flow.score(graph, graph.relevance, selection, execution)
     if isinstance(graph.weights, SparseLayers) and _stays_sparse(graph, selection, execution):
         return flows(graph, selection, execution)
     graph = _dense(graph)
@@ -59,6 +62,8 @@ def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Sc
 
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     """One maximum flow in full: through which tokens it came, and where attention is narrow."""
+    if graph.relevance is not None:
+        return relevance_flow.trace(graph, graph.relevance, pair)
     edges = graph.edges_of(pair)
     solver = find_solver("cpu")  # one pair is too little for another device
     found = _prepared(_accepted(_dense(graph), solver), pair.to_layer, solver).solve_pair(
@@ -168,6 +173,7 @@ MEMBER = Aggregator(
     trace=trace,
     single_heads=True,
     from_logit="capacities",
+    amounts="conserved",
     cost="pair",
     slot=2,
     full=1.0,

@@ -37,5 +37,6 @@ MEMBER = Aggregator(
     single_heads=True,
     residual=0.0,  # the paper's raw attention has none
     reaches_input=False,
+    amounts="any",
     slot=0,
 )

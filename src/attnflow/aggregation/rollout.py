@@ -1,4 +1,8 @@
-"""Attention rollout: Ã(l) = A(l)·Ã(l−1), proportions multiplied along paths, summed over paths."""
+"""Attention rollout: Ã(l) = A(l)·Ã(l−1), proportions multiplied along paths, summed over paths.
+
+Over edges that conserve the target's relevance the sum over all paths is known: it is what arrives
+at each token, its layer-wise relevance.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,18 @@ import numpy as np
 
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import asks_few_rows, select, select_keys
+from attnflow.aggregation.relevance_flow import arrived, check_start
 from attnflow.aggregation.sparse import rolled_rows
-from attnflow.records import Array, FloatArray, FlowTrace, LayeredGraph, Pair, Selection
+from attnflow.errors import InputError
+from attnflow.records import (
+    Array,
+    FloatArray,
+    FlowTrace,
+    LayeredGraph,
+    Pair,
+    Relevances,
+    Selection,
+)
 from attnflow.records.arrays import empty, namespace, to_numpy
 from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
@@ -15,6 +29,8 @@ from attnflow.solvers.execution import Execution
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """How much of every position is made of each position of ``selection.to_layer``."""
+    if graph.relevance is not None:
+        return Scores(_arrived(graph, graph.relevance, selection))
     if isinstance(graph.weights, SparseLayers):
         return rolled_rows(graph.weights, selection)
     if graph.heads is None and asks_few_rows(selection, graph.size):
@@ -32,6 +48,17 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     return Scores(select(xp.stack(each), range(len(steps)), selection))
 
 
+def _arrived(graph: LayeredGraph, relevance: Relevances, selection: Selection) -> FloatArray:
+    """What arrives from the target at each position of ``selection.to_layer``, over all paths.
+
+    The target is above the last layer, wherever the model reads it: all positions have its row.
+    """
+    check_start(graph, relevance, selection.layers, selection.queries)
+    row = to_numpy(arrived(relevance, selection.to_layer))
+    shape = (1, len(selection.queries), graph.size)
+    return np.array(select_keys(np.broadcast_to(row, shape), selection))
+
+
 def _few_rows(weights: Array, selection: Selection) -> Array:
     """The selected rows, multiplied from above: ``[layer, …, query, key]``."""
     found = []
@@ -45,6 +72,12 @@ def _few_rows(weights: Array, selection: Selection) -> Array:
 
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     """The share of walks from the query to the key that pass over every edge."""
+    if graph.relevance is not None:
+        msg = (
+            "method='rollout' on edges='relevance' knows what arrives, over all paths at once, and "
+            "no single path; use method='raw' for the edges of a layer"
+        )
+        raise InputError(msg)
     weights = np.array(to_numpy(graph.weights[pair.to_layer : pair.layer]))
     weights[-1, pair.query] = graph.edges_of(pair)
     edges = carried(weights, pair.query, pair.key)
@@ -77,6 +110,7 @@ MEMBER = Aggregator(
     score=score,
     trace=trace,
     reads_once=True,
+    amounts="conserved",
     single_heads=True,
     from_logit="ratios",
     slot=1,

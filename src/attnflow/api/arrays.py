@@ -144,6 +144,9 @@ def flow(  # noqa: PLR0913 - one keyword per option, the same words as everywher
         ``[layer, query, key]`` of what is selected (``[layer, head, query, key]`` for
         ``heads="each"``; a batch axis after ``layer`` for a batch).
 
+    Raises:
+        CertificateError: A flow is not proven to be the maximum.
+
     Examples:
         >>> import numpy as np, attnflow
         >>> attention = np.random.default_rng(0).dirichlet(np.ones(4), size=(3, 2, 4))

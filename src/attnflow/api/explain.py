@@ -159,8 +159,9 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         words: Words for tokens: edges to a word are those to all its tokens, and flow is the
             maximum flow to the whole word, which the sum over its tokens would exceed.
         target: For edges and methods that are towards a target: a label or token, by name or
-            number, or a list with one per text; ``None`` is the model's prediction. Of tokens that
-            are displayed alike the likeliest is meant; ``" word"`` is the one with the blank.
+            number, or a list with one per text; ``None`` is the model's prediction. Digits as text
+            are a name where the model has it, and a number otherwise. Of tokens that are displayed
+            alike the likeliest is meant; ``" word"`` is the one with the blank.
         contrast: Explain why the target rather than this label or token.
         source: Where scores start: at the ``"position"`` that is explained, in one layer, or at the
             target's ``"logit"``, whose edges lead to every layer (docs/definitions.md). For rollout

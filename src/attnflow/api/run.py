@@ -20,6 +20,7 @@ from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records.checks import check_flag, check_number
+from attnflow.registry import load_plugin
 from attnflow.runs.options import OPTIONS, RowOptions
 from attnflow.solvers.execution import Execution
 
@@ -98,8 +99,10 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     for name, size in sizes.items():
         check_number(name, size, 1)
     cluster = _cluster(ray, gpus_per_worker)
+    for plugin in plugins:
+        load_plugin(plugin)  # workers do, too; here, so that methods and edges are known
     rules = several("edges", edges)
-    names = _methods(methods, rules, options.get("source", POSITION))
+    names = _methods(methods, rules, options)
     configs = tuple(
         ExplainConfig(
             method=own[0],
@@ -179,9 +182,10 @@ def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, 
 
 
 def _methods(
-    given: str | Sequence[str] | None, rules: Sequence[str], source: str
+    given: str | Sequence[str] | None, rules: Sequence[str], options: RowOptions
 ) -> tuple[str, ...]:
     if given is None or given == AUTO:
-        usual = methods_from_logit() if source == LOGIT else usual_methods()
+        from_logit = options.get("source", POSITION) == LOGIT
+        usual = methods_from_logit() if from_logit else usual_methods(options.get("heads", "mean"))
         return (AUTO,) if given or list(rules) == [AUTO] else tuple(usual)
     return tuple(AGGREGATORS[name].name for name in several("methods", given))

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_texts
 from attnflow.cli.status import show_status
+from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,10 +92,10 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
         _save(found, save)
     if html is not None:
         found[0].explore().save(html, overwrite=True)  # which was checked before any work
-        typer.echo(printable(f"saved the interactive view to {html}"), err=True)
+        echo(f"saved the interactive view to {html}", err=True)
     for at, one in enumerate(found):
         if as_json:
-            typer.echo(json.dumps(as_data(one), ensure_ascii=False))
+            print_json(as_data(one))
             continue
         if at:
             console.print()
@@ -144,7 +143,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
             return list(results)
     found = list(results)
     if asked.answer is None:
-        typer.echo("\n")
+        echo("\n")
     return found
 
 
@@ -287,4 +286,4 @@ def _save(found: Sequence[Generation], file: Path) -> None:
 
     save_all(found, file, overwrite=True)  # which was checked before any work
     what = "answer" if len(found) == 1 else f"{len(found)} answers"
-    typer.echo(printable(f"saved the {what} to {file}"), err=True)
+    echo(f"saved the {what} to {file}", err=True)

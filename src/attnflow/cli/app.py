@@ -12,23 +12,22 @@ import typer
 
 from attnflow import __version__
 from attnflow.cli import (
-    bench,
     compare,
     evaluate,
     explain,
     figure,
     fit,
     knockout,
-    reproduce,
     routes,
     serve,
     similarity,
     tour,
-    train,
 )
 from attnflow.cli import run as dataset
 from attnflow.cli.errors import print_error, usage_message
+from attnflow.cli.experiments import add_experiments
 from attnflow.cli.help import HELP, Command, Program, find_page
+from attnflow.cli.streams import OutputError, discard_output, echo, prepare_streams, prepare_width
 from attnflow.errors import AttnflowError, InputError, ModelError
 
 app = typer.Typer(
@@ -51,9 +50,7 @@ app.command(cls=Command, rich_help_panel="Explain a data set")(dataset.run)
 MEASURE = "Measure"
 app.command(cls=Command, rich_help_panel=MEASURE)(evaluate.evaluate)
 app.command(cls=Command, rich_help_panel=MEASURE)(fit.fit)
-app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)
-app.command(cls=Command, rich_help_panel=MEASURE)(reproduce.reproduce)
-app.command(cls=Command, rich_help_panel=MEASURE)(train.train)
+add_experiments(app, Command)
 
 FAILED = 1
 BAD_INPUT = 2
@@ -62,7 +59,7 @@ STOPPED = 130
 
 def _show_version(requested: bool) -> None:
     if requested:
-        typer.echo(f"attnflow {__version__}")
+        echo(f"attnflow {__version__}")
         raise typer.Exit
 
 
@@ -80,6 +77,8 @@ def _program(
 
 def main() -> None:
     """Run the program and exit with its code."""
+    prepare_streams()
+    prepare_width()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -87,15 +86,18 @@ def run(arguments: Sequence[str]) -> int:
     """Run the program: 0 when all went well, 2 for bad input, 1 for other failures."""
     try:
         if (page := find_page(app, arguments)) is not None:
-            typer.echo(page)
+            echo(page)
             code = 0
         else:
             given = list(arguments) or ["--help"]
             code = app(given, prog_name="attnflow", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, perhaps `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return FAILED
+    except OutputError as error:
+        discard_output()
+        return _end(str(error), FAILED)
     except KeyboardInterrupt:
         return _end("stopped", STOPPED)
     except (InputError, ModelError) as error:

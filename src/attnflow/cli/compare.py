@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from itertools import combinations
@@ -12,6 +11,7 @@ import typer
 
 from attnflow.cli import method_options, model_options, options, parsing, running
 from attnflow.cli.inputs import read_item
+from attnflow.cli.streams import print_json
 
 if TYPE_CHECKING:
     from attnflow.records import Attribution
@@ -73,8 +73,8 @@ def compare(  # noqa: PLR0913 - one argument per option
         residual=residual,
         correction=parsing.parse_correction(correction),
         words=words,
-        target=parsing.parse_target(target),
-        contrast=parsing.parse_target(contrast),
+        target=target,
+        contrast=contrast,
         source=start,
         steps=steps,
         methods=tuple(methods),
@@ -88,7 +88,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     results = running.attributions(session, methods or usual)
     table = agreements(results)
     if as_json:
-        typer.echo(json.dumps(_data(results, table), ensure_ascii=False))
+        print_json(_data(results, table))
         return
     from rich.console import Console
 
@@ -117,7 +117,7 @@ def compare(  # noqa: PLR0913 - one argument per option
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:
-    """Spearman's rank correlation of every two methods, layer by layer.
+    """Spearman's rank correlation of every two methods, layer by layer, without special tokens.
 
     A method without layers is compared with every layer of one that has them; two such methods
     agree as far in all layers, and only the last one says so.
@@ -128,8 +128,8 @@ def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], lis
 
     def row(first: Attribution, second: Attribution) -> list[float]:
         if max(len(first.layers), len(second.layers)) < len(layers):
-            return [*[math.nan] * (len(layers) - 1), agreement(first, second)]
-        return [agreement(first, second, layer) for layer in layers]
+            return [*[math.nan] * (len(layers) - 1), agreement(first, second, special=False)]
+        return [agreement(first, second, layer, special=False) for layer in layers]
 
     pairs = combinations(attributions, 2)
     return {(first.method, second.method): row(first, second) for first, second in pairs}

@@ -10,6 +10,7 @@ import typer
 
 from attnflow.cli import method_options, model_options, options, parsing
 from attnflow.cli.data_options import Format, Input, PairColumn, TargetColumn, TextColumn
+from attnflow.cli.streams import echo
 from attnflow.io.files import check_target
 
 if TYPE_CHECKING:
@@ -179,4 +180,4 @@ def _show(found: Evaluation) -> None:
     if found.skipped:
         row, why = found.skipped[0]
         many = "1 row was" if len(found.skipped) == 1 else f"{len(found.skipped)} rows were"
-        typer.echo(f"{many} skipped; row {row}: {why}", err=True)
+        echo(f"{many} skipped; row {row}: {why}", err=True)

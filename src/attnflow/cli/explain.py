@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnflow.cli import answer_options, method_options, model_options, options, parsing, running
-from attnflow.cli.errors import printable
 from attnflow.cli.inputs import Item, pair_up, read_texts
+from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
 from attnflow.io.files import check_target
 
@@ -119,8 +118,8 @@ def explain(  # noqa: PLR0913 - one argument per option
         residual=residual,
         correction=parsing.parse_correction(correction),
         words=words,
-        target=parsing.parse_target(target),
-        contrast=parsing.parse_target(contrast),
+        target=target,
+        contrast=contrast,
         source=source,
         steps=steps,
         methods=tuple(methods),
@@ -155,7 +154,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     found = [found_at[place] for place in range(len(inputs))]
     if as_json:
         for one, summary in zip(results, found, strict=True):
-            typer.echo(json.dumps(as_data(one, summary), ensure_ascii=False))
+            print_json(as_data(one, summary))
         return
     _show_all(results, found, top, edges_named=edges != "auto" or not methods)
 
@@ -266,11 +265,11 @@ def _save_page(sessions: Sequence[Session], file: Path) -> None:
     images = [picture_of(session.tokens.text, session.tokens.grid) for session in sessions]
     view = explore_sessions(sessions, images)
     view.save(file, overwrite=True)  # checked before any work
-    typer.echo(printable(f"saved the interactive view to {file}"), err=True)
+    echo(f"saved the interactive view to {file}", err=True)
 
 
 def _save(attributions: Sequence[Attribution], file: Path) -> None:
     from attnflow.records.files.attributions import save_all
 
     save_all(attributions, file, overwrite=True)  # which was checked before any work
-    typer.echo(printable(f"saved {len(attributions)} attributions to {file}"), err=True)
+    echo(f"saved {len(attributions)} attributions to {file}", err=True)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from attnflow.cli import (
     answer_options,
     figure_options,
@@ -17,8 +15,8 @@ from attnflow.cli import (
     parsing,
     running,
 )
-from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_item
+from attnflow.cli.streams import echo
 from attnflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -126,8 +124,8 @@ def figure(  # noqa: PLR0913 - one argument per option
         residual=residual,
         correction=parsing.parse_correction(correction),
         words=words,
-        target=parsing.parse_target(target),
-        contrast=parsing.parse_target(contrast),
+        target=target,
+        contrast=contrast,
         source=start,
         steps=steps,
         methods=tuple(methods),
@@ -146,7 +144,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         _tell(found.warnings, output)
         return
     session = running.one_session(source, named, config, answer=answer)
-    shown = methods or shown_methods(session.config.method)
+    shown = methods or shown_methods(session.config.method, config.heads, edges=chosen.edges)
     results = running.attributions(session, shown)
     if config.query == "all" and position is not None:
         results = [item.at(query=position) for item in results]
@@ -162,8 +160,8 @@ def figure(  # noqa: PLR0913 - one argument per option
 def _tell(warnings: Sequence[str], output: Path) -> None:
     """What a figure has no place for, and where it is."""
     for warning in warnings:
-        typer.echo(printable(f"! {warning}"), err=True)
-    typer.echo(printable(f"saved {output}"), err=True)
+        echo(f"! {warning}", err=True)
+    echo(f"saved {output}", err=True)
 
 
 def _refuse_answers(asked: Asked, kind: str) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from attnflow.cli import method_options, model_options, options
 from attnflow.cli.inputs import read_texts
+from attnflow.cli.streams import echo
 
 Model = Annotated[
     str,
@@ -85,15 +86,15 @@ def fit(  # noqa: PLR0913 - one argument per option
             progress=sys.stderr.isatty(),
         )
     except KeyboardInterrupt:
-        typer.echo("progress is saved: run the same command again to continue", err=True)
+        echo("progress is saved: run the same command again to continue", err=True)
         raise
-    typer.echo(f"On {learned.figures['texts']} texts held apart, agreement with blanking out:")
-    typer.echo("plain  given position")
+    echo(f"On {learned.figures['texts']} texts held apart, agreement with blanking out:")
+    echo("plain  given position")
     for name, found in learned.figures.items():
         if isinstance(found, dict):
             agreement, given_position = found["agreement"], found["given position"]
-            typer.echo(f"{_number(agreement)}  {_number(given_position)}            {name}")
-    typer.echo(_conclusion(learned.figures))
+            echo(f"{_number(agreement)}  {_number(given_position)}            {name}")
+    echo(_conclusion(learned.figures))
 
 
 def _conclusion(figures: Mapping[str, Any]) -> str:

@@ -174,8 +174,8 @@ def knockout(  # noqa: PLR0913 - one argument per option
         check_target(save, overwrite=force)
     chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
     given: dict[str, Any] = {
-        "target": parsing.parse_target(target),
-        "contrast": parsing.parse_target(contrast),
+        "target": target,
+        "contrast": contrast,
         "query": parsing.parse_query(query),
         "truncate": truncate,
         "bos": bos,

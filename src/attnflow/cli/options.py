@@ -155,7 +155,7 @@ Target = Annotated[
     typer.Option(
         "--target",
         metavar="LABEL",
-        help="Explain this label or token, or its number.",
+        help="Explain this label or token, by its name, or else its number.",
         rich_help_panel=_SELECTION,
         show_default="the model's prediction",
     ),

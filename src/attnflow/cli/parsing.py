@@ -54,11 +54,6 @@ def parse_query(given: str | None) -> int | str | None:
     return None if given is None else parse_position(given)
 
 
-def parse_target(given: str | None) -> int | str | None:
-    """A label or token: its number where it is one, else its name."""
-    return None if given is None else parse_position(given)
-
-
 def parse_position(given: str) -> int | str:
     """A position where it is a number, else a token."""
     try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnflow.cli import method_options, model_options, options, parsing, running
 from attnflow.cli.inputs import read_item
+from attnflow.cli.streams import print_json
 
 if TYPE_CHECKING:
     from attnflow.records import FlowTrace
@@ -75,8 +75,8 @@ def routes(  # noqa: PLR0913 - one argument per option
         heads=parsing.parse_heads(heads),
         residual=residual,
         correction=parsing.parse_correction(correction),
-        target=parsing.parse_target(target),
-        contrast=parsing.parse_target(contrast),
+        target=target,
+        contrast=contrast,
         source=start,
         truncate=truncate,
         bos=bos,
@@ -88,7 +88,7 @@ def routes(  # noqa: PLR0913 - one argument per option
     session = running.one_session(source, chosen, config, answer=answer)
     trace = trace_to(session, parsing.parse_position(to))
     if as_json:
-        typer.echo(json.dumps(as_data(trace), ensure_ascii=False))
+        print_json(as_data(trace))
         return
     from rich.console import Console
 

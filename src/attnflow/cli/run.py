@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from attnflow.cli import data_options, method_options, model_options, options, parsing
-from attnflow.cli.errors import printable
+from attnflow.cli.streams import echo
 
 if TYPE_CHECKING:
     from attnflow.runs.reading import Run
@@ -79,7 +79,7 @@ def run(  # noqa: PLR0913 - one argument per option
             residual=residual,
             correction=parsing.parse_correction(correction),
             words=words,
-            contrast=parsing.parse_target(contrast),
+            contrast=contrast,
             source=start,
             steps=steps,
             truncate=truncate,
@@ -95,18 +95,18 @@ def run(  # noqa: PLR0913 - one argument per option
             progress=sys.stderr.isatty(),
         )
     except KeyboardInterrupt:
-        typer.echo("what is finished is kept: the same command goes on", err=True)
+        echo("what is finished is kept: the same command goes on", err=True)
         raise
     count = made.manifest["finished"]["errors"]
     kept = "all of them" if made.kept == made.rows else f"{made.kept} of them"
     before = f"; {kept} had been explained before" if made.kept else ""
     made_by = _made_by(made)
-    typer.echo(f"{made.rows} rows, {len(made)} attributions{made_by} in {made.folder}{before}")
+    echo(f"{made.rows} rows, {len(made)} attributions{made_by} in {made.folder}{before}")
     if count:
         first = made.errors[0]
         rows = "1 row" if count == 1 else f"{count} rows"
         told = f"{rows} could not be explained; row {first.row}: {first.error}"
-        typer.echo(printable(told), err=True)
+        echo(told, err=True)
     if count == made.rows:
         raise typer.Exit(1)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnflow.cli import model_options, options
-from attnflow.cli.errors import printable
+from attnflow.cli.streams import echo
 from attnflow.errors import InputError
 from attnflow.shipped import DEFAULT
 
@@ -168,7 +168,7 @@ def serve(  # noqa: PLR0913 - one argument per option
         listing, adapter = _read_run(run, model or [], choose)
         sources = [adapter]
     else:
-        typer.echo(printable(f"loading {', '.join(model or [DEFAULT])} …"), err=True)
+        echo(f"loading {', '.join(model or [DEFAULT])} …", err=True)
     memory = int(max_memory * GIB)
     limits = Limits(
         workers=workers,
@@ -182,8 +182,8 @@ def serve(  # noqa: PLR0913 - one argument per option
     def ready() -> None:
         first = "" if listing is None else "/run"
         link = first if token is None else f"/?token={token}"
-        typer.echo(f"http://{shown}:{port}{link}")
-        typer.echo("open this address in a browser; Ctrl-C stops the server", err=True)
+        echo(f"http://{shown}:{port}{link}")
+        echo("open this address in a browser; Ctrl-C stops the server", err=True)
 
     start(sources, host, port, limits, access.Access(tuple(hosts), token), listing, ready=ready)
     raise KeyboardInterrupt  # the server only ends when it is interrupted
@@ -213,19 +213,20 @@ def _read_run(
 
     from attnflow.io.progress import progress_bar
     from attnflow.models.loading import load_model
-    from attnflow.models.weights import weights_digest
+    from attnflow.models.weights import settings_digest, weights_digest
     from attnflow.runs.reading import read_run
     from attnflow.views.explorer.listing import make_listing
 
     made = read_run(folder)
     about = made.manifest["request"]["model"]
     named = models[0] if models else about["name"]
-    typer.echo(printable(f"loading {named} …"), err=True)
+    echo(f"loading {named} …", err=True)
     adapter = load_model(choose(named))
-    if weights_digest(adapter) != about["sha256"]:
+    settings = settings_digest(adapter)
+    if weights_digest(adapter) != about["sha256"] or about.get("settings", settings) != settings:
         msg = (
-            f"--run {folder} is of {about['name']} with other weights or another tokenizer than "
-            f"{named} has; give the model that it was made with by --model"
+            f"--run {folder} is of {about['name']} with other weights, settings or another "
+            f"tokenizer than {named} has; give the model that it was made with by --model"
         )
         raise InputError(msg)
     with progress_bar("reading", made.rows, shown=sys.stderr.isatty(), unit="rows") as show:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from attnflow.cli import method_options, model_options, options
-from attnflow.cli.errors import printable
 from attnflow.cli.figure_options import Theme, ThemeName
 from attnflow.cli.inputs import check_texts
 from attnflow.cli.status import show_status
+from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
 
 First = Annotated[str, typer.Argument(metavar="TEXT", help="The first text, in quotes.")]
@@ -103,9 +102,9 @@ def similarity(  # noqa: PLR0913 - one argument per option
         from attnflow.views.figures.similarity import figure
 
         write(figure(found, theme=theme.value), output, overwrite=True)
-        typer.echo(printable(f"saved the figure to {output}"), err=True)
+        echo(f"saved the figure to {output}", err=True)
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        print_json(found.to_dict())
         return
     from rich.console import Console
 

@@ -30,6 +30,7 @@ EAGER = (
     "models give it when they are loaded with attn_implementation='eager' and called with "
     "output_attentions=True"
 )
+UNUSABLE = "edges={!r} made no maps that can be used:"
 
 
 def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:
@@ -115,7 +116,30 @@ def _refuse(name: str, values: Array, wrong: Array, rule: str) -> None:
 
 def check_maps(rule: str, maps: Any, activations: Activations) -> list[Array]:
     """What a rule made of activations: one array of the right shape per step, finite, no minus."""
-    wrong = f"edges={rule!r} made no maps that can be used:"
+    layers = _check_shapes(rule, maps, activations)
+    for number, each in enumerate(layers):
+        values = to_numpy(each)
+        if values.dtype.kind not in "fiub" or not (np.isfinite(values) & (values >= 0)).all():
+            msg = f"{UNUSABLE.format(rule)} maps[{number}] must hold finite numbers, none negative"
+            raise InputError(msg)
+    return layers
+
+
+def check_amounts(rule: str, maps: Any, activations: Activations) -> Array:
+    """Amounts that a rule made, as one array of all steps; they may have a sign."""
+    layers = _check_shapes(rule, maps, activations)
+    if len({tuple(each.shape) for each in layers}) > 1:
+        msg = f"{UNUSABLE.format(rule)} its maps have different numbers of heads"
+        raise InputError(msg)
+    for number, each in enumerate(layers):
+        if not bool(namespace(each).isfinite(each).all()):
+            msg = f"{UNUSABLE.format(rule)} maps[{number}] must hold finite numbers"
+            raise InputError(msg)
+    return maps if hasattr(maps, "ndim") else namespace(layers[0]).stack(layers)
+
+
+def _check_shapes(rule: str, maps: Any, activations: Activations) -> list[Array]:
+    wrong = UNUSABLE.format(rule)
     try:
         layers = [each if hasattr(each, "ndim") else np.asarray(each) for each in maps]
     except (TypeError, ValueError) as error:
@@ -129,9 +153,5 @@ def check_maps(rule: str, maps: Any, activations: Activations) -> list[Array]:
         if each.ndim not in (2, 3) or tuple(each.shape[-2:]) != size:
             shape = f"[query, key] or [head, query, key] with {size[0]} × {size[1]}"
             msg = f"{wrong} maps[{number}] has shape {tuple(each.shape)}; it must be {shape}"
-            raise InputError(msg)
-        values = to_numpy(each)
-        if values.dtype.kind not in "fiub" or not (np.isfinite(values) & (values >= 0)).all():
-            msg = f"{wrong} maps[{number}] must hold finite numbers, none of them negative"
             raise InputError(msg)
     return layers

@@ -15,13 +15,14 @@ tokens collect more than their share whatever the model does. The named correcti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from attnflow.edges.sight import even_rows, first_seen
-from attnflow.records.activations import Activations
-from attnflow.records.arrays import to_numpy
+from attnflow.records.activations import Activations, Relevances
+from attnflow.records.arrays import namespace, to_numpy
 from attnflow.records.types import Array, FloatArray
 
 
@@ -78,9 +79,30 @@ def _to_sums(layer: FloatArray, sums: FloatArray) -> FloatArray:
     return scaled
 
 
+def without_sink(
+    weights: Array, heads: Array | None, relevance: Relevances | None
+) -> tuple[Array, Array | None, Relevances | None]:
+    """Amounts ``[…, query, key]`` without those that go to the first token, which are left out.
+
+    Later positions have theirs as before: nothing reaches them through the first token.
+    """
+
+    def left_out(amounts: Array) -> Array:
+        made = namespace(amounts).concat([amounts[..., :1] * 0, amounts[..., 1:]], -1)
+        made[..., 0, 0] = amounts[..., 0, 0]
+        return made
+
+    if relevance is not None:
+        inputs = to_numpy(relevance.inputs).copy()
+        inputs[0] = 0.0
+        relevance = replace(relevance, inputs=inputs)
+    return left_out(weights), None if heads is None else left_out(heads), relevance
+
+
+SINK = "sink"
 ON_MAPS: dict[str, Callable[[FloatArray, int], FloatArray]] = {
     "visible": _visible,
-    "sink": _without_sink,
+    SINK: _without_sink,
 }
 CORRECTIONS = ("uniform", *ON_MAPS)
 CAUSAL_DEFAULT = "uniform"

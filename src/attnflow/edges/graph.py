@@ -7,8 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnflow.edges.corrections import correct_maps, spread_evenly, uniform_activations
-from attnflow.edges.heads import fuse_layers, head_weights, strengths
+from attnflow.edges.corrections import (
+    SINK,
+    correct_maps,
+    spread_evenly,
+    uniform_activations,
+    without_sink,
+)
+from attnflow.edges.heads import add_heads, fuse_layers, head_weights, strengths
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.edges.rule import EDGE_RULES, EdgeRule, Maps
 from attnflow.edges.windows import even_attention, is_sparse, make_dense, sparse_graph
@@ -41,12 +47,32 @@ def build_graph(
     that layers are read one after the other: they may be made then (`LayersOnDemand`).
     """
     rule = EDGE_RULES[options.rule]
+    if rule.amounts:
+        return _amounts(made or rule.apply(activations), activations, options)
     if is_sparse(activations):
         if not options.discard:
             return sparse_graph(activations, options, keep_maps=keep_maps)
         activations = make_dense(activations)
     made = made or rule.apply(activations)
     return _built(rule, made, activations, options, keep_maps=keep_maps, read_once=read_once)
+
+
+def _amounts(made: Maps, activations: Activations, options: EdgeOptions) -> LayeredGraph:
+    """The graph of amounts, left as they are and where they are; heads add up."""
+    maps = made.layers
+    heads = maps if maps.ndim == 4 else None
+    weights = maps if heads is None else add_heads(maps, options.heads)
+    relevance = activations.relevance
+    if options.correction == SINK:
+        weights, heads, relevance = without_sink(weights, heads, relevance)
+    return LayeredGraph(
+        weights,
+        heads if options.heads == "each" else None,
+        maps=weights,
+        source=activations.source,
+        statistics=made.statistics,
+        relevance=relevance,
+    )
 
 
 def chance_graph(

@@ -28,6 +28,14 @@ def fuse_heads(layer: Array, heads: Heads) -> Array:
     return sum(weight * double(layer[..., head, :, :]) for head, weight in weights.items())
 
 
+def add_heads(layers: Array, heads: Heads) -> Array:
+    """``[…, head, query, key]`` → ``[…, query, key]``: the sum of all heads, or of those picked."""
+    if heads in ("mean", "each"):
+        return layers.sum(-3)
+    picked = list(head_weights(int(layers.shape[-3]), heads))
+    return layers[..., picked, :, :].sum(-3)
+
+
 def fuse_layers(layers: Sequence[Array], heads: Heads) -> list[Array]:
     """Every layer's heads fused; learned heads have weights of their own in each."""
     if not isinstance(heads, LearnedHeads):

@@ -5,6 +5,7 @@ What NumPy does in a dozen passes and copies is done here while a row is in the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -44,7 +45,7 @@ class LayersOnDemand:
     """Edges ``[layer, …, query, key]`` as of `fuse_rows`, each layer made when it is read.
 
     For methods that read the layers one after the other: a layer is still in the processor's cache
-    when it is used, and its memory serves the next. What was read before is gone then.
+    when it is used, and its memory serves the next, unless somebody still holds it.
     """
 
     dtype = np.dtype(np.float64)
@@ -71,6 +72,9 @@ class LayersOnDemand:
         return len(self._layers)
 
     def __getitem__(self, number: int) -> FloatArray:
+        # Two references: this object's, and the one that is passed. Views of it have more.
+        if sys.getrefcount(self._edges) > 2:
+            self._edges = np.empty_like(self._edges)
         _fuse(self._layers[number], self._heads[number], self._residual, self._edges)
         return self._edges.reshape(self.shape[1:])
 

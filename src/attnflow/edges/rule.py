@@ -21,11 +21,20 @@ class Needs:
             stream that its output is added to, and the norm that follows, where there is one.
         gradients: The gradient of the target by the probabilities.
         zeroing: How far every layer's output moves without each position's value vector.
+        relevance: What passed over each edge on the way back from the target.
+        removal: What the target loses, to first order, where an edge is removed.
     """
 
     blocks: bool = False
     gradients: bool = False
     zeroing: bool = False
+    relevance: bool = False
+    removal: bool = False
+
+    @property
+    def target(self) -> bool:
+        """Whether the maps are those of a target."""
+        return self.gradients or self.relevance or self.removal
 
     @property
     def attention_alone(self) -> bool:
@@ -37,7 +46,7 @@ class Needs:
 class Maps:
     """A rule's maps, one per step, with statistics of how they were made."""
 
-    layers: Sequence[Array]
+    layers: Sequence[Array] | Array
     statistics: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -48,9 +57,9 @@ class EdgeRule:
     Attributes:
         name: What users write: ``edges="attention"``.
         title: What figures and pages call it.
-        maps: From activations one array per step, none of its entries negative: ``[head, query,
-            key]``, or ``[query, key]`` for a rule that knows no heads. Rows need not sum to 1.
-            Either a sequence, or `Maps` with statistics.
+        maps: From activations one array per step, none of its entries negative unless they are
+            amounts: ``[head, query, key]``, or ``[query, key]`` for a rule that knows no heads.
+            Rows need not sum to 1. Either a sequence, or `Maps` with statistics.
         needs: What must be captured while the model runs.
         residual: ``"share"``: the residual connection is a chosen share of every row;
             ``"measured"``: the maps contain it already.
@@ -58,6 +67,11 @@ class EdgeRule:
         fuses_heads: Whether the maps are the attention probabilities themselves, so that heads may
             be fused while the model runs and never be held all at once.
         by_row: Whether a row of the maps is made of that row of attention (and gradients) alone.
+        amounts: Whether the maps are amounts with a sign, in ``unit``, and not shares of a row.
+            They are left as they are: heads add up, and no row is made to sum to 1. Methods say
+            whether they can read them.
+        conserved: Whether what enters a position over such edges leaves it, so that the sum over
+            all paths is what arrives at each token.
         method: The method that is used where edges are named and no method.
         unit: What the entries of the maps are, for methods whose scores are sums of them.
     """
@@ -70,15 +84,21 @@ class EdgeRule:
     single_heads: bool = True
     fuses_heads: bool = False
     by_row: bool = False
+    amounts: bool = False
+    conserved: bool = False
     method: str = "rollout"
     unit: str = ""
 
     def apply(self, activations: Activations) -> Maps:
-        """The maps of activations, each with a head axis."""
+        """The maps of activations, each with a head axis; amounts are one array of all steps."""
         with name_failure(f"edges={self.name!r}"):
             made = self.maps(activations)
         found = made if isinstance(made, Maps) else Maps(made)
         layers = found.layers
+        if self.amounts:
+            from attnflow.edges.checks import check_amounts
+
+            return Maps(check_amounts(self.name, layers, activations), found.statistics)
         if not self.fuses_heads:  # attention itself was checked where it came in
             from attnflow.edges.checks import check_maps
 
@@ -112,5 +132,7 @@ EDGE_RULES: Registry[EdgeRule] = Registry(
         "gradient": "attnflow.edges.gradient",
         "gradient-only": "attnflow.edges.gradient:ONLY",
         "value-zeroing": "attnflow.edges.zeroing",
+        "relevance": "attnflow.edges.relevance",
+        "removal": "attnflow.edges.removal",
     },
 )

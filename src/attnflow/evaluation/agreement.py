@@ -11,6 +11,8 @@ import numpy.typing as npt
 from attnflow.errors import InputError, shown
 from attnflow.io.keywords import known_keywords
 from attnflow.records import Attribution, FloatArray
+from attnflow.records.checks import check_flag
+from attnflow.records.positions import input_positions
 from attnflow.records.rounding import round_scores
 
 
@@ -69,7 +71,13 @@ class Agreement:
 
 
 @known_keywords()
-def agreement(first: Attribution, second: Attribution, layer: int | None = None) -> float:
+def agreement(
+    first: Attribution,
+    second: Attribution,
+    layer: int | None = None,
+    *,
+    special: bool = True,
+) -> float:
     """Spearman's rank correlation of two explanations of the same tokens; NaN where undefined.
 
     Args:
@@ -78,6 +86,8 @@ def agreement(first: Attribution, second: Attribution, layer: int | None = None)
         layer: The layer compared: 1 … L, negatives from the top. An explanation with a
             single layer, such as `attnflow.blank_out` gives, is compared by that one. ``None``
             compares the layers that they explain.
+        special: Whether special tokens such as CLS count, too, as in the paper. They are sinks, on
+            which methods differ whatever the text is; what is said on screen leaves them out.
 
     Examples:
         >>> import attnflow
@@ -90,13 +100,20 @@ def agreement(first: Attribution, second: Attribution, layer: int | None = None)
         if not isinstance(one, Attribution):
             msg = f"agreement is of two attributions; {shown(one)} is none"
             raise InputError(msg)
+    check_flag("special", special)
     _check_comparable(*both)
     several = any(len(one.layers) > 1 for one in both)
     rows = [
         one.values if layer is None or (several and len(one.layers) == 1) else one.row(layer)
         for one in both
     ]
-    return spearman(round_scores(rows[0]), round_scores(rows[1]))
+    places = range(len(first.tokens)) if special else compared_positions(first)
+    return spearman(*(round_scores(row)[list(places)] for row in rows))
+
+
+def compared_positions(of: Attribution) -> list[int]:
+    """The tokens that are shown, and compared where nothing else is asked for: no special ones."""
+    return input_positions(of.word_ids, of.segments, len(of.tokens))
 
 
 def _check_comparable(first: Attribution, second: Attribution) -> None:

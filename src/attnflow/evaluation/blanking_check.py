@@ -13,10 +13,14 @@ from attnflow.evaluation.importance import make_attribution
 from attnflow.measures.blank_out import MEMBER
 from attnflow.measures.question import Target
 from attnflow.models.objectives import output_index
+from attnflow.models.outputs import has_label
+from attnflow.models.sizes import independent_labels
 from attnflow.pipeline.measured import target_position
 from attnflow.records.words import merge_words, word_groups
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attnflow.models.adapter import ModelAdapter
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
@@ -48,8 +52,10 @@ class BlankingCheck:
         scores: The size of the change without each token (each word, where these are explained).
         target: Whose probability changes.
         probability: The target's, of the whole input. With a contrast, how likely the target is
-            where the answer is one of these two: the difference of their logits as a probability.
-        label: What is predicted of the whole input; with a contrast, the likelier of the two.
+            where the answer is exactly one of these two: the difference of their logits as a
+            probability, whether labels exclude each other or are independent.
+        label: What is predicted of the whole input; with a contrast, the likelier of the two. Of
+            labels that are independent of each other, whether the input has the target.
         removals: For each token what happens without the *word* that it is part of; ``None`` where
             that can't be removed.
         contrast: What the target is compared with, if anything.
@@ -125,18 +131,22 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
         groups = {group: None for group in groups if able.issuperset(group)}
     rows = session.blanking.without(tuple(groups))
     adapter, whole = session.adapter, rows[()]
-    said = index = int(whole.argmax())
+    index = int(whole.argmax())
     if session.objective.target is not None:
         index = output_index(adapter, session.objective.target, whole)
-    before = float(whole[index])
+    name, before = adapter.output_name(index), float(whole[index])
+    independent = independent_labels(adapter.description)
+
+    def said(row: Tensor) -> str:
+        """The answer; of a label that is independent of the others, whether the input has it."""
+        if not independent:
+            return adapter.output_name(int(row.argmax()))
+        return name if has_label(float(row[index])) else f"not {name}"
 
     def removal(group: tuple[int, ...]) -> Removal | None:
         row = rows.get(group)
-        if row is None:
-            return None
-        return Removal(float(row[index]) - before, adapter.output_name(int(row.argmax())))
+        return None if row is None else Removal(float(row[index]) - before, said(row))
 
-    name = adapter.output_name(index)
     position = target_position(session) if session.measurable else session.query
     target = Target(index, name, position, session.prediction)
     size = np.array([abs(float(rows.get(group, whole)[index]) - before) for group in alone])
@@ -150,8 +160,7 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
     places = None
     if not session.measurable:
         places = tuple(at for at, each in enumerate(removed) if each is not None)
-    label = adapter.output_name(said)
-    return BlankingCheck(scores, name, before, label, tuple(removed), places=places)
+    return BlankingCheck(scores, name, before, said(whole), tuple(removed), places=places)
 
 
 def _check_contrast(session: Session) -> BlankingCheck:

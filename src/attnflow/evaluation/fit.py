@@ -19,13 +19,14 @@ from attnflow.errors import InputError, shown
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.blank_out import blank_out
 from attnflow.evaluation.ridge import nonnegative_ridge
-from attnflow.io.checkpoint import Checkpoint, digest
+from attnflow.io.checkpoint import Checkpoint
+from attnflow.io.checksums import digest
 from attnflow.io.files import check_target
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
-from attnflow.models.weights import weights_digest
+from attnflow.models.weights import settings_digest, weights_digest
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import FloatArray
@@ -34,6 +35,7 @@ from attnflow.records.checks import check_flag
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.rounding import round_scores
 from attnflow.records.selection import is_integer
+from attnflow.registry import code_digest
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
@@ -88,9 +90,13 @@ def fit(  # noqa: PLR0913 - one keyword per option
     options = {"replacement": replacement, "held_out": held_out, "ridge": ridge, "seed": seed}
     checkpoint = None
     if target is not None:
+        from attnflow.runs.manifest import versions
+
         # By its weights, too: a model that was trained on has the same name.
         request = {"model": loaded.name, "weights": weights_digest(loaded)}
-        request |= {"edges": edges, "replacement": replacement}
+        request |= {"settings": settings_digest(loaded), "versions": versions()}
+        request |= {"edges": edges, "code": code_digest(EDGE_RULES[edges])}
+        request |= {"replacement": replacement}
         folder = target.with_name(f"{target.name}.parts")
         checkpoint = Checkpoint(folder, {**request, "texts": digest(given)})
     pieces = _measure(given, loaded, edges, replacement, checkpoint, progress=progress)
@@ -115,8 +121,9 @@ def fit(  # noqa: PLR0913 - one keyword per option
 
 def _check_options(edges: str, held_out: float, ridge: float, seed: int) -> None:
     rule = EDGE_RULES[edges]
-    if not rule.single_heads:
-        msg = f"edges={edges!r} takes all heads together; use a rule with heads, such as attention"
+    if not rule.single_heads or rule.amounts:
+        why = "takes all heads together" if not rule.single_heads else "adds heads up as they are"
+        msg = f"edges={edges!r} {why}; use a rule with heads, such as attention"
         raise InputError(msg)
     for name, value, below in (("held_out", held_out, 1.0), ("ridge", ridge, np.inf)):
         number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -16,7 +16,8 @@ import numpy as np
 from attnflow.errors import InputError
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.statistics import all_paired_p, holm, interval
-from attnflow.io.files import as_path, check_target, writing
+from attnflow.io.checksums import with_checksum, without_checksum
+from attnflow.io.files import as_path, check_target, write_file
 from attnflow.records import FloatArray
 
 if TYPE_CHECKING:
@@ -219,8 +220,8 @@ class Evaluation:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write everything as JSON; `load` reads it back."""
         place = check_target(path, overwrite=overwrite)
-        with writing(place):
-            place.write_text(json.dumps(self.to_dict(), allow_nan=False), encoding="utf-8")
+        plain = with_checksum(self.to_dict())
+        write_file(place, json.dumps(plain, allow_nan=False).encode())
         return place
 
     @classmethod
@@ -228,7 +229,7 @@ class Evaluation:
         """Read what `save` wrote."""
         place = as_path(path)
         try:
-            return cls.from_dict(json.loads(place.read_bytes()))
+            return cls.from_dict(without_checksum(json.loads(place.read_bytes())))
         except (OSError, ValueError, KeyError, TypeError) as error:
             msg = f"{place} is no saved evaluation: {error}"
             raise InputError(msg) from None

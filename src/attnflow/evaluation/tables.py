@@ -16,7 +16,7 @@ from attnflow.errors import InputError, shown
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation, Line
 from attnflow.evaluation.statistics import EXACT, smallest_p
-from attnflow.io.files import check_target, writing
+from attnflow.io.files import check_target, write_file
 
 SURE = 0.05
 TIES = " ‡"
@@ -171,8 +171,7 @@ def write_table(of: Evaluation, format: str) -> str:
 def save_table(of: Evaluation, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write the table in the format that the file's name tells."""
     place = check_table(path, overwrite=overwrite)
-    with writing(place):
-        place.write_text(WRITERS[place.suffix](of), encoding="utf-8")
+    write_file(place, WRITERS[place.suffix](of).encode(errors="backslashreplace"))
     return place
 
 

@@ -28,10 +28,12 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError
+from attnflow.io.checksums import digest
+from attnflow.io.files import PART_SUFFIX, write_file
 
 FORMAT = 1
 REQUEST = "request.json"
-PIECE_SUFFIX, PART_SUFFIX = ".piece", ".part"
+PIECE_SUFFIX = ".piece"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 MISSING = "(not set)"
 
@@ -129,7 +131,7 @@ class Checkpoint:
             "sha256": hashlib.sha256(content).hexdigest(),
         }
         self._create()
-        write_atomically(path, json.dumps(header).encode() + b"\n" + content)
+        write_file(path, json.dumps(header).encode() + b"\n" + content)
         for leftover in self.folder.glob(f"{path.name}.*{PART_SUFFIX}"):  # of a killed process
             leftover.unlink(missing_ok=True)
 
@@ -142,7 +144,7 @@ class Checkpoint:
         path = self.folder / REQUEST
         if not path.exists():
             saved = {"request": self.request, "sha256": self._digest}
-            write_atomically(path, json.dumps(saved, indent=1).encode() + b"\n")
+            write_file(path, json.dumps(saved, indent=1).encode() + b"\n")
 
     def done(self) -> None:
         """Remove the pieces and, if nothing else is in it, the folder."""
@@ -165,31 +167,6 @@ class Checkpoint:
 def saved_names(folder: Path) -> list[str]:
     """The names of all pieces in a checkpoint's folder, of whatever request."""
     return sorted(path.name.removesuffix(PIECE_SUFFIX) for path in folder.glob(f"*{PIECE_SUFFIX}"))
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a crash leaves the old content or the new, never a part of it."""
-    part = path.with_name(f"{path.name}.{os.getpid()}{PART_SUFFIX}")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    with contextlib.suppress(OSError):  # not every file system can flush a folder
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def digest(value: Any) -> str:
-    """The SHA-256 of plain values; the order of a dict's keys does not matter."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def check_same_request(saved: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> None:

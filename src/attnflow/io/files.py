@@ -1,13 +1,18 @@
-"""Names of files, and files that are about to be written: one check, made before any work."""
+"""Names of files, the check that one may be written, made before any work, and writing it whole."""
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attnflow.errors import InputError, shown
+
+PART_SUFFIX = ".part"
 
 
 def as_path(file: object) -> Path:
@@ -64,3 +69,53 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         msg = f"{path} can't be written: {error.strerror or error}; choose another place"
         raise InputError(msg) from error
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: where that fails, what was there before is still there."""
+    with writing(path):
+        write_atomically(path, content)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a crash or a full disk leaves the old content or the new, never a part.
+
+    A link is followed. What can be written only in place is: a pipe, or a file whose folder is not
+    writable.
+    """
+    path = Path(os.path.realpath(path))
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    mode = path.stat().st_mode if path.exists() else None
+    if mode is not None and not stat.S_ISREG(mode):
+        path.write_bytes(content)
+        return
+    try:
+        _write_and_rename(path, content, mode)
+    except OSError as error:
+        if mode is None or error.errno not in (errno.EACCES, errno.EPERM, errno.EBUSY):
+            raise
+        path.write_bytes(content)
+
+
+def _write_and_rename(path: Path, content: bytes, mode: int | None) -> None:
+    # Nobody else has this name: no other thread, and no other machine that shares the disk.
+    unique = f"{os.getpid()}-{secrets.token_hex(4)}"
+    part = path.with_name(f"{path.name[:50]}.{unique}{PART_SUFFIX}")
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            part.chmod(stat.S_IMODE(mode))
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    with suppress(OSError):  # not every file system can flush a folder
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -6,7 +6,6 @@ source that can't be read at all raises an `InputError`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 
 from attnflow.errors import InputError, shown
 from attnflow.io.inputs import check_choice, check_unicode, is_pair
-from attnflow.io.tables import TEXT_ONLY, Record, find_reader, open_records
+from attnflow.io.tables import Record, find_reader, open_records
 
 LIST = "it is a list of two; a pair of texts that are read as one is a tuple"
 
@@ -59,11 +58,12 @@ class Columns:
 class Row:
     """One row: a text with its target, its name and what people marked, or why it can't be used.
 
-    A rationale has one number for each word. ``pair`` is the second text of a pair.
+    The target is a name, or a number that is written out. A rationale has one number for each word.
+    ``pair`` is the second text of a pair.
     """
 
     text: str
-    target: str | int | None = None
+    target: str | None = None
     id: str | None = None
     error: str | None = None
     rationale: tuple[float, ...] | None = None
@@ -89,27 +89,10 @@ class Rows:
     read: Callable[[], Iterator[Row]]
     repeatable: bool = True
 
-    def measure(self) -> tuple[int | None, str | None]:
-        """How many rows there are, and a digest of them; unknown where they come only once."""
-        if not self.repeatable:
-            return None, None
-        count, seen = 0, hashlib.sha256()
-        for row in self.read():
-            seen.update(_bytes(row))
-            count += 1
-        return count, seen.hexdigest()
 
-
-def digest_rows(rows: Iterable[Row]) -> str:
-    """A digest of rows."""
-    seen = hashlib.sha256()
-    for row in rows:
-        seen.update(_bytes(row))
-    return seen.hexdigest()
-
-
-def _bytes(row: Row) -> bytes:
-    return json.dumps(astuple(row)).encode() + b"\n"
+def row_bytes(rows: Iterable[Row]) -> bytes:
+    """What a digest of rows is made of."""
+    return b"".join(json.dumps(astuple(row)).encode() + b"\n" for row in rows)
 
 
 def open_rows(given: Any, columns: Columns, file_format: str | None = None) -> Rows:
@@ -120,8 +103,7 @@ def open_rows(given: Any, columns: Columns, file_format: str | None = None) -> R
 
         def read() -> Iterator[Row]:
             records = open_records(reader, path, columns.names)
-            spelled = _with_numbers(records, columns) if reader in TEXT_ONLY else records
-            return _checked(spelled, columns, str(path))
+            return _checked(records, columns, str(path))
 
         return Rows(str(path), read)
     if file_format is not None:
@@ -157,17 +139,6 @@ def _as_record(given: Any, columns: Columns) -> Record:
     return f"it is {shown(given)}; a row is a text, or a mapping from column to value"
 
 
-def _with_numbers(records: Iterable[Record], columns: Columns) -> Iterator[Record]:
-    """Targets as numbers where they are written so, and none where nothing is written."""
-    for record in records:
-        if isinstance(record, dict) and columns.target in record:
-            spelled = record[columns.target]
-            number = int(spelled) if spelled.isascii() and spelled.isdigit() else spelled or None
-            yield {**record, columns.target: number}
-        else:
-            yield record
-
-
 def _checked(records: Iterable[Record], columns: Columns, name: str) -> Iterator[Row]:
     """Rows of records; a column that the first one lacks is refused at once."""
     for number, record in enumerate(records):
@@ -198,11 +169,16 @@ def _row(record: Mapping[str, Any], columns: Columns) -> Row:
                 error, second = f"{columns.pair}={shown(second)} must be a text", None
             check_unicode(columns.pair, second)
         given = None if columns.target is None else record[columns.target]
-        target = check_choice("target", given)
+        target = _as_written(check_choice("target", given))
         marked = None if columns.rationale is None else _rationale(record[columns.rationale])
     except InputError as refused:
         return Row(_encodable(text), id=name, error=str(refused))
     return Row(text, target, name, error, marked, second if error is None else None)
+
+
+def _as_written(target: str | int | None) -> str | None:
+    """A target as text, so that it means the same whether a format knows numbers or not."""
+    return None if target is None else str(target) or None
 
 
 def _rationale(given: Any) -> tuple[float, ...]:

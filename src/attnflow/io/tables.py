@@ -198,7 +198,6 @@ READERS: dict[str, Reader] = {
     "text": _text,
     "dataset": _dataset,
 }
-TEXT_ONLY = (_csv, _tsv)  # formats that know no numbers
 SUFFIXES: dict[str, Reader] = {
     ".jsonl": _jsonl,
     ".ndjson": _jsonl,

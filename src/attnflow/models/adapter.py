@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -13,6 +13,8 @@ from attnflow.records.positions import find_position, words_of_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from attnflow.models.capture.towards import ItemRelevance
 
     Edit = Callable[[Tensor], Tensor]  # what becomes of the word embeddings of a batch
 
@@ -38,6 +40,8 @@ class Tokens:
         spans: For each token where it stands in ``text``, or in ``answer``; ``None`` where that is
             not known.
         cut_at: How many tokens of an answer were written where it had not come to its end.
+        decoding: What the model's generation configuration decided of an answer that it wrote;
+            ``None`` where that is nothing.
     """
 
     names: tuple[str, ...]
@@ -52,6 +56,7 @@ class Tokens:
     pair: tuple[str, str] | None = None
     spans: tuple[tuple[int, int], ...] | None = None
     cut_at: int | None = None
+    decoding: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -220,9 +225,14 @@ class ModelAdapter(Protocol):
     ) -> Tensor:
         """The logits as probabilities."""
 
+    def relevance(
+        self, tokens: Tokens, position: int, target: int, contrast: int | None = None
+    ) -> ItemRelevance:
+        """The layer-wise relevance of one input's tokens for a label, or a token at a position."""
+
     @property
-    def several_labels(self) -> bool:
-        """Whether an input may have several labels, each with a probability of its own."""
+    def labels_of(self) -> Any:
+        """The network's configuration where outputs are labels of a whole input; else ``None``."""
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes in `logits`."""

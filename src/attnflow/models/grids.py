@@ -14,11 +14,12 @@ from attnflow.errors import ModelError
 from attnflow.models.adapter import ForwardPass, Objective, Query, Tokens
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.towards import Aim, add_edges
 from attnflow.models.checks.deciding import deciding_positions
 from attnflow.models.checks.layout import Layout
 from attnflow.models.checks.memory import once
 from attnflow.models.heads import HeadKind
-from attnflow.models.objectives import label_indices, resolve_objective
+from attnflow.models.objectives import label_indices, make_aim
 from attnflow.models.outputs import predict_label
 from attnflow.models.sizes import depth_of, describe, heads_in
 from attnflow.models.unmeasured import UnmeasuredModel
@@ -93,7 +94,7 @@ class GridModel(UnmeasuredModel):
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
         """Run the network once on a batch."""
-        output, capture = network.run(self.network, self.inputs(batch), spec)
+        output, capture = network.run(self.network, self.inputs(batch), spec, [1] * self.depth)
         size = capture.sites[0].probabilities.shape[-1] if capture.sites else 0
         network.expect(capture.sites, self.depth, (size, size), self.network)
         layout = self._layout(batch[0], size)
@@ -107,15 +108,14 @@ class GridModel(UnmeasuredModel):
             for item, pieces in enumerate(batch)
         ]
         wanted: list[Objective | None] = [None] * len(batch)
-        if spec.gradients:
+        if spec.towards_target:
             each = zip(asked, objectives or [Objective()] * len(batch), strict=True)
-            values = [
-                self._objective(output, item, first - layout.before, objective)
-                for item, ((first, *_), objective) in enumerate(each)
+            aims = [
+                self._aim(output, item, first - layout.before, aim, centred=spec.relevance)
+                for item, ((first, *_), aim) in enumerate(each)
             ]
-            total = torch.stack([value for value, _ in values]).sum()
-            seen = network.add_gradients(seen, capture, total)
-            wanted = [resolved for _, resolved in values]
+            seen = add_edges(seen, capture, output, aims)
+            wanted = [aim.named for aim in aims]
         passes = []
         for item, pieces in enumerate(batch):
             activations, positions = seen[item], asked[item]
@@ -158,11 +158,13 @@ class GridModel(UnmeasuredModel):
         """The logits of an input's labels; ``piece`` is for heads that say something at each."""
         return output.logits[item] if self.head is self.labels else None
 
-    def _objective(
-        self, output: Any, item: int, piece: int, objective: Objective
-    ) -> tuple[Tensor, Objective]:
-        logits = self.logits_at(output, item, piece)
-        return resolve_objective(self, logits, objective, multi_label=self.several_labels)
+    def _aim(
+        self, output: Any, item: int, piece: int, objective: Objective, *, centred: bool
+    ) -> Aim:
+        def read(output: Any) -> Tensor | None:
+            return self.logits_at(output, item, piece)
+
+        return make_aim(self, read, output, objective, self.labels_of, centred=centred)
 
     def output_name(self, index: int) -> str:
         """The name of a label."""

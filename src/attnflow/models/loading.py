@@ -186,9 +186,9 @@ def _load(source: str, options: LoadOptions, name: str) -> ModelAdapter:
 
 @functools.lru_cache(maxsize=4)
 def _load_once(source: str, options: LoadOptions, name: str) -> ModelAdapter:
-    from attnflow.paper import verbs
-
     checkpoint = Checkpoint(source, options)  # which refuses what is not here before heavy imports
+    from attnflow.models import verbs
+
     verbs.register()
     network, processor = checkpoint.load()
     if options.device is not None and options.quantization_config is None:

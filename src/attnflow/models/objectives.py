@@ -1,8 +1,13 @@
-"""What gradients are taken of, by the names that users give."""
+"""What gradients are taken of, by the names that users give.
+
+A target is a name first: digits written as text are the label or token of that name where the model
+has it, and otherwise its number. So they mean the same in a file of any format, in Python, on the
+command line and to the server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any, Protocol
 
@@ -10,8 +15,9 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Objective
+from attnflow.models.capture.towards import Aim
 from attnflow.models.checks.memory import once
-from attnflow.models.outputs import objective_value
+from attnflow.models.outputs import is_multi_label, is_regression, objective_value
 from attnflow.models.text.tokens import name_token, without_marks
 
 
@@ -39,11 +45,23 @@ def output_index(model: Named, target: str | int, values: Tensor) -> int:
     return found[0] if len(found) == 1 else found[int(values[list(found)].argmax())]
 
 
-def resolve_objective(
-    model: Named, logits: Tensor | None, objective: Objective, *, multi_label: bool = False
-) -> tuple[Tensor, Objective]:
-    """The value of an objective, and its target and contrast by their names."""
-    if logits is None or logits.numel() == 1:
+def make_aim(
+    model: Named,
+    read: Callable[[Any], Tensor | None],
+    output: Any,
+    objective: Objective,
+    labels_of: Any = None,
+    *,
+    centred: bool = False,
+) -> Aim:
+    """An objective as a function of a network's output, of which ``read`` gives the logits.
+
+    Which target is meant is found out on ``output``. ``labels_of`` is the model's configuration
+    where logits are those of labels of the input. See `objective_value` for the rest.
+    """
+    several = is_multi_label(labels_of)
+    logits = read(output)
+    if logits is None or (labels_of is not None and is_regression(labels_of, logits.numel())):
         msg = f"{model.name} has no head that predicts here, so there is nothing to differentiate"
         raise ModelError(msg)
     target, contrast = objective.target, objective.contrast
@@ -55,9 +73,14 @@ def resolve_objective(
             "another contrast, or another target"
         )
         raise InputError(msg)
-    value = objective_value(logits, index, other, multi_label=multi_label)
+
+    def value(output: Any) -> Tensor:
+        found = read(output)
+        assert found is not None  # as it was above
+        return objective_value(found, index, other, multi_label=several, centred=centred)
+
     names = [None if each is None else model.output_name(each) for each in (index, other)]
-    return value, Objective(*names)
+    return Aim(value, Objective(*names))
 
 
 def label_indices(config: Any, target: str | int, name: str) -> tuple[int, ...]:
@@ -65,14 +88,37 @@ def label_indices(config: Any, target: str | int, name: str) -> tuple[int, ...]:
     labels = {int(index): str(label) for index, label in config.id2label.items()}
     number = _number(target, len(labels))
     if number is not None:
+        _refuse_ambiguous(labels, number)
         return (number,)
     meant = target if target in labels.values() else str(target).strip()
     found = tuple(index for index, label in labels.items() if label == meant)
+    if not found and is_number(target) and int(target) in labels:
+        found = (int(target),)
     if not found:
         allowed = ", ".join(dict.fromkeys(labels.values()))
-        msg = f"target={target!r} is not a label of {name}; allowed: {allowed}"
+        msg = (
+            f"target={target!r} is not a label of {name}; allowed: {allowed}, or a label's number, "
+            f"0 to {len(labels) - 1}"
+        )
         raise InputError(msg)
     return found
+
+
+def is_number(target: str | int) -> bool:
+    """Whether a text is written in digits, or something is a number anyway."""
+    text = str(target).strip()
+    return text.isascii() and text.isdigit()
+
+
+def _refuse_ambiguous(labels: dict[int, str], number: int) -> None:
+    """Refuse a number that is the name of another label: either might be meant."""
+    if labels.get(number) != str(number) and str(number) in labels.values():
+        named = next(index for index, label in labels.items() if label == str(number))
+        msg = (
+            f"target={number} may be the label named {str(number)!r}, which is number {named}, or "
+            f"label number {number}, which is named {labels[number]!r}; give the name as text"
+        )
+        raise InputError(msg)
 
 
 def token_indices(
@@ -97,6 +143,8 @@ def token_indices(
     names = _names(tokenizer, size)
     # What is written in another way than it is displayed (capitals, say) is asked for all the same.
     found = names.get(text) or ([] if written is None else names[name_token(tokenizer, written)])
+    if not found and is_number(target) and int(text) < size:
+        return (int(text),)
     if not found:
         msg = f"target={target!r} is not one token of {name}; choose a word that is"
         raise InputError(msg)

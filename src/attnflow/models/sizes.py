@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from attnflow.errors import ModelError
-from attnflow.models.heads import HeadKind
+from attnflow.models.heads import AUDIO, CLASSIFIER, IMAGES, HeadKind
+from attnflow.models.outputs import is_multi_label
 
+INDEPENDENT = "independent_labels"  # in the description of a model
+LABELLING = (CLASSIFIER, IMAGES, AUDIO)  # heads that say labels of whole inputs
 UNLIMITED = 1_000_000  # tokenizers without a limit report 1e30
 
 
@@ -90,4 +94,10 @@ def describe(net: Any, head: HeadKind) -> dict[str, Any]:
         "parameters": sum(each.numel() for each in net.parameters()),
         "precision": str(parameter.dtype).removeprefix("torch."),
         **({"decides": decides} if isinstance(decides, str) else {}),
+        **({INDEPENDENT: True} if head in LABELLING and is_multi_label(net.config) else {}),
     }
+
+
+def independent_labels(description: Any) -> bool:
+    """Whether the labels of a model that was so described are independent of each other."""
+    return isinstance(description, Mapping) and bool(description.get(INDEPENDENT))

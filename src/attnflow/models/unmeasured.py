@@ -10,12 +10,13 @@ import torch
 
 from attnflow.models.adapter import Tokens
 from attnflow.models.capture import run as network
-from attnflow.models.outputs import is_multi_label, no_probability, to_probabilities
+from attnflow.models.outputs import no_probability, to_probabilities
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from attnflow.models.adapter import Edit
+    from attnflow.models.capture.towards import ItemRelevance
     from attnflow.records import Prediction
 
 
@@ -65,9 +66,9 @@ class UnmeasuredModel(ABC):
         return False
 
     @property
-    def several_labels(self) -> bool:
-        """Whether an input may have several labels, each with a probability of its own."""
-        return self._labels_inputs() and is_multi_label(self.network.config)
+    def labels_of(self) -> Any:
+        """The network's configuration where outputs are labels of a whole input; else ``None``."""
+        return self.network.config if self._labels_inputs() else None
 
     def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
@@ -90,7 +91,13 @@ class UnmeasuredModel(ABC):
     ) -> Tensor:
         """The logits as probabilities."""
         logits = self.logits(batch, positions, edit)
-        return to_probabilities(logits, several=self.several_labels, name=self.name)
+        return to_probabilities(logits, self.labels_of, self.name)
+
+    def relevance(
+        self, tokens: Tokens, position: int, target: int, contrast: int | None = None
+    ) -> ItemRelevance:
+        """Not defined, as `decision`; edges of relevance are read by `run`."""
+        raise no_probability(self.name)
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """Not defined, as `decision`."""

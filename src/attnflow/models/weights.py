@@ -1,21 +1,68 @@
-"""A digest of what a model computes with: its weights, its tokenizer and its processor."""
+"""Digests of what a model computes with: weights, tokenizer, processor, and their settings."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in the text of an object that has no other
+# Where a model was, and with which versions it was saved, say nothing of what it computes.
+SAYS_NOTHING = ("transformers_version", "_name_or_path", "base_model_name_or_path", "peft_version")
+CALLED = ("truncation_side", "model_max_length", "special_tokens_map")  # of a tokenizer
 
 
 def weights_digest(adapter: Any) -> str:
     """The SHA-256 of all weights and buffers by name, type and shape, and of what makes inputs."""
     seen = hashlib.sha256()
-    for part in (adapter.text, adapter.vision) if hasattr(adapter, "tower") else (adapter,):
+    for part in _parts(adapter):
         _add(seen, part)
     return seen.hexdigest()
+
+
+def settings_digest(adapter: Any) -> str:
+    """The SHA-256 of the settings: of the model, of adapters in it, and of its tokenizer.
+
+    The same weights with another activation, other labels or another scale of an adapter are
+    another model.
+    """
+    settings = []
+    for part in _parts(adapter):
+        adapters = getattr(part.network, "peft_config", None)
+        tokenizer = getattr(part, "tokenizer", None)
+        settings.append(
+            {
+                "config": _settings(getattr(part.network, "config", None)),
+                "adapters": _settings(adapters if isinstance(adapters, Mapping) else None),
+                "tokenizer": {name: _settings(getattr(tokenizer, name, None)) for name in CALLED},
+            }
+        )
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _parts(adapter: Any) -> Sequence[Any]:
+    return (adapter.text, adapter.vision) if hasattr(adapter, "tower") else (adapter,)
+
+
+def _settings(value: Any) -> Any:
+    """Settings as plain values, the same for the same settings."""
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
+    if isinstance(value, Mapping):
+        return {
+            str(name): _settings(each) for name, each in value.items() if name not in SAYS_NOTHING
+        }
+    if isinstance(value, list | tuple):
+        return [_settings(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return value if plain else ADDRESS.sub("", str(value))
 
 
 def _add(seen: Any, adapter: Any) -> None:

@@ -151,6 +151,12 @@ def measure_zeroing(
     """
     sizes = [[(each.shape[-2], each.shape[-1]) for each in layer] for layer in attention]
     layers = layers_of(network, inputs, [len(each) for each in sizes])
+    if not layers.items_first:
+        msg = (
+            f"the layers of {type(network).__name__} have positions before items: they can't be "
+            "run in batches"
+        )
+        raise ModelError(msg)
     batch = _batch_size(attention, layers.width)
     measured = _Measurement(network, sizes, batch, progress)
 

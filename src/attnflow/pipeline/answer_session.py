@@ -109,7 +109,7 @@ class AnswerSession:
     @property
     def each_alone(self) -> bool:
         """Whether every token of the answer has edges of its own."""
-        return self.config.rule.needs.gradients or self.config.source == LOGIT
+        return self.config.rule.needs.target or self.config.source == LOGIT
 
     @cached_property
     def first(self) -> Session:

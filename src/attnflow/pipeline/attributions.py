@@ -42,7 +42,8 @@ def attribute(
         return _logit_attribution(session, method, groups)
     layers, layer = config.resolve_layers(session.depth)
     at_once = find_aggregator(method).cost == "matrix" and not only_asked
-    everywhere = config.query == "all" or (at_once and not session.towards_query)
+    alone = session.towards_query or session.starts_at_target(method)
+    everywhere = config.query == "all" or (at_once and not alone)
     queries = tuple(range(session.size)) if everywhere else _explained(session, groups)
     each = config.heads == "each"
     scores = session.scores(method, layers, queries, words=config.words, each_head=each)

@@ -25,6 +25,7 @@ from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
+    from attnflow.edges.options import Heads
     from attnflow.models.adapter import ModelAdapter, Objective, Tokens
 
 
@@ -107,14 +108,24 @@ def choose(
     return Chosen(found, notes, other)
 
 
-def usual_methods() -> list[str]:
-    """The methods that are shown by default."""
-    return [each.name for each in AGGREGATORS.members() if each.shown_by_default]
+def usual_methods(heads: Heads = "mean", *, edges: bool = False) -> list[str]:
+    """The methods that are shown by default.
+
+    Where single ``heads`` are asked for, or something that reads ``edges``, they are those that
+    have them: a method that someone registered may not.
+    """
+    return [
+        each.name
+        for each in AGGREGATORS.members()
+        if each.shown_by_default
+        and (heads != "each" or (isinstance(each, Aggregator) and each.single_heads))
+        and (not edges or isinstance(each, Aggregator))
+    ]
 
 
-def shown_methods(first: str) -> list[str]:
+def shown_methods(first: str, heads: Heads = "mean", *, edges: bool = False) -> list[str]:
     """What is shown where several methods are and none is named: the chosen and the usual ones."""
-    usual = usual_methods()
+    usual = usual_methods(heads, edges=edges)
     return usual if first in usual else [first, *usual]
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, find_aggregator
 from attnflow.edges import EDGE_RULES, EdgeRule
-from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS
+from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
 from attnflow.edges.heads import fuse_heads
 from attnflow.edges.options import EdgeOptions, Heads, check_heads
 from attnflow.errors import InputError, shown
 from attnflow.io.inputs import check_choice
+from attnflow.pipeline.amounts import check_amounts
 from attnflow.pipeline.arguments import (
     check_batch_size,
     check_steps,
@@ -42,8 +43,11 @@ Layers = int | Iterable[int] | Literal["all"] | None
 def check_single_heads(method: str) -> None:
     """Refuse single heads for a method that knows merged ones only."""
     if not find_aggregator(method).single_heads:
+        members = AGGREGATORS.members()
+        having = [each.name for each in members if getattr(each, "single_heads", False)]
         msg = (
-            f"method={method!r} needs merged heads; leave out heads='each', or pick some by number"
+            f"method={method!r} needs merged heads and has no scores of single ones, which "
+            f"heads='each' and figure heads show; use one of {', '.join(having)}"
         )
         raise InputError(msg)
 
@@ -154,6 +158,8 @@ class ExplainConfig:
                 "is no whole to take shares of; leave it out"
             )
             raise InputError(msg)
+        if self.rule.amounts:
+            check_amounts(self, [each for each in members if isinstance(each, Aggregator)])
         for member in members:
             if isinstance(member, Aggregator):
                 self.edge_options(member.name)
@@ -188,7 +194,7 @@ class ExplainConfig:
     def uses_target(self) -> bool:
         """Whether anything that is asked for depends on the target."""
         named = [AGGREGATORS[name] for name in self.asked if not is_auto(name)]
-        towards = self.rule.needs.gradients or self.source == LOGIT
+        towards = self.rule.needs.target or self.source == LOGIT
         return towards or any(isinstance(each, Measure) for each in named)
 
     def residual_of(self, method: str) -> float:
@@ -209,6 +215,11 @@ class ExplainConfig:
         if self.correction == "auto":
             if not causal:
                 return None
+            if self.rule.amounts:
+                # What passed the first token speaks for almost any answer: attention goes there
+                # that has nowhere else to go.
+                arrives = self.rule.conserved and find_aggregator(method).amounts == "conserved"
+                return SINK if arrives else None
             # Even attention is no measure of edges that are made of something else.
             usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
             return find_aggregator(method).correction or usual
@@ -250,6 +261,9 @@ class ExplainConfig:
             blocks=needs.blocks,
             readout=self.source == LOGIT,
             gradients=needs.gradients,
+            relevance=needs.relevance,
+            removal=needs.removal,
+            heads=all_heads or self.heads != "mean",
             zeroing=needs.zeroing,
         )
 

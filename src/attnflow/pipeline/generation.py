@@ -102,7 +102,7 @@ def explain_by_each(
         tokens, parts = put_bos(answers.model, tokens), behind_bos(parts)
     if any(not is_auto(name) and find_measure(name) is not None for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
-    whole = answers.write(tokens, asked.writing)
+    whole = answers.write(tokens, _behind(prompt, answers, asked.writing))
     if prompt.special and asked.writing.text is None and getattr(answers.tokenizer, TEMPLATE, None):
         whole = replace(whole, notices=(*whole.notices, UNTOLD))
     if config.bos:
@@ -210,7 +210,17 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
     own = {"generate": writing.length} if writing.text is None else {"answer_given": True}
     drawn = {"sampling": dict(writing.sampling)} if writing.sampling else {}
     seed = {} if writing.seed is None else {"seed": writing.seed}
-    return {**options, **own, **drawn, **seed, "through": asked.through}
+    decided = found.tokens.decoding
+    kept = {"decoding": dict(decided)} if decided else {}
+    return {**options, **own, **drawn, **seed, **kept, "through": asked.through}
+
+
+def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:
+    """What is written, with the blanks that a chat template puts before a given answer."""
+    text = writing.text
+    if text is None or text[0].isspace() or answers.model.kind != "text":
+        return writing
+    return replace(writing, text=prompt.blanks + text)
 
 
 def _said_of_bos(answers: Answers, whole: Tokens) -> str:

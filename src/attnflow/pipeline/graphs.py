@@ -9,7 +9,7 @@ from typing import Any
 
 from attnflow.aggregation import find_aggregator
 from attnflow.edges.graph import build_graph, chance_graph
-from attnflow.edges.heads import fuse_layers
+from attnflow.edges.heads import add_heads, fuse_layers
 from attnflow.edges.rule import Maps
 from attnflow.errors import InputError
 from attnflow.pipeline.config import ExplainConfig
@@ -52,6 +52,9 @@ class Graphs:
         if self.config.rule.fuses_heads:
             return self.fused.attention
         heads = "mean" if self.config.heads == "each" else self.config.heads
+        if self.config.rule.amounts:
+            made = self._made().layers
+            return list(made if made.ndim == 3 else add_heads(made, heads))
         return fuse_layers(self._made().layers, heads)
 
     def _made(self) -> Maps:

@@ -19,7 +19,12 @@ from attnflow.models.answers.prompts import is_chat, make_prompt, read_prompt
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey, without_edges
 from attnflow.models.objectives import output_index
-from attnflow.models.outputs import objective_value, rank_outputs, to_probabilities
+from attnflow.models.outputs import (
+    is_multi_label,
+    objective_value,
+    rank_outputs,
+    to_probabilities,
+)
 from attnflow.models.sizes import depths_of_sides
 from attnflow.models.text.bos import put_bos
 from attnflow.models.text.spans import END, SPAN, START, SpanModel, Spans
@@ -304,11 +309,11 @@ def _label_probe(model: ModelAdapter, forward: ForwardPass, config: KnockoutConf
             raise InputError(msg)
 
         def value(logits: Tensor, other: int | None) -> float:
-            several = model.several_labels
+            several = is_multi_label(model.labels_of)
             return float(objective_value(logits, chosen, other, multi_label=several))
 
         def outcome(logits: Tensor) -> Outcome:
-            shares = to_probabilities(logits, several=model.several_labels, name=model.name)
+            shares = to_probabilities(logits, model.labels_of, model.name)
             said = rank_outputs(shares, model.output_name, position)
             margin = None if contrast is None else value(logits, contrast)
             return Outcome(value(logits, None), said, margin)

@@ -12,6 +12,7 @@ from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.measures.question import Target, no_progress
 from attnflow.models.adapter import Objective
+from attnflow.models.objectives import is_number
 from attnflow.pipeline.attributions import attribute
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.config import ExplainConfig, check_single_heads
@@ -115,7 +116,11 @@ class Session:
         """Whether edges are towards what the explained position predicts: others have others."""
         said = self.prediction
         at_query = said is not None and said.position is not None and self.config.query != "all"
-        return self.config.rule.needs.gradients and at_query
+        return self.config.rule.needs.target and at_query
+
+    def starts_at_target(self, method: str) -> bool:
+        """Whether a method's scores are those of the target alone, whatever the position."""
+        return self.config.rule.conserved and find_aggregator(method).amounts == "conserved"
 
     @cached_property
     def groups(self) -> Groups:
@@ -217,6 +222,8 @@ class Session:
         options = self.config.describe(method, self.correction(method))
         if self.forward.objective is not None:
             options |= self.named_objective
+        if self.tokens.decoding:
+            options["decoding"] = dict(self.tokens.decoding)
         return options
 
     @property
@@ -225,7 +232,9 @@ class Session:
         found = self.forward.objective or self.objective
         named = {"target": found.target, "contrast": found.contrast}
         return {
-            name: each if isinstance(each, str) else self.adapter.output_name(each)
+            name: each
+            if isinstance(each, str) and not is_number(each)
+            else self.adapter.output_name(self.adapter.output_indices(each)[0])
             for name, each in named.items()
             if each is not None
         }

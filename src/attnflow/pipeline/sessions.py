@@ -11,9 +11,11 @@ from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
 from attnflow.measures.question import rows_that_fit
 from attnflow.models.adapter import Objective
+from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.room import check_heads_room
 from attnflow.models.heads import SPANS
 from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
+from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
@@ -68,6 +70,7 @@ def open_sessions(
     groups = by_choice(config, adapter, tokens, objectives)
     for chosen, members in groups:
         check_objectives([objectives[place] for place in members], adapter, chosen.config)
+        check_layers(chosen.config, adapter.depth)
     for chosen, members in groups:
         spec = chosen.config.capture(all_heads=all_heads)
         inputs = [tokens[place] for place in members]
@@ -125,7 +128,7 @@ def batches_by_length(
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
     alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
     size = 1 if alone else batch_size
-    if size > 1 and spec.gradients and adapter.kind == "text":
+    if size > 1 and spec.towards_target and adapter.kind == "text":
         # All that was computed is kept until it is differentiated.
         size = rows_that_fit(adapter, tokens, size, gradients=True)
     for start in range(0, len(order), size):
@@ -177,7 +180,11 @@ def open_batch(
     notes: tuple[str, ...] = (),
 ) -> Iterator[Session]:
     """The sessions of inputs that run through the model together."""
-    passes = adapter.run(tokens, config.query, spec, objectives)
+    try:
+        passes = adapter.run(tokens, config.query, spec, objectives)
+    except TogetherError:
+        pairs = zip(tokens, objectives, strict=True)
+        passes = [adapter.run([one], config.query, spec, [aim])[0] for one, aim in pairs]
     for forward, objective in zip(passes, objectives, strict=True):
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"

@@ -39,6 +39,12 @@ def check_through(config: ExplainConfig, through: object) -> None:
             f"it is for {', '.join(methods_from_logit())}"
         )
         raise InputError(msg)
+    if config.rule.amounts:
+        msg = (
+            f"through='prompt' is not for edges={config.edges!r}: what an answer's token took from "
+            "another is an amount, and no share that could be handed on; leave it out"
+        )
+        raise InputError(msg)
     if config.source == LOGIT:
         msg = "through='prompt' is not for source='logit'; leave one of them out"
         raise InputError(msg)

@@ -14,7 +14,7 @@ Axes are always called ``layer head query key``. Layers are numbered as in the p
 input, layer l the output of the l-th attention layer; negative numbers count from the top.
 """
 
-from attnflow.records.activations import Activations, Block, Readout
+from attnflow.records.activations import Activations, Block, NotKept, Readout, Relevances
 from attnflow.records.attribution import Attribution
 from attnflow.records.graph import LayeredGraph
 from attnflow.records.grid import PatchGrid
@@ -32,10 +32,12 @@ __all__ = [
     "FloatArray",
     "FlowTrace",
     "LayeredGraph",
+    "NotKept",
     "Pair",
     "PatchGrid",
     "Prediction",
     "Readout",
+    "Relevances",
     "Route",
     "Selection",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnflow.errors import InputError
+from attnflow.records.activations import Relevances
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Pair
 from attnflow.records.types import Array, FloatArray
@@ -18,12 +19,14 @@ class LayeredGraph:
 
     Attributes:
         weights: ``[layer, query, key]``: ``weights[l - 1, i, j]`` is the weight of the edge from
-            node (l, i) to node (l − 1, j). Rows sum to 1 (or to 0: a node that attends to nothing).
+            node (l, i) to node (l − 1, j). Rows sum to 1 (or to 0: a node that attends to nothing),
+            unless the edge rule makes amounts, which have a sign.
         heads: ``[layer, head, query, key]``: for scores of single heads (Appendix A.1), the
             edges of each head, used on top of the merged ``weights`` of the layers below.
         maps: ``[layer, query, key]``: what the edge rule made, before the residual was added and
             rows were made to sum to 1, for methods that use it.
         source: For encoder–decoders, how many positions are of the source; they come first.
+        relevance: For edges that are relevance, what arrived at tokens, and what streams have.
         statistics: What the edge rule reports of its work.
         cache: What is derived from the graph once and used often, such as a prepared solver.
     """
@@ -32,6 +35,7 @@ class LayeredGraph:
     heads: Array | None = None
     maps: Array | None = None
     source: int | None = None
+    relevance: Relevances | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -48,7 +52,8 @@ class LayeredGraph:
     @property
     def nbytes(self) -> int:
         """How much memory the edges take, with what was derived from them."""
-        arrays = (self.weights, self.heads, self.maps, *tuple(self.cache.values()))
+        maps = None if self.maps is self.weights else self.maps
+        arrays = (self.weights, self.heads, maps, *tuple(self.cache.values()))
         return sum(int(each.nbytes) for each in arrays if each is not None)
 
     def edges_of(self, pair: Pair) -> FloatArray:

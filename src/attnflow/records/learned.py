@@ -11,8 +11,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from attnflow.errors import InputError, shown
-from attnflow.io.checkpoint import write_atomically
-from attnflow.io.files import as_path, check_target, writing
+from attnflow.io.checksums import CHECKSUM, with_checksum, without_checksum
+from attnflow.io.files import as_path, check_target, write_file
 
 FORMAT = "attnflow learned heads 1"
 MOST_BYTES = 1 << 26
@@ -111,9 +111,8 @@ class LearnedHeads:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a JSON file, which `load` reads and ``heads=FILE`` takes."""
         target = check_target(path, overwrite=overwrite)
-        text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1)
-        with writing(target):
-            write_atomically(target, text.encode() + b"\n")
+        text = json.dumps(with_checksum({"format": FORMAT, **asdict(self)}), indent=1)
+        write_file(target, text.encode() + b"\n")
         return target
 
     @classmethod
@@ -121,21 +120,25 @@ class LearnedHeads:
         """Read what `save` wrote."""
         file = as_path(path)
         try:
-            if file.stat().st_size > MOST_BYTES:
-                msg = f"{file} is far too large to hold weights of heads"
-                raise InputError(msg)
-            data = json.loads(file.read_bytes())
+            too_large = file.stat().st_size > MOST_BYTES
+            saved = None if too_large else json.loads(file.read_bytes())
         except OSError as error:
             msg = f"{file} can't be read: {error.strerror}"
             raise InputError(msg) from None
         except (ValueError, RecursionError):
             msg = f"{file} is not a file of learned heads: it holds no JSON"
             raise InputError(msg) from None
-        names = {each.name for each in fields(cls)}
-        if not isinstance(data, dict) or data.pop("format", None) != FORMAT or set(data) != names:
+        if too_large:
+            msg = f"{file} is far too large to hold weights of heads"
+            raise InputError(msg)
+        names = {"format", *(each.name for each in fields(cls))}
+        known = isinstance(saved, dict) and saved.get("format") == FORMAT
+        if not known or set(saved) - {CHECKSUM} != names:
             msg = f"{file} is not a file of learned heads; attnflow fit writes them"
             raise InputError(msg)
         try:
+            data = without_checksum(saved)
+            del data["format"]
             return cls(**data)
         except InputError as error:
             msg = f"{file} is damaged: {error}"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.io.files import as_path, check_target, writing
+from attnflow.io.checksums import with_checksum, without_checksum
+from attnflow.io.files import as_path, check_target, write_file
 from attnflow.records import checks
 from attnflow.records.selection import is_integer
 from attnflow.records.types import FloatArray
@@ -203,9 +204,9 @@ class Similarity:
     def save(self, file: str | Path, *, overwrite: bool = False) -> Path:
         """Write it as JSON; `Similarity.load` reads it."""
         path = check_target(file, overwrite=overwrite)
-        content = json.dumps({"format": FORMAT, **self.to_dict()}, ensure_ascii=False)
-        with writing(path):
-            path.write_text(content + "\n", encoding="utf-8")
+        plain = with_checksum({"format": FORMAT, **self.to_dict()})
+        text = json.dumps(plain, ensure_ascii=False)
+        write_file(path, text.encode(errors="backslashreplace") + b"\n")
         return path
 
     @staticmethod
@@ -213,7 +214,7 @@ class Similarity:
         """What was saved."""
         path = as_path(file)
         try:
-            found = json.loads(path.read_bytes())
+            found = without_checksum(json.loads(path.read_bytes()))
             known = found.pop("format")
             first, second = (EmbeddedText(**_tuples(found.pop(side))) for side in SIDES)
             warnings = tuple(found.pop("warnings"))

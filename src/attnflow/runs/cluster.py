@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +21,12 @@ if TYPE_CHECKING:
     from attnflow.io.rows import Row
     from attnflow.models.loading import Source
 
+log = logging.getLogger(__name__)
+# Ray ends the whole program 60 seconds after its head went away; before that there is time to say
+# so, and time for a head that is restarted to come back.
+LOOK, PATIENCE = 5.0, 30.0  # seconds
+LEFT = "this machine is no longer part of it"
+SILENT = "its head has not answered for {:.0f} seconds"
 MISSING = "ray={} needs Ray, which is not installed: pip install 'attnflow[ray]'"
 
 
@@ -48,6 +57,11 @@ class RayActors:
     _ray: Any = None
     _ready: Any = None
     _connected: bool = False
+    _head: tuple[str, int] | None = None
+    _looked: float = -LOOK
+    _seen: float = field(default_factory=time.monotonic)
+    _warned: bool = False
+    _gone: bool = False
     _actors: list[Any] = field(default_factory=list)
     _pending: dict[Any, tuple[Any, Job | None]] = field(default_factory=dict)
 
@@ -79,6 +93,7 @@ class RayActors:
 
     def _connect(self) -> None:
         if self._ray.is_initialized():
+            self._head = self._find_head()
             return
         try:
             self._ray.init(address=self.cluster.address, log_to_driver=False, logging_level="error")
@@ -91,17 +106,31 @@ class RayActors:
             )
             raise InputError(msg) from None
         self._connected = True
+        self._head = self._find_head()
+
+    def _find_head(self) -> tuple[str, int] | None:
+        """Where the head of the cluster listens; unknown where a proxy stands before it."""
+        if self.cluster.address.startswith("ray://"):
+            return None
+        with contextlib.suppress(Exception):
+            host, _, port = self._ray.get_runtime_context().gcs_address.rpartition(":")
+            return host.strip("[]"), int(port)
+        return None
 
     def _check_room(self) -> None:
+        if lacking := self._lacking():
+            msg = f"{lacking}; add machines to it, or ask for less"
+            raise InputError(msg)
+
+    def _lacking(self) -> str:
+        """What the machines that are there now lack for a worker; empty where they lack nothing."""
         there = self._ray.cluster_resources()
         needed = {"CPU": float(self.work.threads), "GPU": float(self.cluster.gpus)}
         for name, amount in needed.items():
             if there.get(name, 0.0) < amount:
-                msg = (
-                    f"a worker needs {amount:g} {name}, and the cluster has "
-                    f"{there.get(name, 0.0):g}; add machines to it, or ask for less"
-                )
-                raise InputError(msg)
+                has = f"{there.get(name, 0.0):g}"
+                return f"a worker needs {amount:g} {name}, and the cluster has {has}"
+        return ""
 
     def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
         """Each actor has one shard at a time."""
@@ -117,13 +146,63 @@ class RayActors:
 
     def _next(self) -> tuple[Any, ...]:
         """The next answer, of whom, and to what."""
-        (ready,), _ = self._ray.wait(list(self._pending), num_returns=1)
+        ready = self._wait()
         actor, job = self._pending.pop(ready)
         try:
             answer = self._ray.get(ready)
         except self._ray.exceptions.RayError as error:
+            if self._lost_machine():
+                raise self._lost(LEFT) from None
             raise ModelError(_died(error, job)) from None
         return answered(answer), actor, job
+
+    def _wait(self) -> Any:
+        """What is ready next, while the cluster is there."""
+        while True:
+            self._look()
+            ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=LOOK)
+            if ready:
+                return ready[0]
+
+    def _look(self) -> None:
+        """See now and then whether the cluster is there: workers go on for a while without it."""
+        now = time.monotonic()
+        if now - self._looked < LOOK:
+            return
+        self._looked = now
+        if self._reaches_head():
+            self._seen = now
+            if not self._warned and (lacking := self._lacking()):
+                self._warned = True
+                note = "waiting for machines (Ctrl-C stops, and what is finished is kept)"
+                log.warning("%s: %s", lacking, note)
+        elif now - self._seen > PATIENCE:
+            raise self._lost(SILENT.format(now - self._seen))
+
+    def _reaches_head(self) -> bool:
+        if self._head is None:
+            return True
+        try:
+            socket.create_connection(self._head, LOOK).close()
+        except OSError:
+            return False
+        return True
+
+    def _lost_machine(self) -> bool:
+        """Whether the cluster, or this machine's part of it, ended."""
+        if not self._reaches_head():
+            return True
+        own = self._ray.get_runtime_context().get_node_id()
+        return own not in {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+
+    def _lost(self, why: str) -> ModelError:
+        self._gone = True
+        msg = (
+            f"the Ray cluster {self.cluster.address} is gone: {why}. What is finished is kept: "
+            "start the cluster again (ray start --head), or name another by --ray, and give the "
+            "same command again; without --ray it goes on on this machine"
+        )
+        return ModelError(msg)
 
     def _checked(self, answer: Sequence[Any], actor: Any) -> Any:
         """Check that an actor has the model of all, and the versions that the manifest names."""
@@ -147,7 +226,7 @@ class RayActors:
             self._pending[actor.compute.remote(job)] = (actor, job)
 
     def _stop(self) -> None:
-        for actor in self._actors:
+        for actor in () if self._gone else self._actors:
             with contextlib.suppress(Exception):  # the cluster may be gone
                 self._ray.kill(actor)
         if self._connected:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
-from attnflow.io.checkpoint import digest
+from attnflow.io.checksums import digest
+from attnflow.io.files import PART_SUFFIX
 from attnflow.io.progress import progress_bar
-from attnflow.io.rows import Columns, Row, Rows, digest_rows
+from attnflow.io.rows import Columns, Row, Rows, row_bytes
 from attnflow.records.learned import LearnedHeads
 from attnflow.runs import manifest as manifests
 from attnflow.runs.cluster import Cluster, RayActors
+from attnflow.runs.lock import only_writer
 from attnflow.runs.options import OPTIONS
 from attnflow.runs.pool import OneProcess, Processes, WorkerPool
-from attnflow.runs.shards import NAME, read_info
+from attnflow.runs.shards import (
+    NAME,
+    PATTERN,
+    Shard,
+    belongs_elsewhere,
+    describe,
+    read_info,
+    read_shard,
+)
 from attnflow.runs.work import Job, Work
 
 if TYPE_CHECKING:
@@ -37,8 +49,9 @@ class Plan:
     work: Work
     total: int | None = None
     input_digest: str | None = None
+    expected: list[str] | None = None
     request_digest: str = ""
-    finished: list[int] = field(default_factory=list)
+    made: dict[int, Shard] = field(default_factory=dict)
 
     def request(self, about: dict[str, Any]) -> dict[str, Any]:
         """Everything that decides what the shards hold."""
@@ -57,7 +70,8 @@ class Plan:
                     "pair": self.columns.pair,
                 },
             },
-            "model": about,
+            "model": {name: value for name, value in about.items() if name != "plugins"},
+            **({"plugins": about["plugins"]} if "plugins" in about else {}),
             "methods": list(first.methods),
             "edges": [config.edges for config in self.work.configs],
             "options": options | {"strict": self.work.strict},
@@ -67,30 +81,54 @@ class Plan:
             "versions": manifests.versions(),
         }
 
-    def shards(self) -> Iterator[tuple[int, tuple[Row, ...]]]:
-        """The rows of each shard, in order."""
-        rows = self.source.read()
-        index = 0
-        while part := tuple(islice(rows, self.shard_size)):
-            yield index, part
-            index += 1
+    def measure(self) -> None:
+        """Count the rows and make digests of them, where they can be read more than once."""
+        if not self.source.repeatable:
+            return
+        whole, self.total, self.expected = hashlib.sha256(), 0, []
+        for rows in self._parts():
+            content = row_bytes(rows)
+            whole.update(content)
+            self.total += len(rows)
+            self.expected.append(hashlib.sha256(content).hexdigest())
+        self.input_digest = whole.hexdigest()
 
-    def jobs(self, shards: Iterator[tuple[int, tuple[Row, ...]]]) -> Iterator[Job | int]:
+    def _parts(self) -> Iterator[tuple[Row, ...]]:
+        rows = self.source.read()
+        while part := tuple(islice(rows, self.shard_size)):
+            yield part
+
+    def shards(self) -> Iterator[tuple[int, tuple[Row, ...], str]]:
+        """The rows of each shard, in order, and their digest: those that were measured, or none."""
+        index = -1
+        for index, rows in enumerate(self._parts()):
+            found = hashlib.sha256(row_bytes(rows)).hexdigest()
+            if self.expected is not None and [found] != self.expected[index : index + 1]:
+                raise InputError(self._changed(index))
+            yield index, rows, found
+        if self.expected is not None and index + 1 < len(self.expected):
+            raise InputError(self._changed(index + 1))
+
+    def _changed(self, index: int) -> str:
+        first = index * self.shard_size
+        return (
+            f"{self.source.name} changed while it was read: rows {first} and following are not "
+            "what they were when the run started. Shards before them are kept: restore the input "
+            "and run the same command again, or choose another folder for the new one"
+        )
+
+    def jobs(self, shards: Iterator[tuple[int, tuple[Row, ...], str]]) -> Iterator[Job | int]:
         """What is left to do; of a shard that is there, the number of its rows."""
-        for index, rows in shards:
-            self.finished.append(index)
+        for index, rows, found in shards:
             path = self.folder / NAME.format(index)
-            job = Job(index, index * self.shard_size, rows, self.request_digest, digest_rows(rows))
+            job = Job(index, index * self.shard_size, rows, self.request_digest, found)
             if not path.exists():
                 yield job
                 continue
-            info = read_info(path)
+            content = read_shard(path)
+            info = read_info(path, content)
             if info.request != job.request:
-                msg = (
-                    f"{path} belongs to a run with other options; choose another folder, or "
-                    f"delete {self.folder} to start over"
-                )
-                raise InputError(msg)
+                raise InputError(belongs_elsewhere(path))
             if info.rows != job.digest:
                 last = job.first + len(rows) - 1
                 msg = (
@@ -98,7 +136,40 @@ class Plan:
                     "changed; give the same input, or choose another folder"
                 )
                 raise InputError(msg)
+            self.made[index] = describe(path, content)
             yield len(rows)
+
+    def check_shards(self) -> None:
+        """Refuse a folder with damaged shards, before any work, and name all of them."""
+        bad: list[tuple[Path, InputError]] = []
+        for path in sorted(self.folder.glob(PATTERN)):
+            try:
+                read_shard(path)
+            except InputError as error:
+                bad.append((path, error))
+        if bad:
+            others = ", ".join(path.name for path, _ in bad[1:])
+            msg = f"{bad[0][1]}" + (f". Damaged, too, are {others}" if others else "")
+            raise InputError(msg)
+
+    def write(self, index: int, content: bytes) -> None:
+        """Write a shard."""
+        path = self.folder / NAME.format(index)
+        manifests.save(path, content)
+        self.made[index] = describe(path, content)
+
+    def finish(self, manifest: Mapping[str, Any]) -> None:
+        """Say in the manifest that the run is done, if all shards are of this input."""
+        made = [self.made[index] for index in sorted(self.made)]
+        known = {shard.file for shard in made}
+        if more := [path for path in sorted(self.folder.glob(PATTERN)) if path.name not in known]:
+            msg = (
+                f"{more[0]} is of rows that the input no longer has: it ends after "
+                f"{sum(shard.rows for shard in made)} rows; give the same input, or choose another "
+                "folder"
+            )
+            raise InputError(msg)
+        manifests.finish(self.folder, manifest, made)
 
 
 def execute(
@@ -114,37 +185,60 @@ def execute(
     Returns:
         How many rows were there already.
     """
-    plan.total, plan.input_digest = plan.source.measure()
+    plan.measure()
     shards = plan.shards()
     first = next(shards, None)
     if first is None:
         msg = f"{plan.source.name} has no rows; give at least one"
         raise InputError(msg)
     sample = first[1][:SAMPLE]
-    with _open_pool(model, plan.work, sample, workers, cluster) as pool:
+    with ExitStack() as stack:
+        existed = plan.folder.is_dir()
+        if existed:
+            alone = stack.enter_context(only_writer(plan.folder))
+            plan.check_shards()
+        pool = stack.enter_context(_open_pool(model, plan.work, sample, workers, cluster))
         request = plan.request(pool.about)
+        if not existed:  # only now is it certain that there is something to write
+            manifests.create(plan.folder)
+            alone = stack.enter_context(only_writer(plan.folder))
         manifest = manifests.start(plan.folder, plan.source.name, request)
         plan.request_digest = digest(manifest["request"])
-        with progress_bar("explaining", plan.total, shown=progress, unit="rows") as show:
-            done, kept = 0.0, 0
+        kept = _compute(plan, pool, chain([first], shards), progress=progress)
+        plan.finish(manifest)
+        if alone:
+            for leftover in plan.folder.glob(f"*{PART_SUFFIX}"):  # of processes that were killed
+                leftover.unlink(missing_ok=True)
+    return kept
 
-            def advance(rows: float) -> None:
-                nonlocal done
-                done += rows
-                show(done)
 
-            def left() -> Iterator[Job]:
-                nonlocal kept
-                for each in plan.jobs(chain([first], shards)):
-                    if isinstance(each, Job):
-                        yield each
-                    else:
-                        kept += each
-                        advance(each)
+def _compute(
+    plan: Plan,
+    pool: WorkerPool,
+    shards: Iterator[tuple[int, tuple[Row, ...], str]],
+    *,
+    progress: bool,
+) -> int:
+    """Make what is missing, and return how many rows were there."""
+    with progress_bar("explaining", plan.total, shown=progress, unit="rows") as show:
+        done, kept = 0.0, 0
 
-            for index, content in pool.compute(left(), advance):
-                manifests.save(plan.folder / NAME.format(index), content)
-    manifests.finish(plan.folder, manifest, plan.finished)
+        def advance(rows: float) -> None:
+            nonlocal done
+            done += rows
+            show(done)
+
+        def left() -> Iterator[Job]:
+            nonlocal kept
+            for each in plan.jobs(shards):
+                if isinstance(each, Job):
+                    yield each
+                else:
+                    kept += each
+                    advance(each)
+
+        for index, content in pool.compute(left(), advance):
+            plan.write(index, content)
     return kept
 
 

@@ -1,23 +1,28 @@
-"""The manifest of a run: what was asked for, of which model and input, and whether it is done."""
+"""The manifest of a run: what was asked for, of which model and input, and whether it is done.
+
+It has a checksum of all that it says, and once the run is finished, those of all shards.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from attnflow.errors import InputError
-from attnflow.io.checkpoint import PART_SUFFIX, check_same_request, digest, write_atomically
-from attnflow.io.files import writing
-from attnflow.runs.shards import NAME, PATTERN, read_info
+from attnflow.errors import InputError, shown
+from attnflow.io.checkpoint import check_same_request
+from attnflow.io.checksums import CHECKSUM, digest, matches_checksum, with_checksum
+from attnflow.io.files import write_file, writing
+from attnflow.runs.shards import PATTERN, Shard, describe, read_shard
 from attnflow.version import VERSION
 
 FILE = "manifest.json"
-FORMAT = 1
+FORMAT = 2
+BEFORE = 1  # of versions up to 0.2: only the request had a checksum
 PACKAGES = ("numpy", "numba", "torch", "transformers", "tokenizers", "pyarrow")
 KEPT = "what is finished is kept: make room, and run the same command again"
 
@@ -37,16 +42,36 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(msg)
     try:
         found = json.loads(path.read_bytes())
-        known, request, checksum = found["format"], found["request"], found["sha256"]
-    except (ValueError, TypeError, KeyError, OSError) as error:
+        known = found["format"]
+        before = known == BEFORE
+        sound = found[CHECKSUM] == digest(found["request"]) if before else matches_checksum(found)
+    except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
         msg = f"{path} is damaged ({error}); delete the folder to start over"
         raise InputError(msg) from None
-    if known != FORMAT or digest(request) != checksum:
-        why = f"its format is {known!r}" if known != FORMAT else "its checksum does not match"
-        msg = f"{path} is damaged ({why}; this version reads {FORMAT}); delete the folder"
+    if known not in (BEFORE, FORMAT):
+        msg = (
+            f"{path} has format {shown(known)}, and this version of attnflow reads {FORMAT}; read "
+            "the run with the version that wrote it"
+        )
+        raise InputError(msg)
+    if not sound:
+        msg = f"{path} is damaged (its checksum does not match); delete the folder to start over"
         raise InputError(msg)
     manifest: dict[str, Any] = found
     return manifest
+
+
+def listed_shards(folder: Path, manifest: Mapping[str, Any]) -> list[Shard]:
+    """The shards of a finished run, as its manifest lists them."""
+    listed = manifest["finished"]["shards"]
+    if manifest["format"] == FORMAT:
+        return [Shard(**each) for each in listed]
+    try:
+        paths = [(folder / each["file"], each["sha256"]) for each in listed]
+    except (TypeError, KeyError) as error:
+        msg = f"{folder / FILE} is damaged ({error}); delete the folder to start over"
+        raise InputError(msg) from None
+    return [describe(path, read_shard(path, checksum)) for path, checksum in paths]
 
 
 def start(folder: Path, source: str, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,62 +79,50 @@ def start(folder: Path, source: str, request: Mapping[str, Any]) -> dict[str, An
     if (folder / FILE).exists():
         saved = read_manifest(folder)
         check_same_request(saved["request"], request, folder)
+        if saved["format"] != FORMAT:
+            msg = (
+                f"{folder} was made by a version whose shards have no checksums; choose another "
+                "folder, or delete it to start over"
+            )
+            raise InputError(msg)
         return saved
     if any(folder.glob(PATTERN)):
         msg = f"{folder} has shards and no {FILE}; choose another folder, or delete them"
         raise InputError(msg)
     plain = json.loads(json.dumps(request))
-    manifest = {
-        "format": FORMAT,
-        "source": source,
-        "request": plain,
-        "sha256": digest(plain),
-        "finished": None,
-    }
+    manifest = {"format": FORMAT, "source": source, "request": plain, "finished": None}
     save(folder / FILE, _encoded(manifest))
     return manifest
 
 
-def finish(folder: Path, manifest: Mapping[str, Any], shards: Sequence[int]) -> None:
-    """Say that a run is done, and what its shards hold; remove what killed processes left."""
-    paths = [folder / NAME.format(index) for index in shards]
-    infos = [read_info(path) for path in paths]
+def finish(folder: Path, manifest: Mapping[str, Any], shards: Sequence[Shard]) -> None:
+    """Say that a run is done, and what its shards hold."""
     finished = {
-        "rows": sum(info.count for info in infos),
-        "attributions": sum(info.records for info in infos),
-        "errors": sum(info.errors for info in infos),
-        "shards": [
-            {
-                "file": path.name,
-                "rows": info.count,
-                "bytes": path.stat().st_size,
-                "sha256": _sha256(path),
-            }
-            for path, info in zip(paths, infos, strict=True)
-        ],
+        "rows": sum(shard.rows for shard in shards),
+        "attributions": sum(shard.attributions for shard in shards),
+        "errors": sum(shard.errors for shard in shards),
+        "shards": [asdict(shard) for shard in shards],
     }
     content = _encoded({**manifest, "finished": finished})
     if (folder / FILE).read_bytes() != content:
         save(folder / FILE, content)
-    for leftover in folder.glob(f"*{PART_SUFFIX}"):
-        leftover.unlink(missing_ok=True)
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def create(folder: Path) -> None:
+    """Make the folder of a run, if it is not there."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def save(path: Path, content: bytes) -> None:
     """Write a file of a run, whole or not at all."""
     try:
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, content)
+        write_file(path, content)
     except InputError as error:
         msg = f"{error}; {KEPT}"
         raise InputError(msg) from error.__cause__
 
 
 def _encoded(manifest: Mapping[str, Any]) -> bytes:
-    return json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
+    rest = {name: value for name, value in manifest.items() if name != CHECKSUM}
+    return json.dumps(with_checksum(rest), indent=1).encode() + b"\n"

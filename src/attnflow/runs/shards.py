@@ -1,4 +1,8 @@
-"""One shard: attributions of consecutive rows as a Parquet file, and back without loss."""
+"""One shard: attributions of consecutive rows as a Parquet file, and back without loss.
+
+A shard's footer has the SHA-256 of the whole file, computed with zeros in its place: damage shows
+wherever a file is read, before its run is finished and has the checksums of all in its manifest.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +47,8 @@ SCHEMA = pa.schema(
         ("error", pa.string()),
     ]
 )
+ZEROS = b"0" * 64  # in the place of the checksum while it is computed
+CHECKSUM = b'"sha256": "'  # what stands before it
 STORED = ("text", "method", "layer", "query", "tokens", "scores")  # in columns of their own
 SCORES = "scores"
 
@@ -66,6 +72,27 @@ class ShardInfo:
     errors: int
 
 
+@dataclass(frozen=True)
+class Shard:
+    """A shard's file as the manifest of a finished run lists it.
+
+    Attributes:
+        file: Its name.
+        rows: How many rows of the input it is of.
+        attributions: How many attributions it holds.
+        errors: How many of its rows could not be explained.
+        bytes: Its size.
+        sha256: The checksum of all its bytes.
+    """
+
+    file: str
+    rows: int
+    attributions: int
+    errors: int
+    bytes: int
+    sha256: str
+
+
 def encode_shard(
     rows: Sequence[Row],
     results: Sequence[list[Attribution] | str],
@@ -84,7 +111,8 @@ def encode_shard(
             columns["row"][-1], columns["id"][-1] = number, row.id
             scores.append(record[SCORES])
     errors = sum(isinstance(result, str) for result in results)
-    info = {**about, "count": len(rows), "records": len(scores) - errors, "errors": errors}
+    counts = {"count": len(rows), "records": len(scores) - errors, "errors": errors}
+    info = {**about, **counts, "sha256": ZEROS.decode()}
     arrays = [
         _lists(scores, columns["error"]) if name == SCORES else pa.array(columns[name], kind)
         for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True)
@@ -98,7 +126,19 @@ def encode_shard(
         use_dictionary=["method", "edges", "prediction", "details", "tokens.list.element"],
         write_page_checksum=True,
     )
-    return sink.getvalue()
+    return _sealed(sink.getvalue())
+
+
+def _sealed(content: bytes) -> bytes:
+    """The content with its checksum in place of the zeros."""
+    start = _place_of_checksum(content)
+    found = hashlib.sha256(content).hexdigest().encode()
+    return content[:start] + found + content[start + len(ZEROS) :]
+
+
+def _place_of_checksum(content: bytes) -> int:
+    """Where the checksum starts: in the footer, behind every text of the user's that looks so."""
+    return content.rfind(CHECKSUM) + len(CHECKSUM)
 
 
 def _lists(scores: Sequence[FloatArray], errors: Sequence[str | None]) -> Any:
@@ -131,24 +171,53 @@ def _error(row: Row, reason: str) -> dict[str, Any]:
     return {"text": row.text, "error": plain, SCORES: np.zeros(0)}
 
 
-def read_info(path: Path) -> ShardInfo:
-    """What a shard's file says of itself; one that is damaged is refused by its name."""
+def read_shard(path: Path, sha256: str | None = None) -> bytes:
+    """The content of a shard's file, if it is what was written; one that is damaged is refused.
+
+    A finished run's manifest has the ``sha256`` of each file; without it, the file's own checksum
+    decides.
+    """
     try:
-        metadata = pq.read_schema(path).metadata or {}
-        return ShardInfo(**json.loads(metadata[ABOUT]))
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(damaged(path, error.strerror or error)) from None
+    if sha256 is None:
+        start = _place_of_checksum(content)
+        end = start + len(ZEROS)
+        if start < len(CHECKSUM):
+            raise InputError(damaged(path, "it has no checksum"))
+        sha256 = content[start:end].decode(errors="replace")
+        found = hashlib.sha256(content[:start] + ZEROS + content[end:]).hexdigest()
+    else:
+        found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise InputError(damaged(path, "its checksum does not match"))
+    return content
+
+
+def read_info(path: Path, content: bytes) -> ShardInfo:
+    """What the content of a shard's file says of itself."""
+    try:
+        metadata = pq.read_schema(pa.BufferReader(content)).metadata or {}
+        found = json.loads(metadata[ABOUT])
+        return ShardInfo(**{each.name: found[each.name] for each in fields(ShardInfo)})
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(damaged(path, error)) from None
 
 
+def describe(path: Path, content: bytes) -> Shard:
+    """A shard as a manifest lists it."""
+    info = read_info(path, content)
+    checksum = hashlib.sha256(content).hexdigest()
+    return Shard(path.name, info.count, info.records, info.errors, len(content), checksum)
+
+
 def read_records(
-    path: Path, columns: Sequence[str] | None = None, *, sha256: str | None = None
+    path: Path, content: bytes, columns: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The records of a shard, in order, if its content is what was written."""
+    """The records of a shard, in order."""
     try:
-        content = path.read_bytes()
-        if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-            raise InputError(damaged(path, "its checksum does not match"))
-        with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
+        with pq.ParquetFile(pa.BufferReader(content)) as file:
             for batch in file.iter_batches(256, columns=columns):
                 yield from batch.to_pylist()
     except (pa.ArrowException, OSError) as error:
@@ -161,6 +230,14 @@ def damaged(path: Path, reason: object) -> str:
     return (
         f"{path} is damaged ({first}); delete this file and run the same command again: only this "
         "shard is computed again"
+    )
+
+
+def belongs_elsewhere(path: Path) -> str:
+    """What to do about a shard of another run."""
+    return (
+        f"{path} belongs to a run with other options; choose another folder, or delete "
+        f"{path.parent} to start over"
     )
 
 

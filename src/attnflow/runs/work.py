@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from attnflow.aggregation import AGGREGATORS
+from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
 from attnflow.models.adapter import Objective
@@ -21,7 +23,7 @@ from attnflow.pipeline.sessions import (
     check_objectives,
     run_sessions,
 )
-from attnflow.registry import load_plugin
+from attnflow.registry import code_digest, load_plugin
 from attnflow.runs.shards import encode_shard
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class ShardWorker:
 
     def __init__(self, model: Source, work: Work, sample: Sequence[Row]) -> None:
         from attnflow.models.loading import load_model
-        from attnflow.models.weights import weights_digest
+        from attnflow.models.weights import settings_digest, weights_digest
 
         for plugin in work.plugins:
             load_plugin(plugin)
@@ -82,7 +84,10 @@ class ShardWorker:
             "name": self.adapter.name,
             **self.adapter.description,
             "sha256": weights_digest(self.adapter),
+            "settings": settings_digest(self.adapter),
         }
+        if code := _own_code(work.configs):
+            self.about["plugins"] = code
         with fixed_threads(work.threads):
             # What is measured of a model once is measured on the same rows in every process.
             self._explain(sample, lambda _: None)
@@ -190,6 +195,18 @@ class ShardWorker:
             raise InputError(msg)
 
 
+def _own_code(configs: Sequence[ExplainConfig]) -> dict[str, str]:
+    """The methods and edges that users wrote, with a digest of their code.
+
+    Those of attnflow are known by its version.
+    """
+    names = dict.fromkeys(name for config in configs for name in config.methods if name != AUTO)
+    rules = dict.fromkeys(config.edges for config in configs if config.edges != AUTO)
+    members = [*(AGGREGATORS[name] for name in names), *(EDGE_RULES[rule] for rule in rules)]
+    found = {member.name: code_digest(member) for member in members}
+    return {name: code for name, code in found.items() if code}
+
+
 def named(row: Row) -> str:
     """The row's own name, for messages."""
     return "" if row.id is None else f" ({row.id})"
@@ -197,12 +214,18 @@ def named(row: Row) -> str:
 
 @contextmanager
 def fixed_threads(count: int) -> Iterator[None]:
-    """While it lasts, torch works with so many threads."""
+    """Let torch and the BLAS library below NumPy use this many threads.
+
+    By default the BLAS of every process starts a thread per core, and several workers then wait
+    for each other most of the time.
+    """
     import torch
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
-        yield
+        with threadpool_limits(limits=count, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from attnflow.solvers.certificate import MET
 from attnflow.solvers.steps import Nodes, Steps, Sweep, ratio, scaled, times
 
-MET = 1e-12
-"""As in the searches: a flow this close to its bound is the maximum."""
 FORGET, LEAST_FORGET = 0.5, 0.08  # what is full changes less and less from round to round
 EVENLY = 3  # every so many rounds the end is aimed at evenly, in the others only where it is needed
 TIGHTEN = 3  # the round after which bounds are computed that take time

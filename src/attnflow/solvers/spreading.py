@@ -25,6 +25,7 @@ import numpy as np
 
 from attnflow.records.types import FloatArray
 from attnflow.solvers.bridge import Bridge, Span, joined, new_pairs
+from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.interface import LongArray
 from attnflow.solvers.steps import InTorch, Steps
 
@@ -58,6 +59,9 @@ def spread(
 
     ``weights`` are a torch tensor of the layers below the source's, ``[layer, query, key]`` in
     float64, and ``edges`` the source's; both are where the work is to be done.
+
+    Raises:
+        CertificateError: A flow and its bound differ by more than rounding explains.
     """
     import torch
 
@@ -78,6 +82,8 @@ def spread(
                 begun.append(source.begin(rest[at : at + step], TOGETHER))
                 show(int(np.isfinite(source.gaps).sum()))
             source.go_on(begun)
+    # A flow that is larger than its bound proves nothing, either.
+    check_gaps(source.gaps[~np.isposinf(source.gaps)], float(edges.sum()))
     return source.values, source.gaps
 
 

@@ -29,18 +29,18 @@ def agreement_sentence(
     """Which methods rank tokens as a reference does; empty where nothing can be compared.
 
     ``name`` is what the reference is called, where that is not its method; ``places`` are the
-    tokens that are compared, where that is not all.
+    tokens that are compared, where these are not all but special ones.
 
     >>> import attnflow
     >>> asked = "the keys to the cabinet", "verbs"
     >>> one = attnflow.explain(*asked, method="rollout")
     >>> agreement_sentence(attnflow.explain(*asked, method="flow"), [one])
-    'Flow agrees with rollout (ρ .93).'
+    'Flow agrees with rollout (ρ .87).'
     """
 
     def compare(other: Attribution) -> float:
         if places is None:
-            return agreement(reference, other)
+            return agreement(reference, other, special=False)
         return spearman(*(round_scores(each.values[list(places)]) for each in (reference, other)))
 
     pairs = [(other.method, compare(other)) for other in others]

@@ -14,9 +14,9 @@ from attnflow.evaluation.blanking_check import BlankingCheck, read_blank_out
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.positions import input_positions
 from attnflow.records.rounding import round_scores
-from attnflow.views.claims import Part
+from attnflow.views.claims import MOST_NAMED, Part
 from attnflow.views.methods import method_info
-from attnflow.views.sentences import MOST_NAMED, Wording, is_ratio
+from attnflow.views.sentences import Wording, is_ratio
 
 
 @dataclass(frozen=True)

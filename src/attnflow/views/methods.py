@@ -93,7 +93,10 @@ def has_layers(attribution: Attribution) -> bool:
 
 def is_signed(attribution: Attribution) -> bool:
     """Whether scores below 0 must be told from those above."""
-    return method_info(attribution.method).signed or bool((attribution.scores < 0).any())
+    edges = attribution.options.get("edges")
+    amounts = edges in EDGE_RULES and EDGE_RULES[str(edges)].amounts
+    signed = amounts or method_info(attribution.method).signed
+    return signed or bool((attribution.scores < 0).any())
 
 
 def describe_target(options: Mapping[str, Any]) -> str:
@@ -134,8 +137,12 @@ def unit_note(method: str, options: Mapping[str, Any]) -> str:
     if method not in AGGREGATORS or edges not in EDGE_RULES or options.get("normalize"):
         return ""
     member = AGGREGATORS[method]
-    unit = isinstance(member, Aggregator) and member.sums_maps and EDGE_RULES[edges].unit
-    return f"scores are sums over layers of {unit}" if unit else ""
+    rule = EDGE_RULES[edges]
+    if not isinstance(member, Aggregator) or not rule.unit:
+        return ""
+    if rule.conserved and member.amounts == "conserved":
+        return f"scores are in {rule.unit}"
+    return f"scores are sums over layers of {rule.unit}" if member.sums_maps else ""
 
 
 def rule_title(name: str) -> str:

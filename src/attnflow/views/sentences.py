@@ -11,15 +11,17 @@ import numpy as np
 
 from attnflow.evaluation.blanking_check import BlankingCheck
 from attnflow.models.heads import TAGGER
+from attnflow.models.outputs import has_label
+from attnflow.models.sizes import independent_labels
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.claims import COUNTER, LONGEST, Claims, Part, listed, plural
+from attnflow.views.claims import COUNTER, LONGEST, MOST_NAMED, Claims, Part, listed, plural
 from attnflow.views.labels import clip, isolate, label, printable, word_labels
 from attnflow.views.methods import method_info
 from attnflow.views.numbers import number
 
 CLOSE = 0.8  # of the highest score: a token that has as much is named, too
 FLAT = 1.25  # times the mean: where the highest score is less, no token stands out
-MOST_NAMED = 3
+NO_LABEL = "none of the labels"  # where labels are independent, and none is likelier than not
 LONGEST_SUBJECT = 80  # cells of what a model decides
 
 
@@ -104,7 +106,9 @@ class Wording:
             reason = self._even(highest)
         else:
             reason = self._named(chosen, verbs)
-        return [*start, *reason, *self._beside(chosen), Part(".")]
+        lead = [] if self.claims is None else self.claims.lead(chosen, verbs.because)
+        lead = [] if len(self.order) == 1 else lead
+        return [*start, *lead, *reason, *self._beside(chosen), Part(".")]
 
     def _start(self) -> tuple[list[Part], Verbs]:
         """What is accounted for, and the words between it and the tokens."""
@@ -116,15 +120,18 @@ class Wording:
         if of.prediction is not None and decided and not (asked and _is_label(of)):
             model = of.statistics.get("model")
             about = subject(model)
-            said = Part(label(of.prediction.label, LONGEST), "said")
+            independent = independent_labels(model)
+            none = independent and not has_label(of.prediction.probability)
+            said = Part(NO_LABEL if none else label(of.prediction.label, LONGEST), "said")
             start = [Part(about), said] if about else [said]
             if isinstance(model, Mapping) and model.get("head") == TAGGER.name:
                 start = [Part(self._label(of.query), "token", of.query), Part(" is "), said]
-            asked_for = _asked_for(of)
+            asked_for = _asked_for(of, always=none)
             if asked_for:  # the model said one thing, and the scores are of another
                 named = f"; for {asked_for}, {of.method} points to "
                 because = f"; what speaks for {asked_for} is "
-                if of.options.get("target") in (None, of.prediction.label):
+                chosen = of.options.get("target") in (None, of.prediction.label)
+                if chosen and not independent:  # an input may have both of two such labels
                     because = f" rather than “{_contrast(of)}”, because of "
                 return start, Verbs(because, named)
             return start, Verbs(", because of ", f"; {of.method} points to ")
@@ -176,8 +183,8 @@ class Wording:
             tokens = listed([Part(self._label(at), "token", at) for at in places])
             named = [Part(verbs.points_to + plural(self._kind, len(places))), *tokens]
         else:
-            named = self.claims.names(places, verbs.because, verbs.points_to)
-        if len(self.close) <= MOST_NAMED:
+            named = self.claims.names(places, verbs.points_to)
+        if not named or len(self.close) <= MOST_NAMED:
             return named
         others = len(self.close) - len(places)
         many = f"{others} other {self.noun}" if others > 1 else f"another {self._one}"
@@ -210,7 +217,7 @@ class Wording:
         if len(self.order) == 1:
             return []
         if self.claims is not None:
-            return [*self.claims.supporter(named), *self.claims.against(named)]
+            return self.claims.against(named)
         highest = max(float(self.scores[self.order[0]]), 0.0)
         lowest = min(self.order, key=lambda at: self.scores[at])
         if self.scores[lowest] > -COUNTER * highest or self.scores[lowest] >= 0:
@@ -258,11 +265,13 @@ def _contrast(of: Attribution) -> str:
     return label(str(of.options["contrast"]), LONGEST)
 
 
-def _asked_for(of: Attribution) -> str:
-    """What the scores are towards, where that is not simply what the model said."""
+def _asked_for(of: Attribution, *, always: bool = False) -> str:
+    """What the scores are towards, where that is not simply what the model said, or always."""
     said = of.prediction.label if of.prediction else ""
     target, contrast = of.options.get("target"), of.options.get("contrast")
     if contrast is not None:
         named = label(str(said if target is None else target), LONGEST)
         return f"“{named}” rather than “{_contrast(of)}”"
-    return "" if target in (None, said) else f"“{label(str(target), LONGEST)}”"
+    if target in (None, said):
+        return f"“{label(said, LONGEST)}”" if always else ""
+    return f"“{label(str(target), LONGEST)}”"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from attnflow.evaluation.agreement import compared_positions
 from attnflow.evaluation.blanking_check import (
     BlankingCheck,
     check_by_blanking,
@@ -75,9 +76,19 @@ def summarize(
     if check is not None:
         agreement = _with_blanking(check, comparable, each)
     else:
-        others = [item for item in comparable if item is not attributions[main]]
-        agreement = agreement_sentence(attributions[main], others) if others else ""
+        agreement = _with_main(attributions[main], comparable)
     return Summary(each[main], each, agreement, unchecked, session.measurable)
+
+
+def _with_main(main: Attribution, comparable: Sequence[Attribution]) -> str:
+    """How far other methods rank tokens as the one that was asked for."""
+    others = [item for item in comparable if item is not main]
+    size = len(compared_positions(main))
+    if not others or size == 1:
+        return ""
+    if size < FEWEST:
+        return f"{size} {noun_of(main)} are too few to compare their order."
+    return agreement_sentence(main, others)
 
 
 def _with_blanking(
@@ -93,7 +104,7 @@ def _with_blanking(
     # Scores are of tokens, and what is blanked for a sentence are words: both are told apart.
     pieces = any(len(group) > 1 for group in word_groups(check.scores.word_ids or ()))
     by_token, by_word = ("token by token, ", "of whole words, ") if pieces else ("", "")
-    said = agreement_sentence(check.scores, comparable, f"{by_token}blanking", check.places)
+    said = agreement_sentence(check.scores, comparable, f"{by_token}blanking", sorted(order))
     labels = word_labels(check.scores, LONGEST)
     first = Claims(check, order, labels.__getitem__).strongest()
     if first is None or not check.removals[first] or not check.scores.values[first] > 0:

@@ -126,23 +126,33 @@ def test_estimates_are_not_exceeded(models):
 
 def test_requests_wait_for_memory_and_give_it_back():
     memory = Memory(Limits(memory=100, request_memory=60))
-    order = []
+    order, turns = [], []
+    entered, waits = threading.Event(), threading.Event()
 
-    def work(name, inside):
-        with memory.reserve(60, Job(time.monotonic() + 10)):
+    class Waiting(Job):
+        """Work that looks whether it may go on while there is no memory for it."""
+
+        def check(self):
+            turns.append(order.copy())
+            if len(turns) == 3:
+                waits.set()
+            super().check()
+
+    def work(name, job, inside):
+        with memory.reserve(60, job):
             order.append(name)
-            inside.wait(5)
+            entered.set()
+            inside.wait(60)
         order.append(f"{name} left")
 
     gates = [threading.Event(), threading.Event()]
-    first = threading.Thread(target=work, args=("first", gates[0]))
+    first = threading.Thread(target=work, args=("first", Job(), gates[0]))
     first.start()
-    while memory.taken != 60:
-        time.sleep(0.01)
-    second = threading.Thread(target=work, args=("second", gates[1]))
+    assert entered.wait(30)
+    second = threading.Thread(target=work, args=("second", Waiting(), gates[1]))
     second.start()
-    time.sleep(0.15)
-    assert order == ["first"]
+    assert waits.wait(30)
+    assert turns[:3] == [["first"]] * 3
     with (
         pytest.raises(Cancelled),
         memory.reserve(60, Job(time.monotonic() - 1)),

@@ -17,7 +17,7 @@ from attnflow.views.explorer.server.access import Access, default_hosts, host_na
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
 from attnflow.views.explorer.server.sessions import distinct_names
-from serving import error, running
+from serving import error, free_port, running, wait_until_it_answers
 
 TEXT = "the keys to the cabinet"
 TOKEN = "a-token-of-24-letters-ok"
@@ -119,7 +119,7 @@ def test_idle_and_slow_connections_are_closed(classifier, sent):
     with running(make_app({"tiny/verbs": classifier}, limits), limits) as url:
         port = int(url.rsplit(":", 1)[1])
         with socket.create_connection(("127.0.0.1", port)) as slow:
-            slow.settimeout(5)
+            slow.settimeout(60)
             start = time.monotonic()
             try:
                 slow.sendall(sent)
@@ -127,7 +127,7 @@ def test_idle_and_slow_connections_are_closed(classifier, sent):
                     pass
             except ConnectionError:
                 pass
-            assert time.monotonic() - start < 3
+            assert time.monotonic() - start < 0.8 * Limits().transfer_seconds
         assert httpx.get(f"{url}/health").status_code == 200
 
 
@@ -138,12 +138,12 @@ def test_a_dripping_sender_is_closed(classifier):
         with socket.create_connection(("127.0.0.1", port)) as slow:
             start = time.monotonic()
             try:
-                while time.monotonic() - start < 4:
+                while time.monotonic() - start < Limits().transfer_seconds:
                     slow.sendall(b"G")
                     time.sleep(0.05)
             except OSError:
                 pass
-            assert time.monotonic() - start < 3
+            assert time.monotonic() - start < 0.8 * Limits().transfer_seconds
 
 
 def test_a_slow_body_is_answered_and_closed(classifier):
@@ -151,7 +151,7 @@ def test_a_slow_body_is_answered_and_closed(classifier):
     with running(make_app({"tiny/verbs": classifier}, limits), limits) as url:
         port = int(url.rsplit(":", 1)[1])
         with socket.create_connection(("127.0.0.1", port)) as slow:
-            slow.settimeout(5)
+            slow.settimeout(60)
             slow.sendall(
                 b"POST /api/explain HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
@@ -168,12 +168,16 @@ def test_connections_are_limited(classifier):
     with running(make_app({"tiny/verbs": classifier}, limits), limits) as url:
         port = int(url.rsplit(":", 1)[1])
         idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
-        time.sleep(0.2)
+        for each in idle:  # an answer shows that the server knows the connection
+            each.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert each.recv(4096).startswith(b"HTTP/1.1 200 ")
         answer = httpx.get(f"{url}/health")
         assert error(answer) == (503, "busy")
         [each.close() for each in idle]
-        time.sleep(0.2)
-        assert httpx.get(f"{url}/health").status_code == 200
+        deadline = time.monotonic() + 30
+        while httpx.get(f"{url}/health").status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
 
 def test_a_stopping_server_answers_what_runs(monkeypatch, classifier):
@@ -195,28 +199,21 @@ def test_a_stopping_server_answers_what_runs(monkeypatch, classifier):
             )
         )
         asking.start()
-        assert started.wait(10)
+        assert started.wait(30)
         app.state.workers.stop()  # what a signal does
-        asking.join(10)
+        asking.join(30)
     assert error(found[0]) == (503, "stopping")
 
 
 def test_sigterm_is_answered_in_the_documented_shape():
     """The real program, stopped while a flow over many tokens is solved."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "attnflow", "serve", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ) as server:
         try:
             assert b"http://127.0.0.1" in server.stdout.readline()
             url = f"http://127.0.0.1:{port}"
-            for _ in range(200):
-                try:
-                    httpx.get(f"{url}/health")
-                    break
-                except httpx.TransportError:
-                    time.sleep(0.05)
+            wait_until_it_answers(url)
             body = {"text": "the keys " * 60}
             found = []
             asking = threading.Thread(
@@ -227,8 +224,8 @@ def test_sigterm_is_answered_in_the_documented_shape():
             while asking.is_alive() and not httpx.get(f"{url}/health").json()["pending"]:
                 time.sleep(0.001)
             server.send_signal(signal.SIGTERM)
-            asking.join(20)
-            assert server.wait(20) in (-signal.SIGTERM, 0, 130, 143)
+            asking.join(60)
+            assert server.wait(60) in (-signal.SIGTERM, 0, 130, 143)
         finally:
             server.kill()
     answer = found[0]

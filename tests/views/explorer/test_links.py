@@ -129,5 +129,4 @@ def test_nothing_sticks_out_on_a_phone(page, width):
             e.checkVisibility() && e.getBoundingClientRect().right > width + 1
             && !e.closest(".scroller"))""",
         arg=width,
-        timeout=5_000,
     )

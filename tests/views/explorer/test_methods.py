@@ -11,7 +11,7 @@ from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.explorer.schema import pack
 from attnflow.views.numbers import number
 from attnflow.views.palette import SLOTS, colour_of
-from seen import drawn, settle, slide, strip
+from seen import drawn, faded, settle, slide, strip
 
 pytestmark = pytest.mark.browser
 TEXT = "the old keys to the cabinets are here"
@@ -119,7 +119,7 @@ def test_the_same_score_has_the_same_colour_everywhere(page, method, words, them
     page.set_checked("#words", words)
     for layer in (1, 3):
         slide(page, "layer", layer)
-        page.wait_for_timeout(250)  # colours of tokens fade in
+        faded(page)
         tokens = page.eval_on_selector_all(
             ".token", "all => all.map(t => getComputedStyle(t).backgroundColor)"
         )
@@ -128,7 +128,7 @@ def test_the_same_score_has_the_same_colour_everywhere(page, method, words, them
         )
         assert tokens == cells
     page.check("[name=columns][value=heads]", force=True)
-    page.wait_for_timeout(250)
+    faded(page)
     shades = page.eval_on_selector_all(
         ".token", "all => all.map(t => [+t.dataset.value, getComputedStyle(t).backgroundColor])"
     ) + page.eval_on_selector_all(
@@ -161,7 +161,7 @@ def test_a_lone_attribution_has_the_colours_of_the_explorer(
     for at, view in enumerate((whole, alone)):
         tab.goto(view.save(tmp_path / f"{at}.html").as_uri())
         tab.wait_for_selector(".token.traced")
-        tab.wait_for_timeout(250)  # colours of tokens fade in
+        faded(tab)
         fills = "all => all.map(t => [t.textContent, getComputedStyle(t).backgroundColor])"
         seen.append((tab.eval_on_selector_all(".token", fills), tab.inner_text(".legend .scale")))
     assert seen[0] == seen[1]

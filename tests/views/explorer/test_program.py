@@ -5,42 +5,40 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import httpx
+import psutil
 import pytest
 
 from attnflow.cli.app import run
+from serving import free_port, wait_until_it_answers
+
+
+def seconds_of(process):
+    """CPU seconds: unlike those of a clock, the same beside other work."""
+    times = psutil.Process(process.pid).cpu_times()
+    return times.user + times.system
 
 
 def test_serve_answers_and_ends_in_good_order():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "attnflow", "serve", "--model", "verbs", "--port", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     url = f"http://127.0.0.1:{port}"
     try:
         assert server.stdout.readline().strip() == url
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                assert httpx.get(f"{url}/health").json()["status"] == "ok"
-                break
-            except httpx.TransportError:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+        wait_until_it_answers(url)
         spent = []
-        for noun in ("keys", "dogs", "cats"):  # the best of three: others use these cores too
-            start = time.perf_counter()
+        for noun in ("keys", "dogs", "cats"):
+            before = seconds_of(server)
             body = {"text": f"the {noun} to the cabinet"}
-            answer = httpx.post(f"{url}/api/explain", json=body, timeout=30).json()["views"][0]
-            spent.append(time.perf_counter() - start)
+            answer = httpx.post(f"{url}/api/explain", json=body, timeout=60).json()["views"][0]
+            spent.append(seconds_of(server) - before)
             assert answer["said"][0]["label"] == "plural"
         assert min(spent) < 0.5
     finally:
         server.send_signal(signal.SIGINT)
-        _, said = server.communicate(timeout=20)
+        _, said = server.communicate(timeout=60)
     assert "Traceback" not in said
     assert server.returncode in (0, 130)
 

@@ -30,17 +30,17 @@ def test_methods_are_compared_with_blanking_where_that_is_cheap(ask, classifier)
     (view,) = ask("explain", text=TEXT, edges="auto").json()["views"]
     blanked = attnflow.blank_out(TEXT, classifier)
     rollout = attnflow.explain(TEXT, classifier, edges="alti", method="rollout")
-    expected = correlation(attnflow.agreement(rollout, blanked))
+    expected = correlation(attnflow.agreement(rollout, blanked, special=False))
     assert view["agreement"].startswith("Blanking ")
     assert f"rollout (ρ {expected})" in view["agreement"]
 
 
 def test_explaining_answers_quickly(ask):
     spent = []
-    for word in ("old", "red", "key", "cat", "mat"):  # the best of five: others use these cores too
-        start = time.perf_counter()
+    for word in ("old", "red", "key", "cat", "mat"):
+        start = time.process_time()  # of this process, in which the server runs, too
         answer = ask("explain", text=f"the {word} keys to the cabinet")
-        spent.append(time.perf_counter() - start)
+        spent.append(time.process_time() - start)
         assert answer.json()["views"][0]["tokens"][1:3] == ["the", word]
     assert min(spent) < 0.5
 

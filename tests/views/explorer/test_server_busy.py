@@ -43,22 +43,28 @@ def slow(monkeypatch, classifier):
     return app, started, ended
 
 
+def ask_for_slow(url):
+    """A connection that has sent the slow request; closing it is leaving."""
+    connection = socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])))
+    body = b'{"text": "slow"}'
+    connection.sendall(
+        b"POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    )
+    return connection
+
+
 def test_one_slow_request_does_not_stop_the_others_and_ends_when_its_client_leaves(slow):
     app, started, ended = slow
     with running(app()) as url:
-        leaving = socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])))
-        body = b'{"text": "slow"}'
-        leaving.sendall(
-            b"POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-        )
-        assert started.wait(10)
+        leaving = ask_for_slow(url)
+        assert started.wait(30)
         answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
         assert answer.status_code == 200
         assert not ended.is_set()
         leaving.close()
-        assert ended.wait(5)
-        deadline = time.monotonic() + 5
+        assert ended.wait(30)
+        deadline = time.monotonic() + 30
         while httpx.get(f"{url}/health").json()["pending"]:
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -66,26 +72,21 @@ def test_one_slow_request_does_not_stop_the_others_and_ends_when_its_client_leav
 
 def test_time_runs_out_with_a_clear_answer(slow):
     app, _, ended = slow
-    with running(app(seconds=0.3)) as url:
-        answer = httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=20)
+    with running(app(seconds=1.5)) as url:
+        answer = httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=60)
         assert error(answer) == (504, "timeout")
-        assert "0.3 seconds" in answer.json()["error"]["message"]
-        assert ended.wait(5)
+        assert "1.5 seconds" in answer.json()["error"]["message"]
+        assert ended.wait(30)
 
 
 def test_a_full_server_says_it_is_busy(slow):
     app, started, _ = slow
-    with running(app(workers=1, waiting=0, seconds=3)) as url:
-        first = threading.Thread(
-            target=lambda: httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=20)
-        )
-        first.start()
-        assert started.wait(10)
-        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
+    with running(app(workers=1, waiting=0)) as url, ask_for_slow(url):
+        assert started.wait(30)
+        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=60)
         assert error(answer) == (503, "busy")
         assert answer.headers["retry-after"] == "1"
         assert httpx.get(f"{url}/health").status_code == 200
-        first.join()
 
 
 def test_waiting_counts_as_time():
@@ -96,8 +97,9 @@ def test_waiting_counts_as_time():
             return False
 
         def work(job):
-            time.sleep(0.5)
-            job.check()
+            while True:
+                job.check()
+                time.sleep(0.01)
 
         results = await asyncio.gather(
             *(workers.run(work, stays) for _ in range(3)), return_exceptions=True
@@ -128,7 +130,7 @@ def test_flow_of_a_long_text_stops_between_pieces(models):
 
 
 def test_a_crowd_gets_answers_or_is_told_to_wait(classifier):
-    """A short form of benchmarks/load.py."""
+    """A short form of experiments/attnflow_experiments/load.py."""
     app = make_app({"tiny/verbs": classifier}, Limits(waiting=4))
 
     async def visit(url, seed, seen):

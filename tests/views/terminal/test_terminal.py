@@ -20,9 +20,11 @@ WHO = b"\x1b[?62;c"
 class Terminal:
     """A process whose input, output and controlling terminal is this one."""
 
-    def __init__(self, code, **environment):
+    def __init__(self, code, typed=b"", **environment):
+        """``typed`` is there before the process starts."""
         self.ours, theirs = pty.openpty()
         self.seen = b""
+        self.write(typed)
         known = {**os.environ, "COLORFGBG": "", "ATTNFLOW_DEBUG": ""}
         self.process = subprocess.Popen(
             [sys.executable, "-c", code],
@@ -55,30 +57,36 @@ class Terminal:
             self.process.kill()
             self.process.wait()
             raise
-        self.wait_for(b"\0", 0.3)
+        self.wait_for(b"\0")  # which never comes: until the other end is closed
         os.close(self.ours)
         return self.seen.decode()
 
 
 BACKGROUND = """
 import sys
-from attnflow.views.terminal.background import background
-print("it is", background())
+from attnflow.views.terminal import background
+background.TIMEOUT = SECONDS
+print("it is", background.background())
 print("left:", sys.stdin.readline().strip())
 """
 
 
+def asking(seconds):
+    """A program that waits so long for the terminal's answer."""
+    return BACKGROUND.replace("SECONDS", str(seconds))
+
+
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "found", "seconds"),
     [
-        (b"\x1b]11;rgb:ffff/ffff/eded\x1b\\" + WHO, "light"),
-        (b"\x1b]11;rgb:1e/1e/1e\x07" + WHO, "dark"),
-        (WHO, "unknown"),
-        (b"", "unknown"),
+        (b"\x1b]11;rgb:ffff/ffff/eded\x1b\\" + WHO, "light", 60),
+        (b"\x1b]11;rgb:1e/1e/1e\x07" + WHO, "dark", 60),
+        (WHO, "unknown", 60),
+        (b"", "unknown", 0.2),
     ],
 )
-def test_the_terminal_is_asked_for_its_background(answer, found):
-    terminal = Terminal(BACKGROUND)
+def test_the_terminal_is_asked_for_its_background(answer, found, seconds):
+    terminal = Terminal(asking(seconds))
     assert terminal.wait_for(QUESTION)
     terminal.write(answer)
     assert terminal.wait_for(f"it is {found}".encode())
@@ -87,9 +95,7 @@ def test_the_terminal_is_asked_for_its_background(answer, found):
 
 
 def test_what_is_being_typed_is_not_lost():
-    typing = "import time; time.sleep(0.5)" + BACKGROUND
-    terminal = Terminal(typing)
-    terminal.write(b"next command")
+    terminal = Terminal(asking(60), typed=b"next command")
     assert terminal.wait_for(b"it is unknown")
     assert QUESTION not in terminal.seen
     terminal.write(b"\n")
@@ -97,7 +103,7 @@ def test_what_is_being_typed_is_not_lost():
 
 
 def test_what_the_environment_says_is_not_asked_for():
-    terminal = Terminal(BACKGROUND, COLORFGBG="0;15")
+    terminal = Terminal(asking(60), COLORFGBG="0;15")
     assert terminal.wait_for(b"it is light")
     terminal.write(b"\n")
     assert "\x1b]11" not in terminal.end()

@@ -52,6 +52,24 @@ def write_chat(
     return text, tuple((names[number], places[number]) for number in filled)
 
 
+def blanks_before_answer(messages: Sequence[Message], tokenizer: Any, text: str) -> str:
+    """The blanks that a template puts between a chat and its answer, as Llama 2's does.
+
+    ``text`` is the chat as `write_chat` gives it. What else a template puts there (an empty
+    train of thought, say) is left to whoever gives an answer.
+    """
+    mark = MARK.format(len(messages))
+    answer = {"role": "assistant", "content": mark}
+    try:
+        whole = tokenizer.apply_chat_template(
+            [*(dict(message) for message in messages), answer], tokenize=False
+        )
+    except Exception:  # noqa: BLE001 - a template is a program, and may know no such role
+        return ""
+    between = str(whole).removeprefix(text).partition(mark)[0]
+    return between if between.isspace() and str(whole).startswith(text) else ""
+
+
 def _render(messages: Sequence[Message], tokenizer: Any, model: str) -> str:
     try:
         return str(

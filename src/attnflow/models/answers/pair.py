@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import ModelError
-from attnflow.models.adapter import Tokens
+from attnflow.models.adapter import Objective, Tokens
 from attnflow.models.answers.interface import (
     AnswerPass,
     answer_positions,
@@ -18,6 +18,7 @@ from attnflow.models.answers.interface import (
     written_log_probabilities,
 )
 from attnflow.models.capture import run as network
+from attnflow.models.capture.towards import Aim
 from attnflow.models.outputs import objective_value
 from attnflow.models.pair import sides
 from attnflow.models.pair.seq2seq import Seq2SeqModel
@@ -66,10 +67,19 @@ class PairAnswers:
         ids = [tokens.inputs["decoder_input_ids"][at - source] for at in positions]
 
         def towards(number: int) -> Activations:
-            if not spec.gradients:
+            if not spec.towards_target:
                 return seen
-            value = objective_value(rows[number], ids[number], None, multi_label=False)
-            (found,) = sides.add_gradients([seen], capture, value, keep=True)
+            at = positions[number] - 1 - source
+
+            def value(output: Any) -> Tensor:
+                logits = output.logits[0, at]
+                centred = spec.relevance
+                return objective_value(
+                    logits, ids[number], None, multi_label=False, centred=centred
+                )
+
+            aim = Aim(value, Objective(tokens.names[positions[number]]))
+            (found,) = sides.add_edges([seen], capture, output, [aim], keep=True)
             return found
 
         warnings = model.warnings(tokens)

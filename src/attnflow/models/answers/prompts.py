@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode
-from attnflow.models.answers.chats import write_chat
+from attnflow.models.answers.chats import blanks_before_answer, write_chat
 from attnflow.records.parts import Part
 from attnflow.records.selection import is_integer
 
@@ -31,11 +31,13 @@ class Prompt:
         text: The text.
         spans: Where the named parts stand in it; a later one takes its text from an earlier one.
         special: Whether the tokenizer puts special tokens around it: a template has them already.
+        blanks: What a chat template puts before an answer.
     """
 
     text: str
     spans: tuple[tuple[str, Span], ...] = ()
     special: bool = True
+    blanks: str = ""
 
 
 def is_chat(given: Any) -> bool:
@@ -52,7 +54,8 @@ def make_prompt(given: Any, tokenizer: Any, model: str, parts: Parts | None = No
     """One prompt in any of its forms: a text, a dict of named parts, or the messages of a chat."""
     if is_chat(given):
         text, spans = write_chat(given, tokenizer, model, taken=(REST, ANSWER))
-        prompt = Prompt(text, spans, special=False)
+        blanks = blanks_before_answer(given, tokenizer, text)
+        prompt = Prompt(text, spans, special=False, blanks=blanks)
     elif isinstance(given, Mapping):
         prompt = _joined(given)
     elif isinstance(given, str):
@@ -74,7 +77,7 @@ def make_prompt(given: Any, tokenizer: Any, model: str, parts: Parts | None = No
     if taken:
         msg = f"parts hold {sorted(taken)}, which the prompt has already; choose other names"
         raise InputError(msg)
-    return Prompt(prompt.text, prompt.spans + found, prompt.special)
+    return replace(prompt, spans=prompt.spans + found)
 
 
 def read_prompt(

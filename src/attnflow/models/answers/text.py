@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError
-from attnflow.models.adapter import Tokens
+from attnflow.models.adapter import Objective, Tokens
 from attnflow.models.answers.interface import (
     ANSWER,
     PROMPT,
@@ -20,12 +20,14 @@ from attnflow.models.answers.interface import (
     written_log_probabilities,
 )
 from attnflow.models.capture import run as network
+from attnflow.models.capture.towards import Aim, add_edges
 from attnflow.models.checks.deciding import refuse_seeing_ahead
 from attnflow.models.checks.mixing import mixing_warnings
 from attnflow.models.outputs import objective_value
 from attnflow.models.readouts import make_readout
 from attnflow.models.sizes import limit
 from attnflow.models.text.answers import join_answer, read_tokens
+from attnflow.models.text.joining import join_text, with_space_notice
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import check_text, tokenize
 from attnflow.models.text.writing import Writing, cut_at, end_tokens, without_ends
@@ -52,6 +54,8 @@ class TextAnswers:
         check_text(model.name, text)
         most = limit(model.network, model.tokenizer)
         read = tokenize(model.tokenizer, text, most, truncate=truncate, special=special)
+        if special:  # what a chat template ends in is its author's choice
+            read = with_space_notice(model.tokenizer, read)
         return replace(read, segments=(PROMPT,) * len(read))
 
     def write(self, prompt: Tokens, writing: Writing) -> Tokens:
@@ -59,9 +63,10 @@ class TextAnswers:
         model, tokenizer = self.model, self.model.tokenizer
         most = limit(model.network, tokenizer)
         room = writing.length if most is None else min(writing.length, most - len(prompt))
-        stopped = None
+        stopped: int | None = None
+        notices: tuple[str, ...] = ()
         if writing.text is not None:
-            ids = tokenizer(writing.text, add_special_tokens=False)["input_ids"]
+            ids, notices = join_text(tokenizer, prompt.text, writing.text)
             room = room if most is None else most - len(prompt)
             if most is not None and len(ids) > room:
                 msg = (
@@ -83,11 +88,11 @@ class TextAnswers:
             generation = model.network.generation_config
             ends = end_tokens(tokenizer, generation) | writing.ends
             ids, stopped = without_ends(made, ends, model.name), cut_at(made, ends, room)
-        answer = read_tokens(tokenizer, ids)
+        answer = read_tokens(tokenizer, ids, behind=prompt.inputs["input_ids"])
         if not ids:
             msg = f"answer={writing.text!r} has no tokens; give a text that is not empty"
             raise InputError(msg)
-        answer = replace(answer, segments=(ANSWER,) * len(answer), cut_at=stopped)
+        answer = replace(answer, segments=(ANSWER,) * len(answer), cut_at=stopped, notices=notices)
         more = {"input_ids": list(ids), "attention_mask": [1] * len(ids)}
         inputs = {
             name: [*values, *more.get(name, [values[-1]] * len(ids))]
@@ -106,7 +111,7 @@ class TextAnswers:
         some = model.keeps_some_logits and not spec.readout
         if some:
             inputs["logits_to_keep"] = torch.tensor(before, device=inputs["input_ids"].device)
-        output, capture = network.run(model.network, inputs, spec)
+        output, capture = network.run(model.network, inputs, spec, [1] * model.depth)
         size = len(tokens)
         if spec.queries is None:
             network.expect(capture.sites, model.depth, (size, size), model.network)
@@ -123,9 +128,16 @@ class TextAnswers:
 
         def towards(number: int) -> Activations:
             found = seen
-            if spec.gradients:
-                value = objective_value(rows[number], ids[number], None, multi_label=False)
-                (found,) = network.add_gradients([found], capture, value, keep=True)
+            if spec.towards_target:
+                row = number if some else before[number]
+
+                def value(output: Any) -> Tensor:
+                    logits, index = output.logits[0, row], ids[number]
+                    centred = spec.relevance
+                    return objective_value(logits, index, None, multi_label=False, centred=centred)
+
+                aim = Aim(value, Objective(tokens.names[positions[number]]))
+                (found,) = add_edges([found], capture, output, [aim], keep=True)
             if spec.queries is not None:
                 found = _row_of(found, number)
             if spec.readout:

@@ -16,7 +16,7 @@ from attnflow.models.audio.sounds import Sound, given_sound
 from attnflow.models.checks.layout import Layout, find_frame_layout
 from attnflow.models.grids import GridModel
 from attnflow.models.heads import AUDIO, BARE, CTC, XVECTOR
-from attnflow.models.objectives import token_indices
+from attnflow.models.objectives import is_number, token_indices
 from attnflow.models.outputs import predict
 from attnflow.models.text.tokens import name_token
 from attnflow.records import PatchGrid, Prediction
@@ -115,9 +115,10 @@ class AudioModel(GridModel):
         if self.head is not CTC:
             return super().output_indices(target)
         tokenizer = getattr(self.processor, "tokenizer", None)
-        if tokenizer is None and isinstance(target, str):
+        if tokenizer is None and not is_number(target):
             msg = f"target={shown(target)}: there is no tokenizer with {self.name}; give a number"
             raise InputError(msg)
+        target = int(target) if tokenizer is None else target
         return token_indices(tokenizer, target, int(self.network.config.vocab_size), self.name)
 
     def filler(self, name: str | None = None) -> Filler:

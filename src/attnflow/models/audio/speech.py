@@ -17,6 +17,7 @@ from attnflow.models.capture import run as network
 from attnflow.models.checks.layout import find_frame_layout
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import answer_mixing_warnings
+from attnflow.models.decoding import FORCED, SUPPRESSED, plain_decoding
 from attnflow.models.grids import size_of
 from attnflow.models.heads import HeadKind
 from attnflow.models.pair.seq2seq import Seq2SeqModel
@@ -41,6 +42,12 @@ class SpeechModel(Seq2SeqModel):
         super().__init__(net, parts[1], name, head)
 
     extractor: Any
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """What Whisper never writes, too: marks that are no text, and an end at the start."""
+        whisper = hasattr(self.network, "generate_with_fallback")
+        return (FORCED, *SUPPRESSED) if whisper else (FORCED,)
 
     @property
     def kind(self) -> Kind:
@@ -79,6 +86,7 @@ class SpeechModel(Seq2SeqModel):
             return network.generate(self.network, inputs, length)
         # Whisper cuts off what it was started with, and has all of it in the segment's result.
         options = {"return_segments": True, "max_new_tokens": length, "do_sample": False}
+        options |= {"num_beams": 1, **plain_decoding(self.network, kept=self.keeps)}
         with torch.no_grad():
             evaluated = network.in_eval_mode(self.network)
             made = network.called(evaluated, {**inputs, **options}, "generate")

@@ -25,6 +25,13 @@ class NoGradientError(ModelError):
     """A layer hands on no gradient."""
 
 
+def check_once(network: torch.nn.Module, run: Callable[[], Any]) -> None:
+    """Have ``run`` call a network that was not watched yet, with a tape."""
+    if not once(network, "differentiable", list):
+        with torch.enable_grad():
+            run()
+
+
 @contextmanager
 def watched(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """The network to run: one that refuses to where a module reads its input without a gradient.

@@ -11,6 +11,7 @@ as it was, and its probabilities are computed beside it.
 from __future__ import annotations
 
 import inspect
+from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
 from typing import Any
 
@@ -86,7 +87,7 @@ class Capture(Keeper):
 
     def _tracked(self, func: Any, args: Any) -> Tensor | None:
         """What is on its way from a softmax to a product, among the operands of a call."""
-        operands = _operands(args) if func is torch.einsum else args[:1]
+        operands = operands_of(args) if func is torch.einsum else args[:1]
         return next((each for each in operands if id(each) in self._softmaxes), None)
 
     def _follow(self, func: Any, args: Any, result: Any) -> None:
@@ -102,7 +103,7 @@ class Capture(Keeper):
             sink = sink or result.shape[-1] < tracked.shape[-1]
             self._softmaxes[id(result)] = (result, result, sink)
         elif func in PRODUCTS or func is torch.einsum:
-            factors = args[1:] if func is not torch.einsum else _operands(args)
+            factors = args[1:] if func is not torch.einsum else operands_of(args)
             value = next((a for a in factors if a is not tracked), None)
             self._softmaxes.clear()
             self._product(root, value, result, sink=sink)
@@ -128,24 +129,34 @@ class Capture(Keeper):
         call.apply_defaults()
         weights, average = call.arguments["need_weights"], call.arguments["average_attn_weights"]
         call.arguments["need_weights"] = False
-        seen: list[Tensor] = []
+        seen: list[Any] = []
 
         def kernel(*args: Any) -> Tensor:  # query, key, value, mask, dropout, whether causal
-            if weights:
-                seen.append(self._weights(args[0], args[1], args[3], args[5]))
-            return self._fused_kernel(*args)
+            seen[:] = args
+            return self._inner_kernel(*args)
 
-        scope = {**func.__globals__, "scaled_dot_product_attention": kernel}
+        own = {"scaled_dot_product_attention": kernel, "has_torch_function": lambda _: False}
+        scope = {**func.__globals__, **own}
         copy = FunctionType(func.__code__, scope, func.__name__, func.__defaults__)
         before = len(self.sites)
-        output, _ = copy(*call.args, **call.kwargs)
+        with self._inside():
+            output, _ = copy(*call.args, **call.kwargs)
         if self.spec.blocks and len(self.sites) > before:
             weight, bias = (call.arguments[f"out_proj_{part}"] for part in ("weight", "bias"))
             self._block.project(weight, bias, output)
         if not weights:
             return output, None
-        attention = seen[0].mean(dim=1) if average else seen[0]
+        attention = self._weights(seen[0], seen[1], seen[3], seen[5])
+        attention = attention.mean(dim=1) if average else attention
         return output, attention if call.arguments["query"].dim() > 2 else attention.squeeze(0)
+
+    def _inside(self) -> AbstractContextManager[object]:
+        """What is entered while code of torch runs that calls torch; nothing of it is seen here."""
+        return nullcontext()
+
+    def _inner_kernel(self, *args: Any) -> Tensor:
+        """A fused kernel that such code calls."""
+        return self._fused_kernel(*args)
 
     def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """The probabilities that `F.multi_head_attention_forward` returns when asked to."""
@@ -261,7 +272,7 @@ class Capture(Keeper):
         return result
 
 
-def _operands(args: Any) -> Any:
+def operands_of(args: Any) -> Any:
     """The operands of an einsum, which may be given as a list."""
     operands = args[1:]
     return operands[0] if len(operands) == 1 else operands

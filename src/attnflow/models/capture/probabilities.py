@@ -21,14 +21,14 @@ def probabilities_of(
     chosen = slice(None) if rows is None else _as_index(rows)
     dtype = torch.promote_types(query.dtype, torch.float32)
     scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
-    scores = (query[..., chosen, :].to(dtype) * scale) @ key.to(dtype).transpose(-2, -1)
-    if causal:
-        size = (query.size(-2), key.size(-2))
-        visible = torch.ones(size, dtype=torch.bool, device=query.device).tril()
-        mask = visible if mask is None else mask
+    scores = wide_product(query[..., chosen, :], key.transpose(-2, -1), scale)
+    if causal and mask is None:
+        every = torch.arange(max(query.size(-2), key.size(-2)), device=query.device)
+        mask = every[: key.size(-2)] <= every[: query.size(-2)][chosen, None]
+    elif mask is not None and mask.size(-2) > 1:
+        mask = mask[..., chosen, :]
     if mask is None:
         return scores.softmax(-1)
-    mask = mask[..., chosen, :] if mask.size(-2) > 1 else mask
     if mask.dtype == torch.bool:
         mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)
     scores = scores.add_(mask)
@@ -37,6 +37,28 @@ def probabilities_of(
         return scores.softmax(-1)
     # Before the softmax, too: it would have no gradient there but NaN.
     return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+
+
+def wide_product(first: Tensor, second: Tensor, scale: float | None = None) -> Tensor:
+    """The product of matrices, scaled, in float32 or better, whatever the factors' precision."""
+    dtype = torch.promote_types(first.dtype, torch.float32)
+    if not _multiplies_halves(first, second):
+        first = first.to(dtype) if scale is None else first.to(dtype) * scale
+        return first @ second.to(dtype)
+    batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+    flat = [each.expand(*batch, *each.shape[-2:]).flatten(0, -3) for each in (first, second)]
+    found = torch.bmm(flat[0], flat[1], out_dtype=dtype).unflatten(0, batch)
+    return found if scale is None else found.mul_(scale)
+
+
+def _multiplies_halves(first: Tensor, second: Tensor) -> bool:
+    """Whether a GPU can multiply these as they are, which is faster, and add up in float32.
+
+    The product has no derivative then.
+    """
+    halves = first.dtype == second.dtype and first.dtype in (torch.float16, torch.bfloat16)
+    fast = first.is_cuda and halves and not torch.is_grad_enabled() and first.dim() > 2
+    return fast and torch.torch_version.TorchVersion(torch.__version__) >= "2.8"
 
 
 def for_each_head(query: Tensor, *shared: Tensor) -> tuple[Tensor, ...]:

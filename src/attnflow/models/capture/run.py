@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,8 @@ from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import all_alike, as_tensor, sees_ahead, with_windows_read
 from attnflow.models.checks.room import check_room
-from attnflow.records import Activations, Block
+from attnflow.models.decoding import plain_decoding
+from attnflow.records import Activations, Block, NotKept
 from attnflow.records.arrays import row_tolerance
 from attnflow.records.sparse import SparseLayer
 
@@ -37,19 +39,31 @@ def in_eval_mode(network: Any) -> Any:
 
 
 def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> list[int]:
-    """The most likely tokens one by one, from what the network starts with."""
+    """The most likely tokens one by one, from what the network starts with.
+
+    ``inputs`` may have options of `generate` of transformers, too, which change what is likely.
+    """
+    plain = plain_decoding(network, inputs)
     options = {"max_new_tokens": length, "do_sample": False, "num_beams": 1}
-    # What a model's generation configuration may ask for, too: one answer, as its tokens.
     options |= {"num_return_sequences": 1, "return_dict_in_generate": False}
     with torch.no_grad():
-        ids = called(in_eval_mode(network), {**inputs, **options}, "generate")
+        ids = called(in_eval_mode(network), {**plain, **inputs, **options}, "generate")
     return [int(token) for token in ids[0]]
 
 
-def called(network: torch.nn.Module, inputs: dict[str, Any], method: str = "forward") -> Any:
-    """What the network returns; an error of its own comes with the network's name."""
+def called(
+    network: torch.nn.Module,
+    inputs: dict[str, Any],
+    method: str = "forward",
+    *,
+    watch: bool = True,
+) -> Any:
+    """What the network returns; an error of its own comes with the network's name.
+
+    With ``watch`` a layer that hands on no gradient is refused, where gradients are enabled.
+    """
     try:
-        with watched(network) as running:
+        with watched(network) if watch else nullcontext(network) as running:
             call = running if method == "forward" else getattr(running, method)
             return call(**inputs)
     except (torch.cuda.OutOfMemoryError, AttnflowError):  # the latter: of what watches the run
@@ -66,8 +80,17 @@ def called(network: torch.nn.Module, inputs: dict[str, Any], method: str = "forw
         raise ModelError(msg) from error
 
 
-def run(network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec) -> tuple[Any, Capture]:
-    """Call the network with its attention captured."""
+def run(
+    network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec, attends: Sequence[int] = ()
+) -> tuple[Any, Capture]:
+    """Call the network with its attention captured.
+
+    ``attends`` says how often each layer attends, for what is read off a backward pass.
+    """
+    if spec.reads_backward:
+        from attnflow.models.capture.towards import run_backward  # which reads what is here
+
+        return run_backward(network, inputs, spec, attends)
     batch = next(iter(inputs.values())).shape[0]
     evaluated = in_eval_mode(network)
     if spec.gradients:
@@ -158,10 +181,12 @@ def _unseen(network: Any, name: str) -> str:
     )
 
 
-def cut(site: Site, item: int, queries: int, keys: int) -> Tensor:
+def cut(site: Site, item: int, queries: int, keys: int) -> Tensor | NotKept:
     """One item's probabilities without padding, checked: ``[head, query, key]``, or fused."""
     _check_sums(site, item, queries)
     held = site.probabilities
+    if isinstance(held, NotKept):
+        return NotKept((*held.shape[1:-2], queries, keys), site.ahead[item])
     if isinstance(held, SparseLayer):
         return as_tensor(held)[:queries, :keys]
     found: Tensor = held[item, ..., :queries, :keys].cpu()

@@ -24,9 +24,11 @@ class Site:
 
     Attributes:
         probabilities: ``[batch, head, query, key]``, or ``[batch, query, key]`` with heads fused;
-            of one input whose attention is mostly 0, sparse.
+            of one input whose attention is mostly 0, sparse; `NotKept` where edges are read off the
+            backward pass.
         sums: ``[batch, head, query]``: what each row summed to before it was made to sum to 1.
         precision: The element type the model computed in.
+        ahead: For each item, whether a position reads a later one, where attention is not kept.
         sink: Whether the model gave a share of each row to something that is no token.
         values: ``[batch, head, key, dimension]``: what was averaged, where requested.
         output: The averaged values, as the model computed them, where values were requested.
@@ -49,6 +51,7 @@ class Site:
     sums: Tensor
     precision: torch.dtype
     sink: bool = False
+    ahead: tuple[bool, ...] = ()
     values: Tensor | None = None
     output: Tensor | None = None
     projection: Tensor | None = None

@@ -16,12 +16,13 @@ from torch import Tensor
 from attnflow.errors import CaptureError
 from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.records import NotKept
 from attnflow.records.sparse import SparseLayer
 
 LEAST_TOKENS = 1024  # fewer are dense: there is nothing to gain
 MOST_FILLED = 0.4  # the share of entries that are not 0; of all before a position, it is one half
 
-Layer = Tensor | SparseLayer
+Layer = Tensor | SparseLayer | NotKept
 # From [batch, head, query, key] in any precision: heads fused, and what the rows summed to.
 Finish = Callable[[Tensor], tuple[Tensor, Tensor]]
 Read = Callable[[Finish], tuple[Any, Tensor, Tensor]]
@@ -65,7 +66,7 @@ def as_tensor(layer: Layer) -> Tensor:
 
 def sees_ahead(layer: Layer) -> bool:
     """Whether a position reads a later one, in ``[…, query, key]``."""
-    if isinstance(layer, SparseLayer):
+    if isinstance(layer, SparseLayer | NotKept):
         return layer.sees_ahead
     return bool(torch.triu(layer, diagonal=1).any())
 
@@ -77,7 +78,7 @@ def with_windows_read(network: Any, spec: CaptureSpec, width: int, keep: Keep) -
     """
 
     def instead(reader: Reader, forward: Forward, args: Any, kwargs: dict[str, Any]) -> Any:
-        if spec.blocks or spec.gradients or spec.zeroing:
+        if spec.blocks or spec.towards_target or spec.zeroing:
             msg = (
                 f"{type(network).__name__} attends in windows, of which the attention itself can "
                 "be read, and no more. Use edges='attention'"

@@ -27,10 +27,14 @@ STATES = 3  # axes: [batch, position, dimension]
 
 @dataclass(frozen=True)
 class Layers:
-    """The names of the modules that are layers, and how wide states are."""
+    """The names of the modules that are layers, how wide states are, and how they are laid out.
+
+    ``items_first`` says that states are ``[batch, position, dimension]``, not positions first.
+    """
 
     names: frozenset[str]
     width: int
+    items_first: bool = True
 
 
 @dataclass
@@ -70,7 +74,7 @@ class _Watch(Capture):
                 output = forward(*args, **kwargs)
             finally:
                 self.underway.pop()
-            call.given, call.made = _given(args, kwargs), made_states(output)
+            call.given, call.made = given_states(args, kwargs), made_states(output)
             return output
 
         return observed
@@ -106,11 +110,9 @@ def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -
     for (before, after), counts in zip(pairwise(found), pairwise(attends), strict=True):
         if counts[0] == counts[1] and not _equal(before.made, after.given):
             raise ModelError(_no_layers(name))
-    if any(call.made is None or call.made.shape[0] != 1 for call in found):
-        msg = f"the layers of {name} have positions before items: they can't be run in batches"
-        raise ModelError(msg)
+    items_first = all(call.made is not None and call.made.shape[0] == 1 for call in found)
     width = 0 if found[0].made is None else found[0].made.shape[-1]
-    return Layers(frozenset(call.name for call in found), width)
+    return Layers(frozenset(call.name for call in found), width, items_first)
 
 
 def made_states(output: Any) -> Tensor | None:
@@ -127,7 +129,8 @@ def _outermost(seen: _Watch, group: Sequence[int]) -> _Call | None:
     return None
 
 
-def _given(args: Any, kwargs: Any) -> Tensor | None:
+def given_states(args: Any, kwargs: Any) -> Tensor | None:
+    """The states that a layer was given."""
     states = (each for each in (*args, *kwargs.values()) if isinstance(each, Tensor))
     return next((e for e in states if e.dim() == STATES and e.is_floating_point()), None)
 

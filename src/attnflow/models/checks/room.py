@@ -20,16 +20,23 @@ TAPE_BYTES = 40
 # The same while single heads have scores, whose graphs are in float64: measured for a page of 2,048
 # tokens.
 HEAD_BYTES = 64
+MAP_BYTES = 8  # of an entry of a map that all heads share, while it is made and read
 STATE_BYTES = 96  # of every entry of a layer's states, all that a layer makes on the tape with it
 MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")  # of Linux
 
 
 def check_room(
-    network: Any, inputs: dict[str, Any], device: torch.device, rows: int | None = None
+    network: Any,
+    inputs: dict[str, Any],
+    device: torch.device,
+    rows: int | None = None,
+    *,
+    maps_only: bool = False,
 ) -> None:
     """Refuse a pass with gradients that would take more memory than there is.
 
-    Of a fused kernel, ``rows`` of each map may be all that is asked for.
+    Of a fused kernel, ``rows`` of each map may be all that is asked for; with ``maps_only`` a map
+    of each layer is kept, and no tape of its heads.
     """
     ids = inputs.get("input_ids")
     there = memory_of(device)
@@ -40,9 +47,14 @@ def check_room(
     depth = sum(depths_of_sides(network)) if paired else depth_of(network)
     each = depth * batch * size  # positions of all layers
     needed = TAPE_BYTES * each * heads_in(network) * size
-    if rows is not None and getattr(network.config, "_attn_implementation", None) == "sdpa":
-        width = int(network.config.get_text_config().hidden_size)
-        needed = min(needed, each * (TAPE_BYTES * heads_in(network) * rows + STATE_BYTES * width))
+    width = int(getattr(network.config.get_text_config(), "hidden_size", 0) or 0)
+    fused = getattr(network.config, "_attn_implementation", None) == "sdpa"
+    if maps_only:
+        heads = 0 if fused else heads_in(network)
+        needed = each * (MAP_BYTES * size * (1 + heads) + STATE_BYTES * width)
+    elif fused and rows is not None:
+        tape = TAPE_BYTES * heads_in(network) * rows
+        needed = min(needed, each * (tape + STATE_BYTES * width))
     if needed <= there:
         return
     fewer = "batch_size=1, a shorter text" if batch > 1 else "a shorter text"

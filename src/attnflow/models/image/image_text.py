@@ -209,7 +209,7 @@ class ImageTextModel(TextModel):
         """Run the network once; with an image, the layers of the language model are kept."""
         if batch[0].grid is None:
             return super().run(batch, query, spec, objectives)
-        if spec.gradients or spec.blocks or spec.zeroing:
+        if spec.towards_target or spec.blocks or spec.zeroing:
             msg = "of images with text, attention alone is read; choose edges='attention'"
             raise InputError(msg)
         (tokens,) = batch

@@ -32,6 +32,7 @@ from attnflow.records import Prediction
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Edit
+    from attnflow.models.capture.towards import ItemRelevance
 
 TOWERS = ("text", "vision")
 
@@ -182,10 +183,16 @@ class TowersModel:
         """Not defined: it has no head."""
         return self._for(batch).probabilities(batch, positions, edit)
 
+    def relevance(
+        self, tokens: Tokens, position: int, target: int, contrast: int | None = None
+    ) -> ItemRelevance:
+        """Not defined: it has no head."""
+        return self._for([tokens]).relevance(tokens, position, target, contrast)
+
     @property
-    def several_labels(self) -> bool:
-        """Never: it has no head."""
-        return False
+    def labels_of(self) -> Any:
+        """None: it has no head."""
+        return None
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one text takes."""

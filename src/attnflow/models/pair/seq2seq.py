@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
@@ -14,12 +13,14 @@ from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query,
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.towards import Aim
 from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
+from attnflow.models.decoding import FORCED, kept_decoding
 from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
-from attnflow.models.objectives import resolve_objective, token_indices
+from attnflow.models.objectives import make_aim, token_indices
 from attnflow.models.outputs import predict
-from attnflow.models.pair.sides import add_gradients, add_zeroed, check_sites, pair_activations
+from attnflow.models.pair.sides import add_edges, add_zeroed, check_sites, pair_activations
 from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
 from attnflow.models.text.answers import (
     cut_answer,
@@ -31,6 +32,7 @@ from attnflow.models.text.answers import (
     without_end,
 )
 from attnflow.models.text.blanking import blank_tokens, find_filler
+from attnflow.models.text.joining import changed_notice, decode
 from attnflow.models.text.tokens import check_text, name_token, tokenize
 from attnflow.models.text.writing import Writing
 from attnflow.models.unmeasured import UnmeasuredModel
@@ -107,20 +109,35 @@ class Seq2SeqModel(UnmeasuredModel):
             return self._answer(source, writing.text, most, truncate=False)
         options = writing.options(self.tokenizer, skip_prompt=False)
         ids = network.generate(self.network, {**self._sources([source]), **options}, writing.length)
-        generation = self.network.generation_config
-        return read_answer(self.tokenizer, ids, generation, writing.ends, writing.length)
+        return self._own_answer(ids, writing.ends, writing.length)
+
+    def _own_answer(
+        self, ids: Sequence[int], ends: Set[int] = frozenset(), length: int | None = None
+    ) -> Tokens:
+        """What the model wrote, and what its generation configuration decided of that."""
+        stated = self.network.generation_config
+        read = read_answer(self.tokenizer, ids, stated, ends, length)
+        return replace(read, decoding=kept_decoding(self.network, self.keeps))
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """What of its generation configuration counts where it writes."""
+        return (FORCED,)
 
     def _answer(
         self, source: Tokens, answer: str | None, most: int | None, *, truncate: bool
     ) -> Tokens:
         """The answer's tokens with the one that starts it: those given, or the model's own."""
         if answer is None:
-            ids = self.generate(source, ANSWER)
-            written = read_answer(self.tokenizer, ids, self.network.generation_config)
+            written = self._own_answer(self.generate(source, ANSWER))
         elif isinstance(answer, str):
-            written = tokenize(self.tokenizer, answer, most, truncate=truncate, as_target=True)
+            # Cut below, at its end, wherever the tokenizer would: nothing follows what was cut off.
+            written = tokenize(self.tokenizer, answer, None, truncate=False, as_target=True)
             start = start_token(self.network, self.name, written.inputs["input_ids"])
             written = without_end(written, self.tokenizer)
+            if not written.notices:  # that words are unknown, or the text was cut, says as much
+                read = decode(self.tokenizer, written.inputs["input_ids"], special=False)
+                written = replace(written, notices=changed_notice(read, answer))
             if written.inputs["input_ids"][:1] != [start] or not self.starts_itself:
                 written = put_before(start, self.tokenizer, written)
         else:
@@ -154,14 +171,14 @@ class Seq2SeqModel(UnmeasuredModel):
         asked = [self._position(query, tokens) for tokens in batch]
         seen = [self.activations(capture, item, tokens) for item, tokens in enumerate(batch)]
         wanted: list[Objective | None] = [None] * len(batch)
-        if spec.gradients:
+        if spec.towards_target:
             objectives = objectives or [Objective()] * len(batch)
-            values = [
-                self._objective(output, item, *of, objectives[item])
+            aims = [
+                self._aim(output, item, *of, objectives[item], centred=spec.relevance)
                 for item, of in enumerate(zip(batch, asked, strict=True))
             ]
-            seen = add_gradients(seen, capture, torch.stack([value for value, _ in values]).sum())
-            wanted = [named for _, named in values]
+            seen = add_edges(seen, capture, output, aims)
+            wanted = [aim.named for aim in aims]
         if spec.zeroing:
             seen = [self.zeroed(*pair, spec) for pair in zip(batch, seen, strict=True)]
         said = [
@@ -174,7 +191,9 @@ class Seq2SeqModel(UnmeasuredModel):
     def run_captured(self, batch: Sequence[Tokens], spec: CaptureSpec) -> tuple[Any, Capture]:
         """What the model returns, and its attention, checked."""
         inputs = self.inputs(batch)
-        output, capture = network.run(self.network, inputs, spec)
+        encoder, decoder = self._depths
+        attends = [1] * encoder + [2] * decoder
+        output, capture = network.run(self.network, inputs, spec, attends)
         lengths = (max(map(source_size, batch)), inputs["decoder_input_ids"].shape[1])
         check_sites(capture.sites, lengths, self._depths, self.network)
         return output, capture
@@ -281,12 +300,22 @@ class Seq2SeqModel(UnmeasuredModel):
         logits: Tensor | None = None if at < source else output.logits[item, at - source]
         return logits
 
-    def _objective(
-        self, output: Any, item: int, tokens: Tokens, at: int, objective: Objective
-    ) -> tuple[Tensor, Objective]:
-        """The value of an objective, and its target and contrast by their names."""
-        logits = self._logits(output, item, tokens, at)
-        return resolve_objective(self, logits, objective, multi_label=self.several_labels)
+    def _aim(
+        self,
+        output: Any,
+        item: int,
+        tokens: Tokens,
+        at: int,
+        objective: Objective,
+        *,
+        centred: bool,
+    ) -> Aim:
+        """What an objective is about, with the names of its target and its contrast."""
+
+        def read(output: Any) -> Tensor | None:
+            return self._logits(output, item, tokens, at)
+
+        return make_aim(self, read, output, objective, self.labels_of, centred=centred)
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
         logits = self._logits(output, item, tokens, at)

@@ -22,9 +22,13 @@ from torch import Tensor
 
 from attnflow.errors import CaptureError
 from attnflow.models.capture import run as network
+from attnflow.models.capture.backward import BackwardCapture
 from attnflow.models.capture.mode import Capture
+from attnflow.models.capture.relevance import Relevance
 from attnflow.models.capture.sites import Site
-from attnflow.records import Activations, Array, Block
+from attnflow.models.capture.towards import Aim, ItemRelevance, read_relevance
+from attnflow.models.capture.windows import sees_ahead
+from attnflow.records import Activations, Array, Block, NotKept, Relevances
 
 Sizes = tuple[int, int]  # of the source or encoder, and of the target or decoder
 
@@ -54,8 +58,10 @@ class Step:
         whole[..., first.start : first.stop, last.start : last.stop] = block
         return whole
 
-    def place_attention(self, attention: Tensor) -> Tensor:
+    def place_attention(self, attention: Tensor | NotKept) -> Tensor | NotKept:
         """Attention among the identity of what is carried along."""
+        if isinstance(attention, NotKept):
+            return replace(attention, shape=(*attention.shape[:-2], self.size, self.size))
         whole = self.place(attention)
         carried = list(self.carried)
         whole[..., carried, carried] = 1
@@ -77,6 +83,10 @@ class Step:
         whole = rows.new_zeros(*rows.shape[:-2], self.size, rows.shape[-1])
         whole[..., at.start : at.stop, :] = rows
         return whole
+
+    def first(self, block: Tensor) -> Tensor:
+        """What is between queries and keys, without padding behind them."""
+        return block[..., : len(self.queries), : len(self.keys)]
 
     def cut(self, whole: Array) -> Array:
         """What was placed."""
@@ -132,9 +142,9 @@ def pair_activations(
     )
 
 
-def _check_causal(attention: Tensor, net: Any) -> None:
+def _check_causal(attention: Tensor | NotKept, net: Any) -> None:
     """Refuse a decoder that saw what it was to predict."""
-    if bool(torch.triu(attention, diagonal=1).any()):
+    if sees_ahead(attention):
         msg = (
             f"the decoder of {type(net).__name__} attends to later positions of the answer: it "
             "runs without its causal mask, and predicts what it already sees"
@@ -142,19 +152,81 @@ def _check_causal(attention: Tensor, net: Any) -> None:
         raise CaptureError(msg)
 
 
-def add_gradients(
-    passes: Sequence[Activations], capture: Capture, target: Tensor, *, keep: bool = False
+def add_edges(
+    passes: Sequence[Activations],
+    capture: Capture,
+    output: Any,
+    aims: Sequence[Aim],
+    *,
+    keep: bool = False,
 ) -> list[Activations]:
-    """The activations of a batch with the gradients of a scalar that sums over the batch."""
-    gradients = capture.gradients(target, keep=keep)
+    """The activations of a batch with all that depends on its targets.
+
+    With ``keep`` the tape stays, for other targets.
+    """
+    tape = capture.output if isinstance(capture, BackwardCapture) else output
+    if isinstance(capture, Relevance):
+        items = read_relevance(capture, output, aims, passes[0].model, keep=keep)
+        return [
+            replace(each, relevance=_relevances(each, capture.reading.maps(at), items[at]))
+            for at, each in enumerate(passes)
+        ]
+    total = torch.stack([aim.value(tape) for aim in aims]).sum()
+    if isinstance(capture, BackwardCapture):
+        capture.reading.backward(total, len(capture.sites), keep=keep)
+        return [
+            replace(each, removal=_placed(each, capture.reading.maps(at)))
+            for at, each in enumerate(passes)
+        ]
+    gradients = [each.detach().cpu() for each in capture.gradients(total, keep=keep)]
     found = []
     for item, each in enumerate(passes):
-        placed = tuple(
-            step.place(g[item, :, : len(step.queries), : len(step.keys)].detach().cpu())
-            for g, step in zip(gradients, steps_of(each), strict=True)
-        )
+        steps = zip(gradients, steps_of(each), strict=True)
+        placed = tuple(step.place(step.first(gradient[item])) for gradient, step in steps)
         found.append(replace(each, gradients=placed))
     return found
+
+
+def _placed(seen: Activations, maps: Sequence[Tensor]) -> Tensor:
+    """Maps of the sides that each step joins, in their places: ``[step, …, query, key]``."""
+    steps, device = steps_of(seen), maps[0].device
+    pairs = zip(steps, maps, strict=True)
+    return torch.stack([step.place(step.first(each).to(device)) for step, each in pairs])
+
+
+def _relevances(seen: Activations, maps: Sequence[Tensor], own: ItemRelevance) -> Relevances:
+    placed, source = _placed(seen, maps), seen.source or 0
+    left, right = own.inputs
+    inputs = torch.cat([left[:source], right[: placed.shape[-1] - source].to(left.device)])
+    streams = _streams(seen, placed, own.streams)
+    return Relevances(placed, inputs, own.value, own.gap, streams)
+
+
+def _streams(seen: Activations, maps: Tensor, found: Sequence[Tensor]) -> Tensor | None:
+    """The relevance of all nodes of the graph, of what layers read and made.
+
+    What is between the two steps of a decoder layer is not made by a module: what its biases absorb
+    is counted below. A side that is carried along keeps what it has; the source has what later
+    steps took from it.
+    """
+    source, size = seen.source or 0, int(maps.shape[-1])
+    decoder = len(maps) - len(seen.steps)
+    encoder = len(maps) - 2 * decoder
+    if len(found) != encoder + decoder + 2:
+        return None
+    edges = maps if maps.dim() == 3 else maps.sum(1)
+    streams = edges.new_zeros(len(maps) + 1, size)
+    left, right = found[: encoder + 1], found[encoder + 1 :]
+    for step in range(encoder + 1):
+        streams[step, :source] = left[step][:source]
+        streams[step, source:] = right[0][: size - source]
+    for step in range(len(maps), encoder, -1):
+        layer, within = divmod(step - encoder, 2)
+        streams[step, :source] = edges[step:, source:, :source].sum((0, 1))
+        states = right[layer + within][: size - source]
+        taken = edges[step, source:].sum(-1) if within else 0
+        streams[step, source:] = states - taken
+    return streams
 
 
 def add_zeroed(

@@ -7,6 +7,7 @@
     spans, tagging           answers that are spans, and labels of tokens
     embeddings, pooling      word embeddings that are edited, and embeddings of texts
     answers, writing         what was written as tokens, and how a model writes it
+    joining                  an answer that is given as text, behind its prompt
 
 Other kinds of models use much of this, too: what they write are texts.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from itertools import takewhile
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Tokens
 from attnflow.models.capture import run as network
+from attnflow.models.text.joining import decode, shared_start, tail
 from attnflow.models.text.notices import cut_notice
 from attnflow.models.text.tokens import BROKEN, name_token
 from attnflow.models.text.words import assign_words
@@ -38,34 +39,49 @@ def read_answer(
     return replace(read, cut_at=cut_at(ids[1:], ends, length))  # the first starts the answer
 
 
-def read_tokens(tokenizer: Any, ids: Sequence[int], start: int = 0) -> Tokens:
-    """Tokens with the text that they make; the first ``start`` of them only start it."""
+def read_tokens(
+    tokenizer: Any, ids: Sequence[int], start: int = 0, behind: Sequence[int] = ()
+) -> Tokens:
+    """Tokens with the text that they make; the first ``start`` of them only start it.
+
+    ``behind`` are the tokens that stand before them: a decoder drops a blank at the start of a
+    text, which is no blank at its start where other tokens stand before it.
+    """
     special = frozenset(
         at for at, i in enumerate(ids) if at < start or i in tokenizer.all_special_ids
     )
-    text, spans = "", []
-    for end in range(1, len(ids) + 1):
+    context = tail(tokenizer, behind)
+
+    def read(end: int) -> str:
         plain = [number for at, number in enumerate(ids[:end]) if at not in special]
-        # As the tokens have it: a text that is tidied later moves characters between tokens.
-        longer = str(
-            tokenizer.decode(plain, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        )
-        spans.append((_start(text, longer, added=end - 1 not in special), len(longer)))
-        text = longer
+        return decode(tokenizer, [*context, *plain], special=False)
+
+    before = shared_start(read(0), read(len(ids)))
+    reads = [read(end)[before:] for end in range(len(ids) + 1)]
+    text, spans = reads[-1], _spans(reads, special)
     words, texts = assign_words(text, spans, special)
     names = tuple(name_token(tokenizer, number) for number in ids)
     return Tokens(names, text, {"input_ids": list(ids)}, words, texts, spans=tuple(spans))
 
 
-def _start(text: str, longer: str, *, added: bool) -> int:
-    """Where what one more token adds to a text begins.
+def _spans(reads: Sequence[str], special: Set[int]) -> list[tuple[int, int]]:
+    """Where each token stands in the text, the last of ``reads``; the others are without its end.
 
-    A token with some bytes of a character stands where all of the character does.
+    A token with some bytes of a character stands where all of the character does: what is read of
+    it before the others are there is not what will be read at last.
     """
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(text, longer, strict=False))
-    start = sum(1 for _ in same)
-    unfinished = added and start == len(longer) and text.endswith(BROKEN)
-    return start - 1 if unfinished else start
+    text, spans = reads[-1], []
+    settled = [shared_start(read, text) for read in reads]
+    for at, (start, reached) in enumerate(pairwise(settled)):
+        now, broken = reads[at + 1], reads[at + 1].endswith(BROKEN)
+        if at in special or (now == reads[at] and not broken):
+            spans.append((start, start))
+        elif now == reads[at] and reached == len(now):  # one more byte of what ends the text
+            spans.append((start - 1, start))
+        else:
+            later = (end for end in settled[at + 1 :] if end > start)
+            spans.append((start, next(later, len(text))))
+    return spans
 
 
 def join_answer(prompt: Tokens, answer: Tokens, **inputs: Any) -> Tokens:
@@ -83,6 +99,7 @@ def join_answer(prompt: Tokens, answer: Tokens, **inputs: Any) -> Tokens:
         segments=(*(prompt.segments or ()), *(answer.segments or ())),
         answer=answer.text,
         cut_at=answer.cut_at,
+        decoding=answer.decoding,
         notices=tuple(dict.fromkeys(prompt.notices + answer.notices)),
         spans=(*(prompt.spans or ()), *(answer.spans or ())) if known[1] else None,
     )
@@ -96,12 +113,9 @@ def without_end(answer: Tokens, tokenizer: Any) -> Tokens:
     ids = list(answer.inputs["input_ids"])
     plain = tokenizer(text_target=answer.text, add_special_tokens=False)["input_ids"]
 
-    def shared(start: int) -> int:
-        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(ids[start:], plain, strict=False))
-        return sum(1 for _ in pairs)
-
-    before = max(range(len(ids)), key=shared, default=0)  # tokens that were put before the text
-    return first_tokens(answer, before + shared(before))
+    shared = [shared_start(ids[start:], plain) for start in range(len(ids))] or [0]
+    before = shared.index(max(shared))  # tokens that were put before the text
+    return first_tokens(answer, before + shared[before])
 
 
 def first_tokens(answer: Tokens, size: int) -> Tokens:

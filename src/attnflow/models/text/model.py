@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,16 +11,18 @@ from torch import Tensor
 
 from attnflow.models.adapter import ForwardPass, Objective, Query, Tokens
 from attnflow.models.capture import run as network
+from attnflow.models.capture.backward import BackwardCapture
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.towards import Aim, add_edges
 from attnflow.models.checks.deciding import refuse_seeing_ahead
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable
 from attnflow.models.checks.samples import lengthen, shorten
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER
-from attnflow.models.objectives import output_index, resolve_objective
-from attnflow.models.outputs import predict, predict_label
+from attnflow.models.objectives import make_aim, output_index
+from attnflow.models.outputs import is_multi_label, is_regression, predict, predict_label
 from attnflow.models.readouts import make_readout
 from attnflow.models.text.decisions import (
     SAMPLE,
@@ -33,6 +35,26 @@ from attnflow.models.text.sequence import SequenceModel
 from attnflow.models.text.tokens import name_token
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class PositionLogits:
+    """The logits of some positions, ``[item, position]``, by the position."""
+
+    logits: Tensor
+    rows: dict[int, int]
+
+    def __getitem__(self, place: Any) -> Tensor:
+        """Those of an item at a position."""
+        item, position = place
+        return self.logits[item, self.rows[position]]
+
+
+@dataclass(frozen=True, eq=False)
+class SomeLogits:
+    """A network's output of which nothing but logits was kept."""
+
+    logits: PositionLogits
 
 
 class TextModel(SequenceModel):
@@ -65,8 +87,11 @@ class TextModel(SequenceModel):
     ) -> list[ForwardPass]:
         """Run the network once on a batch."""
         inputs = self.inputs(batch)
-        output, capture = network.run(self.network, inputs, spec)
         width = inputs["input_ids"].shape[1]
+        some = self._keep_logits(inputs, batch, query) if spec.reads_backward else None
+        output, capture = network.run(self.network, inputs, spec, [1] * self.depth)
+        if some is not None and isinstance(capture, BackwardCapture):
+            output, capture.output = some(output), some(capture.output)
         network.expect(capture.sites, self.depth, (width, width), self.network)
         passes = [
             replace(network.square_activations(capture, i, len(t)), model=self.name)
@@ -95,15 +120,13 @@ class TextModel(SequenceModel):
         queries = [first for first, *_ in positions]
         said = self._predictions(output, batch, queries)
         wanted = [self._asked(each) for each in aims]
-        if spec.gradients:
-            values = [
-                self._objective(output, item, at, each, tokens)
+        if spec.towards_target:
+            found = [
+                self._aim(output, item, at, each, tokens, centred=spec.relevance)
                 for item, (each, at, tokens) in enumerate(zip(aims, queries, batch, strict=True))
             ]
-            passes = network.add_gradients(
-                passes, capture, torch.stack([value for value, _ in values]).sum()
-            )
-            wanted = [named for _, named in values]
+            passes = add_edges(passes, capture, output, found)
+            wanted = [each.named for each in found]
         if spec.readout:
             for item, (at, each) in enumerate(zip(positions, aims, strict=True)):
                 alone = at[0] if len(at) == 1 else None
@@ -114,6 +137,22 @@ class TextModel(SequenceModel):
         warnings = [mixing_warnings(self, batch[0])] * len(batch)
         parts = zip(batch, passes, queries, said, wanted, pooled, warnings, strict=True)
         return [ForwardPass(*each) for each in parts]
+
+    def _keep_logits(
+        self, inputs: dict[str, Any], batch: Sequence[Tokens], query: Query
+    ) -> Callable[[Any], SomeLogits] | None:
+        """Have the network give the logits of the explained positions alone, where it can.
+
+        A vocabulary is wide: the logits of all positions may be larger than the model.
+        """
+        if self.head is not CAUSAL or not self.keeps_some_logits:
+            return None
+        last = query is None or query == "all"
+        places = [len(each) - 1 if last else each.position(query or 0) for each in batch]
+        kept = sorted(set(places))
+        inputs["logits_to_keep"] = torch.tensor(kept, device=inputs["input_ids"].device)
+        rows = {place: row for row, place in enumerate(kept)}
+        return lambda output: SomeLogits(PositionLogits(output.logits, rows))
 
     def _with_readout(  # noqa: PLR0913 - what one item of a run has
         self,
@@ -127,15 +166,19 @@ class TextModel(SequenceModel):
     ) -> tuple[Activations, Objective | None]:
         """With how the target's logit is read, where one position decides."""
         logits = None if position is None else self._logits(output, item, position)
-        if position is None or logits is None or logits.numel() == 1:
+        labels = self.head is CLASSIFIER
+        if position is None or logits is None:
             return activations, None
-        _, named = self._objective(output, item, position, objective, tokens)
+        if labels and is_regression(self.network.config, logits.numel()):
+            return activations, None
+        named = self._aim(output, item, position, objective, tokens).named
         target, other = (
             None if each is None else output_index(self, each, logits)
             for each in (objective.target, objective.contrast)
         )
         target = int(logits.argmax()) if target is None else target
-        found = make_readout(capture, item, position, logits, target, other)
+        alone = labels and is_multi_label(self.network.config)
+        found = make_readout(capture, item, position, logits, target, other, alone=alone)
         return replace(activations, readout=found), named
 
     def zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
@@ -210,12 +253,22 @@ class TextModel(SequenceModel):
         """What is asked for whatever the edges are; nothing here, where targets are for edges."""
         return None
 
-    def _objective(
-        self, output: Any, item: int, query: int, objective: Objective, tokens: Tokens
-    ) -> tuple[Tensor, Objective]:
-        """The value of an objective, and its target and contrast by their names."""
-        logits = self._logits(output, item, query)
-        return resolve_objective(self, logits, objective, multi_label=self.several_labels)
+    def _aim(
+        self,
+        output: Any,
+        item: int,
+        query: int,
+        objective: Objective,
+        tokens: Tokens,
+        *,
+        centred: bool = False,
+    ) -> Aim:
+        """What an objective is about, with the names of its target and its contrast."""
+
+        def read(output: Any) -> Tensor | None:
+            return self._logits(output, item, query)
+
+        return make_aim(self, read, output, objective, self.labels_of, centred=centred)
 
     def _predictions(
         self, output: Any, batch: Sequence[Tokens], positions: Sequence[int]

@@ -11,11 +11,15 @@ MOST_NAMED = 5
 MOSTLY = 0.5
 
 
-def cut_notice(kept: int, length: int, what: str = "text") -> tuple[str, ...]:
-    """That a text was longer than what the model read."""
+def cut_notice(kept: int, length: int, what: str = "text", end: str = "first") -> tuple[str, ...]:
+    """That a text was longer than what the model read, of which the first or last tokens remain.
+
+    Of a pair there may be some of each text, so that neither is said.
+    """
     if kept >= length:
         return ()
-    return (f"the {what} was cut: only the first {kept} of its {length} tokens were read",)
+    which = f"the {end} {kept}" if end else str(kept)
+    return (f"the {what} was cut: only {which} of its {length} tokens were read",)
 
 
 def unknown_notice(

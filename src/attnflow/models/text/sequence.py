@@ -13,12 +13,19 @@ from torch import Tensor
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Kind, Tokens, refuse_answer
 from attnflow.models.capture import run as network
+from attnflow.models.capture.towards import ItemRelevance, hand_back
 from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
 from attnflow.models.objectives import label_indices, token_indices
-from attnflow.models.outputs import is_multi_label, no_probability, to_probabilities
+from attnflow.models.outputs import (
+    is_multi_label,
+    no_probability,
+    objective_value,
+    to_probabilities,
+)
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.text.blanking import blank_tokens, find_filler
 from attnflow.models.text.embeddings import EmbeddingEdit
+from attnflow.models.text.joining import with_space_notice
 from attnflow.models.text.tokens import check_text, check_texts, name_token, tokenize
 
 if TYPE_CHECKING:
@@ -62,9 +69,9 @@ class SequenceModel:
         return str(self.tokenizer.mask_token) if self.head is MASKED else None
 
     @property
-    def several_labels(self) -> bool:
-        """Whether an input may have several labels, each with a probability of its own."""
-        return self.head is CLASSIFIER and is_multi_label(self.network.config)
+    def labels_of(self) -> Any:
+        """The network's configuration where outputs are labels of a whole input; else ``None``."""
+        return self.network.config if self.head is CLASSIFIER else None
 
     @property
     def keeps_some_logits(self) -> bool:
@@ -81,9 +88,9 @@ class SequenceModel:
         """One text as tokens."""
         refuse_answer(self.name, answer)
         (check_text if self.head is CAUSAL else check_texts)(self.name, item)
-        return tokenize(
-            self.tokenizer, item, limit(self.network, self.tokenizer), truncate=truncate
-        )
+        most = limit(self.network, self.tokenizer)
+        read = tokenize(self.tokenizer, item, most, truncate=truncate)
+        return with_space_notice(self.tokenizer, read) if self.head is CAUSAL else read
 
     def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
         """What the network is called with: padded tensors, where the network is."""
@@ -101,7 +108,17 @@ class SequenceModel:
         """For each input the logits of all labels, or of all tokens at its position."""
         if self.head not in MEASURED:
             raise no_probability(self.name)
-        inputs, evaluated = self.inputs(batch), network.in_eval_mode(self.network)
+        return self._logits_of(network.in_eval_mode(self.network), batch, positions, edit)
+
+    def _logits_of(
+        self,
+        evaluated: Any,
+        batch: Sequence[Tokens],
+        positions: Sequence[int],
+        edit: Edit | None = None,
+    ) -> Tensor:
+        """The same of the network as it is, or of a copy of it."""
+        inputs = self.inputs(batch)
         chosen = list(positions)
         if self.head is CAUSAL and self.keeps_some_logits:
             # A vocabulary is wide: the logits of all positions may be larger than the model.
@@ -129,7 +146,19 @@ class SequenceModel:
     ) -> Tensor:
         """For each input the probabilities of all labels, or of all tokens at its position."""
         logits = self.logits(batch, positions, edit)
-        return to_probabilities(logits, several=self.several_labels, name=self.name)
+        return to_probabilities(logits, self.labels_of, self.name)
+
+    def relevance(
+        self, tokens: Tokens, position: int, target: int, contrast: int | None = None
+    ) -> ItemRelevance:
+        """The layer-wise relevance of a text's tokens for a label, or a token at a position."""
+        several = is_multi_label(self.labels_of)
+
+        def value(net: Any) -> Tensor:
+            logits = self._logits_of(net, [tokens], [position])[0]
+            return objective_value(logits, target, contrast, multi_label=several, centred=True)
+
+        return hand_back(self.network, self.inputs([tokens]), value, self.name)
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes, to choose batches that fit."""

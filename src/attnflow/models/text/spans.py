@@ -16,7 +16,8 @@ from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import is_pair
 from attnflow.models.adapter import Objective, Query, Tokens
 from attnflow.models.capture import run as network
-from attnflow.models.outputs import ALTERNATIVES, no_probability
+from attnflow.models.capture.towards import Aim
+from attnflow.models.outputs import ALTERNATIVES, no_probability, objective_value
 from attnflow.models.text.model import TextModel
 from attnflow.records import Prediction
 
@@ -121,16 +122,30 @@ class SpanModel(TextModel):
         """The start or the end alone is asked about by name, whatever the edges."""
         return None if objective.target in (None, SPAN) else objective
 
-    def _objective(
-        self, output: Any, item: int, query: int, objective: Objective, tokens: Tokens
-    ) -> tuple[Tensor, Objective]:
-        """The log-probability of the answer's start, of its end, or of both."""
+    def _aim(
+        self,
+        output: Any,
+        item: int,
+        query: int,
+        objective: Objective,
+        tokens: Tokens,
+        *,
+        centred: bool = False,
+    ) -> Aim:
+        """The log-probability, or the centred logit, of the answer's start, its end, or both."""
         best, *_ = self._spans(output, item, tokens)
-        both = self._both(output, item, tokens)
-        start, end = (logits.double().log_softmax(-1) for logits in both)
-        parts = {START: (start[best.start],), END: (end[best.end],)}
-        wanted = parts.get(str(objective.target), (start[best.start], end[best.end]))
-        return torch.stack(wanted).sum(), self._asked(objective) or Objective()
+        ends = {START: (0,), END: (1,)}.get(str(objective.target), (0, 1))
+        places = (best.start, best.end)
+
+        def value(output: Any) -> Tensor:
+            both = self._both(output, item, tokens)
+            parts = [
+                objective_value(both[end], places[end], None, multi_label=False, centred=centred)
+                for end in ends
+            ]
+            return torch.stack(parts).sum()
+
+        return Aim(value, self._asked(objective) or Objective())
 
     def _spans(self, output: Any, item: int, tokens: Tokens) -> list[Answer]:
         """The likeliest spans of the passage, the best first."""

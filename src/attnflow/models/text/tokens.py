@@ -62,8 +62,10 @@ def tokenize(
     cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
     given = {"text_target" if as_target else "text": item}
     text, pair = (item, None) if isinstance(item, str) else (BETWEEN.join(item), item)
+    left = getattr(tokenizer, "truncation_side", "right") == "left"
+    end = "last" if left else "first"  # of the text, that is read where it is cut
     if pair is not None:
-        given = {"text": pair[0], "text_pair": pair[1]}
+        given, end = {"text": pair[0], "text_pair": pair[1]}, ""
     encoded = tokenizer(
         **given,
         return_offsets_mapping=fast,
@@ -79,9 +81,10 @@ def tokenize(
         msg = f"{text!r} has no tokens; give a text that is not empty"
         raise InputError(msg)
     if limit and len(ids) > limit:
+        part = f"its {end} {limit}" if end else f"{limit} of them"
         msg = (
             f"the text has {len(ids)} tokens, special ones included; this model takes at most "
-            f"{limit}. Shorten it, or explain its first {limit} with truncate=True (--truncate)"
+            f"{limit}. Shorten it, or explain {part} with truncate=True (--truncate)"
         )
         raise InputError(msg)
     inputs.setdefault("attention_mask", [1] * len(ids))
@@ -103,8 +106,7 @@ def tokenize(
     notices = unknown_notice(tokenizer, ids, text, spans)
     if cut and len(ids) == limit:
         whole = tokenizer(**given, truncation=False, verbose=False)
-        what = "answer" if as_target else "text"
-        notices += cut_notice(len(ids), len(whole["input_ids"]), what)
+        notices += cut_notice(len(ids), len(whole["input_ids"]), end=end)
     if segments is not None and not _parted(segments):
         notices += (NOT_PARTED,)
     names = _names(tokenizer, ids, text, spans)

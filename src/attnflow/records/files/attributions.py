@@ -66,9 +66,10 @@ def to_json(attribution: Attribution, *, without: Collection[str] = ()) -> bytes
 
     JSON has no NaN and no infinity: where statistics, options or the prediction hold one, it
     becomes ``null``; of a probability ``null`` is read as NaN, elsewhere as ``None``. Lone halves
-    of surrogate pairs, which UTF-8 does not have, are escaped.
+    of surrogate pairs, which UTF-8 does not have, are escaped. A whole attribution has a checksum.
     """
-    return dump(to_dict(attribution, without=without), ("options", "statistics", "prediction"))
+    plain = to_dict(attribution, without=without)
+    return dump(plain, ("options", "statistics", "prediction"), checksum=not without)
 
 
 def save(attribution: Attribution, path: Path, *, overwrite: bool) -> Path:

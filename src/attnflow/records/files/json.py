@@ -1,4 +1,4 @@
-"""Records as JSON, without loss: it keeps every bit of a float64."""
+"""Records as JSON, without loss: it keeps every bit of a float64, and has a checksum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.io.files import check_target, writing
+from attnflow.io.checksums import with_checksum, without_checksum
+from attnflow.io.files import check_target, write_file
 from attnflow.records.prediction import Prediction
 
 Record = TypeVar("Record")
@@ -80,16 +81,16 @@ def write_json(path: Path, content: bytes, *, overwrite: bool) -> Path:
             f"{MOST_BYTES:,}: save fewer layers, heads or texts in one"
         )
         raise InputError(msg)
-    with writing(path):
-        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    write_file(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return path
 
 
-def dump(plain: dict[str, Any], gaps: Collection[str]) -> bytes:
+def dump(plain: dict[str, Any], gaps: Collection[str], *, checksum: bool = True) -> bytes:
     """A record's plain data as one line of JSON; in the fields ``gaps`` NaN becomes ``null``."""
     plain = {name: _finite(each) if name in gaps else each for name, each in plain.items()}
     try:
-        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+        whole = with_checksum(plain) if checksum else plain
+        text = json.dumps(whole, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         msg = f"options and statistics must be plain numbers, texts, lists and dicts: {error}"
         raise InputError(msg) from error
@@ -107,7 +108,7 @@ def load_records(path: Path, read: Callable[[Any], Record], what: str, writer: s
     """Read the records of a file by ``read``; errors say what it is not, and what writes such."""
     try:
         text = _content(path).decode("utf-8-sig")
-        return [read(item) for item in _each(text)]
+        return [read(without_checksum(item)) for item in _each(text)]
     except UnicodeDecodeError as error:
         reason: object = f"it is not UTF-8 text (byte {error.start})"
     except RecursionError:

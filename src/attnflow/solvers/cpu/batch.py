@@ -41,14 +41,14 @@ class PreparedCpuBatch:
         """The maximum flow from every source to every sink, ``[item, source, sink]``."""
         items, count = sources.edges.shape[:2]
         workers = min(execution.threads or cores(), items)
-        values, gaps = np.zeros((2, items, len(sinks), count))
+        values = np.zeros((items, len(sinks), count))
+        gaps = np.full_like(values, np.inf)  # of pairs that nobody has solved
         # A row per item, so that counting needs no lock; the sum is the progress.
         proofs, stop = np.zeros((items, 3), np.int64), np.zeros(1, np.uint8)
-        parts = SharedParts([slice(item, item + 1) for item in range(items)])
+        parts = SharedParts(range(items))
 
         def work() -> None:
-            for part in parts:
-                item = part.start
+            for item in parts:
                 own = Sources(sources.edges[item], sources.layers)
                 results = (values[item], gaps[item], proofs[item], stop)
                 _solve_item(np.ascontiguousarray(self._weights[:, item]), own, sinks, results)
@@ -56,7 +56,8 @@ class PreparedCpuBatch:
         with progress_bar("flow", values.size, shown=execution.progress) as show:
             work_together([work] * workers, stop, lambda: show(int(proofs.sum())))
             show(values.size)
-        return values.swapaxes(1, 2), statistics_of(gaps, proofs.sum(axis=0), workers)
+        supply = sources.edges.sum(-1)[:, None]
+        return values.swapaxes(1, 2), statistics_of(gaps, supply, proofs.sum(axis=0), workers)
 
     def solve_pair(self, edges: FloatArray, layer: int, source: int, sink: int) -> PairFlow:
         """Not of a batch: a pair is of one text."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.records import FloatArray
+from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cpu.bounds import bound_reach, read_column
 from attnflow.solvers.cpu.network import IntArray, Network, make_network
 from attnflow.solvers.cpu.pairs import load, maximize
@@ -42,8 +43,18 @@ def solve_pair(weights: FloatArray, edges: FloatArray, source: int, sink: int) -
     cut = (capacity > 0) & ~reaches[1:, :, None] & reaches[:-1, None, :]
     # Rounding may leave differences slightly below zero.
     flow = np.maximum(flow, 0.0)
+    value = float(flow[0, :, sink].sum())
+    check_flow(flow, capacity, float(capacity[cut].sum()) - value)
     routes = tuple(zip(*decompose(flow, source, sink), strict=True))
-    return PairFlow(float(flow[0, :, sink].sum()), flow, capacity, cut, routes)
+    return PairFlow(value, flow, capacity, cut, routes)
+
+
+def check_flow(flow: FloatArray, capacity: FloatArray, gap: float) -> None:
+    """Refuse what is no flow, or is not the maximum: ``gap`` is between it and its cut."""
+    overfull = (flow - capacity).max(initial=0.0)
+    # What arrives at the nodes between source and sink, and what leaves them.
+    uneven = np.abs(flow[1:].sum(1) - flow[:-1].sum(2)).max(initial=0.0)
+    check_gaps(np.array([gap, overfull, uneven]), capacity[-1].sum())
 
 
 def _maximize(network: Network, edges: FloatArray, top: int, sink: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 from attnflow.records import FloatArray
+from attnflow.solvers.certificate import MET
 from attnflow.solvers.cpu.bounds import Bounds, capped_sum, cut_capacity, read_column, recall_reach
 from attnflow.solvers.cpu.kernels import KERNEL
 from attnflow.solvers.cpu.network import (
@@ -18,10 +19,6 @@ from attnflow.solvers.cpu.network import (
 from attnflow.solvers.cpu.pouring import pour
 from attnflow.solvers.cpu.residuals import is_full
 from attnflow.solvers.cpu.search import measure, send_along
-
-# A flow this close to a bound is the maximum. Flow and bound are sums in different orders, which
-# rounding keeps apart: a comparison for equality would start a search for flows that are complete.
-MET = 1e-12
 
 CLOSED_FORM, BOUND_MET, CUT_FOUND = 0, 1, 2  # how a value was proven
 
@@ -46,6 +43,8 @@ def solve_sinks(
     values, gaps, known, proofs, stop = results
     deepest = sources[2].max() - 1
     for place in range(sinks.shape[0]):
+        if stop[0]:
+            return
         if known[place].all():
             continue
         sink = sinks[place]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from attnflow.records.arrays import to_numpy
 from attnflow.records.types import Array, FloatArray
 from attnflow.solvers.cpu.batch import PreparedCpuBatch
 from attnflow.solvers.cpu.bounds import Bounds, make_bounds
-from attnflow.solvers.cpu.network import MOST_POSITIONS, ByteArray, Network, larger, make_network
+from attnflow.solvers.cpu.network import MOST_POSITIONS, Network, larger, make_network
 from attnflow.solvers.cpu.pair import solve_pair
 from attnflow.solvers.cpu.pairs import BOUND_MET, solve_sinks
 from attnflow.solvers.cpu.residuals import SLOTS
@@ -66,26 +67,34 @@ class CpuSolver:
         return PreparedCpuGraph(np.ascontiguousarray(weights))
 
 
-class PreparedCpuGraph:
-    """Capacities with what earlier pieces leave for later ones: bounds, and a network per thread.
+@dataclass
+class Buffers:
+    """What a solve works on and leaves for the next: bounds of sinks, and a network per thread."""
 
-    Pieces are solved one at a time, so that threads which use the same graph share its buffers.
-    """
+    bounds: Bounds
+    networks: list[Network]
+    solves: int = 0
+
+
+class PreparedCpuGraph:
+    """Capacities with the buffers of earlier solves, of which one at a time uses them."""
 
     def __init__(self, weights: FloatArray) -> None:
         self._weights = weights
         # Derived from the weights, so that it also holds for attention that a caller brings.
         self._causal = not any(np.triu(layer, 1).any() for layer in weights)
-        self._bounds: Bounds = make_bounds(len(weights), weights.shape[1], sinks=0)
-        self._pieces = 0
-        self._networks: list[Network] = []
+        self._buffers = self._no_buffers()
         self._lock = threading.Lock()
+
+    def _no_buffers(self) -> Buffers:
+        depth, size, _ = self._weights.shape
+        return Buffers(make_bounds(depth, size, sinks=0), [])
 
     @property
     def nbytes(self) -> int:
-        """The memory of bounds and networks."""
-        arrays: list[Any] = [*self._bounds]
-        for network in self._networks:
+        """The memory of bounds and networks, unless a solve is at work on them."""
+        arrays: list[Any] = [*self._buffers.bounds]
+        for network in self._buffers.networks:
             arrays += [*network, *network.residuals]
         # Every network refers to the weights themselves, which belong to the graph.
         return sum(
@@ -101,22 +110,24 @@ class PreparedCpuGraph:
 
         An interrupt (Ctrl-C) stops every thread after the pair it is at.
         """
-        stop = np.zeros(1, np.uint8)  # kernels don't see exceptions: they read this flag
+        # A sink is one thread's: threads write its bounds without a lock.
+        different, places = np.unique(sinks, return_inverse=True)
+        if len(different) < len(sinks):
+            values, statistics = self.solve(sources, different, execution)
+            return values[:, places], statistics
         with self._lock:
-            try:
-                return self._solve(sources, sinks, execution, stop)
-            except BaseException:
-                # An interrupt may come between a thread's start and the moment that anybody knows
-                # of it. Such a thread ends soon, but what it works on must never be used again.
-                stop[0] = 1
-                self._networks = []
-                self._bounds = make_bounds(len(self._weights), self._weights.shape[1], sinks=0)
-                self._pieces = 0
-                raise
+            # The buffers are this solve's alone, and go back only when all its threads have ended.
+            # An interrupt may come between a thread's start and the moment that anybody knows of
+            # it: such a thread is never waited for, and what it works on is never used again.
+            buffers, self._buffers = self._buffers, self._no_buffers()
+            found = self._solve(sources, sinks, execution, buffers)
+            self._buffers = buffers
+            return found
 
     def _solve(
-        self, sources: Sources, sinks: LongArray, execution: Execution, stop: ByteArray
+        self, sources: Sources, sinks: LongArray, execution: Execution, buffers: Buffers
     ) -> tuple[FloatArray, dict[str, Any]]:
+        stop = np.zeros(1, np.uint8)  # kernels don't see exceptions: they read this flag
         # Threads take sinks and not pairs: the bounds of a sink serve all sources.
         workers = min(execution.threads or cores(), len(sinks), most_networks(self._weights.nbytes))
         shape = (len(sinks), len(sources.edges))
@@ -125,37 +136,38 @@ class PreparedCpuGraph:
         arrays = source_arrays(sources)
         parts = SharedParts(_split(len(sinks), workers))
         # A graph that is solved once needs no room for bounds that nobody asks for again.
-        if self._pieces == 1:
-            self._bounds = make_bounds(*self._weights.shape[:2])
-        self._pieces += 1
-        bounds = self._bounds
+        if buffers.solves == 1:
+            buffers.bounds = make_bounds(*self._weights.shape[:2])
+        buffers.solves += 1
+        bounds, networks = buffers.bounds, buffers.networks
 
         def work(number: int) -> None:
             for part in parts:
                 # Slices are views: threads write into different rows of the same arrays.
                 results = (values[part], gaps[part], known[part], proofs[number], stop)
-                network = self._networks[number]
+                network = networks[number]
                 solve_sinks(network, bounds, sinks[part], arrays, self._causal, results)
                 while network.residuals.counts[1]:
-                    network = self._networks[number] = larger(network)
+                    network = networks[number] = larger(network)
                     solve_sinks(network, bounds, sinks[part], arrays, self._causal, results)
 
         with progress_bar("flow", shape[0] * shape[1], shown=execution.progress) as show:
             values, gaps, known = self._spread(sources, sinks, show)
             proofs[0, BOUND_MET] = known.sum()
             if not known.all():
-                self._make_networks(workers)
+                self._add_networks(networks, workers)
                 tasks = [partial(work, number) for number in range(workers)]
                 work_together(tasks, stop, lambda: show(int(proofs.sum())))
             show(values.size)
-        return values.T, statistics_of(gaps, proofs.sum(axis=0), workers)
+        supply = arrays[0].sum(1)
+        return values.T, statistics_of(gaps, supply, proofs.sum(axis=0), workers)
 
     def _spread(
         self, sources: Sources, sinks: LongArray, show: Callable[[int], None]
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Values and gaps, ``[sink, source]``, of few and deep sources, and which are known."""
         values = np.zeros((len(sinks), len(sources.edges)))
-        gaps, known = np.zeros_like(values), np.zeros(values.shape, bool)
+        gaps, known = np.full_like(values, np.inf), np.zeros(values.shape, bool)
         deep = np.flatnonzero(sources.layers >= LEAST_LAYERS)
         if not 0 < len(deep) <= FEW or self._weights.shape[-1] < LEAST_SIZE:
             return values, gaps, known
@@ -178,14 +190,14 @@ class PreparedCpuGraph:
                 break  # a search takes less memory
             known[:, source] = np.isfinite(missing)
             values[:, source] = np.where(known[:, source], found, 0.0)
-            gaps[:, source] = np.where(known[:, source], missing, 0.0)
+            gaps[:, source] = missing
         return values, gaps, known
 
-    def _make_networks(self, workers: int) -> None:
+    def _add_networks(self, networks: list[Network], workers: int) -> None:
         depth, size, _ = self._weights.shape
         slots = SLOTS * depth * size if self._weights.nbytes > DENSE_BYTES else None
-        while len(self._networks) < workers:
-            self._networks.append(make_network(self._weights, slots=slots))
+        while len(networks) < workers:
+            networks.append(make_network(self._weights, slots=slots))
 
     def solve_pair(self, edges: FloatArray, layer: int, source: int, sink: int) -> PairFlow:
         """The flow of one pair on every edge, with its proof."""

@@ -16,6 +16,7 @@ from numba import njit
 
 from attnflow.records.sparse import IntArray, LongArray, SparseLayers
 from attnflow.records.types import FloatArray
+from attnflow.solvers.certificate import MET
 from attnflow.solvers.cpu.sparse_pouring import (
     NEGLIGIBLE,
     NONE,
@@ -26,8 +27,6 @@ from attnflow.solvers.cpu.sparse_pouring import (
     pour,
     take_back,
 )
-
-MET = 1e-12  # a flow this close to a bound is the maximum: both are sums, in different orders
 
 
 class SparseNetwork(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,9 +11,10 @@ import numpy as np
 from attnflow.io.progress import progress_bar
 from attnflow.records.sparse import SparseLayers
 from attnflow.records.types import FloatArray
+from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cpu.sparse import SparseNetwork, another, make_network, max_flow
 from attnflow.solvers.cpu.sparse_pouring import bound_reach
-from attnflow.solvers.cpu.working import work_together
+from attnflow.solvers.cpu.working import SharedParts, work_together
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.threads import cores
 
@@ -37,19 +37,17 @@ def solve(
     most = max(1, NETWORK_BYTES // max(1, 12 * edges))
     workers = min(execution.threads or cores(), len(groups), most)
     values = np.zeros((len(groups), len(sources)))
-    gaps, done = np.zeros_like(values), np.zeros(values.shape, bool)
-    orders = [
-        np.argsort(-layers[layer - 1][query], kind="stable").astype(np.int32)
-        for layer, query in sources
-    ]
-    stop, left = np.zeros(1, np.uint8), iter(range(len(groups)))
-    lock = threading.Lock()
+    gaps = np.full_like(values, np.inf)  # of pairs that nobody has solved
+    orders, supply = [], np.zeros(len(sources))
+    for column, (layer, query) in enumerate(sources):
+        row = layers[layer - 1][query]
+        orders.append(np.argsort(-row, kind="stable").astype(np.int32))
+        supply[column] = row.sum()
+    stop, places = np.zeros(1, np.uint8), SharedParts(range(len(groups)))
 
     def work(network: SparseNetwork) -> None:
-        while True:
-            with lock:
-                place = next(left, None)
-            if place is None:
+        for place in places:
+            if stop[0]:
                 return
             sinks = np.zeros(size, bool)
             sinks[list(groups[place])] = True
@@ -59,13 +57,12 @@ def solve(
                     return
                 found = max_flow(network, layer * size + query, sinks, orders[column])
                 values[place, column], gaps[place, column] = found[0], found[1] - found[0]
-                done[place, column] = True
 
     first = make_network(layers)
     networks = [first, *(another(first) for _ in range(workers - 1))]
     with progress_bar("flow", values.size, shown=execution.progress) as show:
         tasks = [partial(work, each) for each in networks]
-        work_together(tasks, stop, lambda: show(int(done.sum())))
+        work_together(tasks, stop, lambda: show(int(np.isfinite(gaps).sum())))
         show(values.size)
-    gap = float(np.abs(gaps).max())
+    gap = check_gaps(gaps, supply)
     return values.T, {"pairs": values.size, "largest_gap": gap, "threads": workers}

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from attnflow.records.types import FloatArray
+from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cpu.network import ByteArray, IntArray, LongArray
 from attnflow.solvers.cpu.pairs import BOUND_MET, CLOSED_FORM, CUT_FOUND
 from attnflow.solvers.interface import Sources
 
+Part = TypeVar("Part")
 POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
 
 
-class SharedParts(Iterator[slice]):
+class SharedParts(Iterator[Part]):
     """Parts that several threads take, each part by one of them."""
 
-    def __init__(self, parts: list[slice]) -> None:
+    def __init__(self, parts: Iterable[Part]) -> None:
         self._parts = iter(parts)
         self._lock = threading.Lock()
 
-    def __next__(self) -> slice:
+    def __next__(self) -> Part:
         with self._lock:
             return next(self._parts)
 
@@ -61,13 +63,18 @@ def is_causal(weights: FloatArray) -> bool:
     return not np.triu(weights, 1).any()
 
 
-def statistics_of(gaps: FloatArray, proofs: Any, workers: int) -> dict[str, Any]:
-    """What is told of a solve: how many were proven in which way, and the largest gap."""
+def statistics_of(
+    gaps: FloatArray, supply: FloatArray, proofs: Any, workers: int
+) -> dict[str, Any]:
+    """How many flows were proven in which way, and the largest gap, which is checked.
+
+    ``supply`` is what the source of each flow could send, broadcast to the gaps.
+    """
     return {
         "pairs": gaps.size,
         "closed_form": int(proofs[CLOSED_FORM]),
         "bound_met": int(proofs[BOUND_MET]),
         "cut_found": int(proofs[CUT_FOUND]),
-        "largest_gap": float(np.abs(gaps).max()),
+        "largest_gap": check_gaps(gaps, supply),
         "threads": workers,
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +19,7 @@ OPTIONS = ("-std=c++17", "--maxrregcount=96")
 """With fewer registers each, more warps are in flight, which is worth what is spilled."""
 SOURCES = ("network", "pour", "search", "solve", "bounds", "spread")
 LONGEST_NAP = 0.05  # seconds: how soon the bar moves and an interrupt is noticed
+FLAGS = 1024  # of as many solves in a row; long before they are used up, the first has ended
 
 
 class OutOfMemory(Exception):  # noqa: N818 - it is handled, not reported
@@ -37,6 +40,9 @@ class Device(Protocol):
 
     def download(self, array: Any) -> Any:
         """An array of the device as NumPy, when the kernels before have ended."""
+
+    def sums(self, array: Any) -> Any:
+        """The sums along the last axis, as NumPy."""
 
     def peek(self, array: Any) -> Any:
         """An array of the device as NumPy, as it is while kernels run."""
@@ -69,7 +75,10 @@ class Device(Protocol):
         """
 
     def stop_flag(self) -> Any:
-        """An array of one integer that the host writes while kernels read it."""
+        """An array of one integer, 0, that the host writes while kernels read it.
+
+        Each call gives another one: kernels that an interrupt left behind keep reading theirs.
+        """
 
     def wait(self, show: Callable[[], None]) -> None:
         """Return when all kernels have ended; calls ``show`` now and then."""
@@ -120,9 +129,11 @@ class CudaDevice:
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self._side = cupy.cuda.Stream(non_blocking=True)
             self._module = cupy.RawModule(code=program(), options=OPTIONS)
-            self._pinned = cupy.cuda.alloc_pinned_memory(8)
+            pinned = cupy.cuda.alloc_pinned_memory(4 * FLAGS)
         self._kernels: dict[str, Any] = {}
-        self._stop = np.frombuffer(self._pinned, np.int32, 1)
+        self._granted: dict[str, int] = {}  # bytes of shared memory
+        self._lock = threading.Lock()
+        self._flags, self._flag_numbers = np.frombuffer(pinned, np.int32, FLAGS), count()
 
     def array(self, given: Any) -> Any:
         """See `Device`."""
@@ -155,6 +166,11 @@ class CudaDevice:
         """See `Device`."""
         with self._device:
             return array.get(stream=self._stream)
+
+    def sums(self, array: Any) -> Any:
+        """See `Device`."""
+        with self._device, self._stream:
+            return array.sum(-1).get(stream=self._stream)
 
     def peek(self, array: Any) -> Any:
         """See `Device`."""
@@ -203,11 +219,13 @@ class CudaDevice:
         return int(each * attributes["MultiProcessorCount"])
 
     def _kernel(self, name: str, shared: int) -> Any:
-        if name not in self._kernels:
-            self._kernels[name] = self._module.get_function(name)
-        kernel = self._kernels[name]
-        if shared > 48 * 1024:  # more must be asked for
-            kernel.max_dynamic_shared_size_bytes = shared
+        # Graphs of several threads share the kernels: what one was granted, none takes back.
+        with self._lock:
+            if name not in self._kernels:
+                self._kernels[name] = self._module.get_function(name)
+            kernel = self._kernels[name]
+            if shared > self._granted.get(name, 48 * 1024):  # more must be asked for
+                kernel.max_dynamic_shared_size_bytes = self._granted[name] = shared
         return kernel
 
     def launch(
@@ -221,23 +239,26 @@ class CudaDevice:
         with_torch: bool = False,
     ) -> None:
         """See `Device`."""
-        # The host's flag is no array of the device, but the device can read where it is.
-        ready = tuple(np.uintp(self._pinned.ptr) if arg is self._stop else arg for arg in args)
+        # The host's flags are no arrays of the device, but the device can read where they are.
+        ready = tuple(
+            np.uintp(arg.ctypes.data) if isinstance(arg, np.ndarray) else arg for arg in args
+        )
         with self._device:
             kernel = self._kernel(name, shared)
-            stream = self._torch_stream() if with_torch else self._stream
+            stream = self._stream
+            if with_torch:
+                import torch
+
+                current = torch.cuda.current_stream(self._device.id).cuda_stream
+                stream = external_stream(self._cupy, current, self._device.id)
             kernel(tuple(grid), (threads,), ready, shared_mem=shared, stream=stream)
-
-    def _torch_stream(self) -> Any:
-        import torch
-
-        current = torch.cuda.current_stream(self._device.id).cuda_stream
-        return self._cupy.cuda.ExternalStream(current, self._device.id)
 
     def stop_flag(self) -> Any:
         """See `Device`."""
-        self._stop[0] = 0
-        return self._stop
+        number = next(self._flag_numbers) % FLAGS
+        flag = self._flags[number : number + 1]
+        flag[0] = 0
+        return flag
 
     def wait(self, show: Callable[[], None]) -> None:
         """See `Device`."""
@@ -251,6 +272,23 @@ class CudaDevice:
             if nap == LONGEST_NAP:
                 show()
         self._stream.synchronize()
+
+
+class _Handle:
+    """A stream as CUDA's protocol for streams has it, which torch speaks only in later versions."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
+
+def external_stream(cupy: Any, handle: int, device: int) -> Any:
+    """CuPy's stream of another library's; ``cupy`` is the module, of version 13 or later."""
+    if hasattr(cupy.cuda.Stream, "from_external"):  # since 14, where the other is deprecated
+        return cupy.cuda.Stream.from_external(_Handle(handle))
+    return cupy.cuda.ExternalStream(handle, device)
 
 
 @cache

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.errors import AttnflowError
+from attnflow.errors import AttnflowError, CertificateError
 from attnflow.io.progress import progress_bar
 from attnflow.records.types import FloatArray
+from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cuda.device import Device, OutOfMemory
 from attnflow.solvers.cuda.memory import (
     PAIRS,
@@ -51,6 +52,7 @@ class Run:
         self._order = device.empty(self._edges.shape, np.int32)
         self._layers = device.upload(sources.layers.astype(np.int32))
         self._heights = sources.layers
+        self._supply = device.sums(self._edges)  # [item, source]
         self._deepest = max(1, int(sources.layers.max()) - 1)
         rows = self._items * self._count
         args = (self._edges, self._order, np.int64(rows), np.int32(self._size))
@@ -103,7 +105,7 @@ class Run:
             closed = np.isfinite(gaps)
             values[item, source], known[item, source] = found, closed
             self._proofs[BOUND_MET] += closed.sum()
-            largest = float(np.abs(gaps[closed]).max(initial=0.0))
+            largest = check_gaps(gaps[closed], self._supply[item, source])
             self._largest_gap = max(self._largest_gap, largest)
         return values, known
 
@@ -150,7 +152,7 @@ class Run:
         reach, share = self._bound(on_device, slots)
         shape = (self._items, slots, self._count)
         values, gaps = device.empty(shape, np.float64), device.empty(shape, np.float64)
-        proofs = device.empty(shape, np.uint8)
+        proofs = device.upload(np.full(shape, UNFINISHED, np.uint8))
         given = (self._edges, self._order, self._layers, on_device, reach, share)
         addresses = [device.address(each) for each in (*given, values, gaps, proofs)]
         blocks = usual_blocks(self._deepest, self._size)
@@ -168,13 +170,14 @@ class Run:
             ways = device.download(proofs).ravel()[chosen]
             if (ways == UNFINISHED).any():
                 msg = "device='cuda' did not finish a pair; please report this, and use 'cpu'"
-                raise AttnflowError(msg)
+                raise CertificateError(msg)
             again = chosen[ways == NO_ROOM]
             if not len(again):
                 break
             blocks = min(4 * blocks, most_blocks(self._deepest, self._size))
         self._proofs += np.bincount(ways, minlength=len(self._proofs))
-        largest = float(np.abs(device.download(gaps).ravel()[chosen]).max())
+        supply = np.broadcast_to(self._supply[:, None], shape)
+        largest = check_gaps(device.download(gaps)[wanted], supply[wanted])
         self._largest_gap = max(self._largest_gap, largest)
         found: FloatArray = device.download(values)
         return found

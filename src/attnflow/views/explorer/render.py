@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from attnflow.io.files import check_target, writing
+from attnflow.io.files import check_target, write_file
 from attnflow.views.explorer.document import to_json
 from attnflow.views.explorer.generation import GenerationDocument
 from attnflow.views.explorer.plain import plain_page
@@ -93,8 +93,7 @@ def save(
 ) -> Path:
     """Write the page to a file."""
     path = check_target(path, overwrite=overwrite)
-    with writing(path):
-        path.write_bytes(render(document, title).encode(errors="replace"))
+    write_file(path, render(document, title).encode(errors="replace"))
     return path
 
 

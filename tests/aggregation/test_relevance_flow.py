@@ -1,0 +1,133 @@
+"""Flow on relevance: for minus against, on the graph written out."""
+
+import numpy as np
+import pytest
+
+import attnflow
+import temporal_oracle
+import tiny
+from attnflow.aggregation import find_aggregator
+from attnflow.errors import InputError
+from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.sessions import open_session, open_sessions
+from attnflow.records import LayeredGraph, Relevances, Selection
+from attnflow.solvers.execution import Execution
+from attnflow.views.methods import is_signed, unit_note
+
+TEXT = "the keys to the cabinet are here"
+
+
+def expected(maps, inputs, sources, group):
+    others = sorted(set(group) - set(sources))
+    own = sum(inputs[at] for at in set(group) & set(sources))
+    if not others:
+        return own
+    parts = [
+        temporal_oracle.max_flow(np.maximum(sign * maps, 0), sources, others) for sign in (1, -1)
+    ]
+    return own + parts[0] - parts[1]
+
+
+def made(seed=0, depth=3, size=5, read=(0,)):
+    """A graph of random amounts, whose target is read at some positions."""
+    random = np.random.default_rng(seed)
+    maps = random.standard_t(2, (depth, size, size)) * (random.random((depth, size, size)) < 0.7)
+    streams = random.normal(size=(depth + 1, size))
+    streams[-1, [at for at in range(size) if at not in read]] = 0
+    relevance = Relevances(maps, random.normal(size=size), 1.0, 0.0, streams)
+    return LayeredGraph(maps, maps=maps, relevance=relevance), relevance
+
+
+def scores(graph, queries=(0,), **options):
+    keys = options.pop("keys", range(graph.size))
+    selection = Selection((graph.depth,), tuple(queries), tuple(keys), **options)
+    return find_aggregator("flow").apply(graph, selection, Execution(1)).values
+
+
+@pytest.mark.parametrize("read", [(0,), (4,), (1, 3)])
+@pytest.mark.parametrize("seed", range(4))
+def test_for_minus_against(seed, read):
+    graph, relevance = made(seed, read=read)
+    found = scores(graph, read)
+    assert found.shape == (1, len(read), 5)
+    wanted = [expected(graph.weights, relevance.inputs, read, [at]) for at in range(5)]
+    np.testing.assert_allclose(found[0], np.tile(wanted, (len(read), 1)), atol=1e-9)
+
+
+def test_the_flow_to_a_word_is_that_to_all_its_tokens():
+    graph, relevance = made(7)
+    groups = ((0, 1), (2, 4), (3,))
+    found = scores(graph, keys=range(3), groups=groups)[0, 0]
+    wanted = [expected(graph.weights, relevance.inputs, (0,), group) for group in groups]
+    np.testing.assert_allclose(found, wanted, atol=1e-9)
+    alone = scores(graph)[0, 0]
+    assert abs(found[1] - (alone[2] + alone[4])) > 1e-6  # they share what leads to them
+
+
+def test_layers_below_the_top_start_nowhere():
+    graph, _ = made()
+    with pytest.raises(InputError, match="relevance starts at the target"):
+        find_aggregator("flow").apply(graph, Selection((2,), (0,), (0,)), Execution(1))
+    with pytest.raises(InputError, match="the target is read at position 0"):
+        scores(graph, (3,))
+
+
+@pytest.mark.parametrize("name", ["verbs", "llama", "gpt2"])
+def test_explained_by_a_model(name):
+    model = attnflow.load_model("verbs" if name == "verbs" else (tiny.build(name), tiny.plain()))
+    session = open_session(TEXT, model, ExplainConfig(edges="relevance", correction=None))
+    assert session.config.method == "flow"
+    found, relevance = session.attribution(), session.activations.relevance
+    read = [session.query]
+    maps = relevance.maps.double().numpy()
+    wanted = [expected(maps, relevance.inputs, read, [at]) for at in range(session.size)]
+    np.testing.assert_allclose(found.values, wanted, atol=1e-6)
+    for at in range(session.size):
+        if at in read:
+            continue
+        trace = session.trace("flow", session.depth, session.query, at)
+        sides = [
+            temporal_oracle.max_flow(np.maximum(sign * maps, 0), read, [at]) * sign
+            for sign in (1, -1)
+        ]
+        assert trace.value == pytest.approx(max(sides, key=abs), abs=1e-6)
+        assert abs(trace.gap) < 1e-9
+        assert sum(edge.capacity for edge in trace.cut) == pytest.approx(abs(trace.value))
+        assert sum(route.amount for route in trace.routes) <= abs(trace.value) + 1e-9
+        for edge in trace.cut:
+            assert edge.capacity == pytest.approx(
+                abs(maps[edge.layer - 1, edge.query, edge.key]), abs=1e-9
+            )
+
+
+def test_decoders_leave_out_their_first_token():
+    model = attnflow.load_model((tiny.build("llama"), tiny.plain()))
+    plain, sink = (
+        attnflow.explain(TEXT, model, edges="relevance", correction=each).values
+        for each in (None, "sink")
+    )
+    usual = attnflow.explain(TEXT, model, edges="relevance")
+    assert usual.options["correction"] == "sink"
+    assert (usual.values == sink).all()
+    assert plain[0] != 0 == sink[0]
+    np.testing.assert_allclose(sink[1:], plain[1:], atol=1e-9)
+    rolled = attnflow.explain(TEXT, model, edges="relevance", method="rollout").values
+    exact = attnflow.explain(TEXT, model, method="lrp").values
+    np.testing.assert_allclose(rolled[1:], exact[1:], atol=1e-5)
+    assert rolled[0] == 0
+
+
+def test_a_list_is_as_each_alone():
+    model = attnflow.load_model("sentiment")
+    texts = ["The food was not good.", "A fine film, and short.", "No one could call this boring."]
+    config = ExplainConfig(edges="relevance")
+    together = dict(open_sessions(texts, model, config))
+    for place, text in enumerate(texts):
+        alone = open_session(text, model, config).attribution()
+        np.testing.assert_allclose(together[place].attribution().values, alone.values, atol=1e-5)
+
+
+def test_scores_have_a_sign_and_a_unit_in_words():
+    found = attnflow.explain("The food was not good.", edges="relevance")
+    assert is_signed(found)
+    assert unit_note(found.method, found.options) == "scores are in logits of the target"
