@@ -16,7 +16,7 @@ import temporal_oracle as oracle
 from attnflow.errors import CertificateError, InputError
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers import temporal
-from attnflow.solvers.cpu.temporal import solver
+from attnflow.solvers.cpu.temporal import flow, network, solver
 from attnflow.solvers.execution import Execution
 
 KINDS = ("dense", "sparse", "heavy", "tied", "nothing", "causal", "single")
@@ -336,8 +336,8 @@ def test_a_flow_that_fails_its_proof_is_not_returned(monkeypatch):
 
 def test_an_interrupt_ends_all_threads_and_leaves_the_network_as_it_was(monkeypatch):
     capacities, _ = large_case()
-    network = temporal.prepare(capacities, 0)
-    expected = network.solve(range(1, 120)).values
+    prepared = temporal.prepare(capacities, 0)
+    expected = prepared.solve(range(1, 120)).values
     ended = []
 
     def part(network, state, ends, sinks, found, stop):
@@ -355,19 +355,36 @@ def test_an_interrupt_ends_all_threads_and_leaves_the_network_as_it_was(monkeypa
     monkeypatch.setattr(solver, "_solve_part", part)
     monkeypatch.setattr(solver, "progress_bar", bar)
     with pytest.raises(KeyboardInterrupt):
-        network.solve(range(1, 120), Execution(threads=2))
+        prepared.solve(range(1, 120), Execution(threads=2))
     assert len(ended) == 2
     monkeypatch.undo()
-    assert np.array_equal(network.solve(range(1, 120)).values, expected)
+    assert np.array_equal(prepared.solve(range(1, 120)).values, expected)
+
+
+def test_searches_get_longer_until_they_prove_the_flow():
+    capacities, _ = large_case(seed=2, size=40)
+    capacities[:, 0] /= 30  # the source is as weak as others, so that much is handed back
+    prepared = temporal.prepare(capacities, 0)
+    graph, state = prepared._network, flow.make_state(prepared._network)
+    flow._open_sinks(graph, state, prepared._sink("sink", [7, 8, 9]))
+    flow._supply_directly(graph, state)
+    flow._pull(graph, state)
+    flow._let_wait(graph, state)
+    distances = []
+    while flow._measure(graph, state):
+        distances.append(int(state.counts[flow.NEAREST]))
+        flow._send(graph, state)
+    assert len(distances) > 2
+    assert distances == sorted(set(distances))
 
 
 def test_kernels_stop_when_told_to():
     capacities, _ = large_case()
-    network = temporal.prepare(capacities, 0)
-    nodes = np.concatenate([network._sink("sink", each) for each in (3, 4, 5)])
+    prepared = temporal.prepare(capacities, 0)
+    nodes = np.concatenate([prepared._sink("sink", each) for each in (3, 4, 5)])
     sinks, found = solver.Sinks(np.arange(4) * 6, nodes), np.full((3, 4), np.nan)
-    state, stop = solver.make_state(network._network), np.ones(1, np.uint8)
-    solver._solve_part(network._network, state, network._ends, sinks, found, stop)
+    state, stop = solver.make_state(prepared._network), np.ones(1, np.uint8)
+    solver._solve_part(prepared._network, state, prepared._ends, sinks, found, stop)
     assert np.isnan(found).all()
 
 
@@ -379,15 +396,15 @@ def test_without_the_smallest_edges_the_exact_value_is_within_the_bounds(case, s
     tolerance = share * float(off.sum())
     for limits in (None, stations):
         exact = temporal.solve(capacities, sources, [sinks], limits).values[0]
-        network = temporal.prepare(capacities, sources, limits, tolerance=tolerance)
-        found = network.solve([sinks])
+        prepared = temporal.prepare(capacities, sources, limits, tolerance=tolerance)
+        found = prepared.solve([sinks])
         dropped = found.statistics["dropped"]
         assert dropped <= tolerance * (1 + 1e-12)
         assert found.values[0] <= exact * (1 + 1e-12)
         assert exact <= found.upper[0] * (1 + 1e-12)
         assert found.upper[0] - found.values[0] <= dropped + 1e-9 * found.upper[0]
         for side in ("sink", "source"):
-            one = network.solve_one(sinks, cut_near=side)
+            one = prepared.solve_one(sinks, cut_near=side)
             assert one.value == found.values[0]
             assert exact <= one.upper * (1 + 1e-12)
             assert one.gap <= dropped + 1e-9 * one.upper
@@ -398,10 +415,10 @@ def test_what_is_dropped_is_as_much_as_is_allowed_and_the_smallest():
     off = capacities * ~np.eye(120, dtype=bool)
     tolerance = 0.01 * float(off[:, 0].sum())
     exact = temporal.prepare(capacities, 0)
-    network = temporal.prepare(capacities, 0, tolerance=tolerance)
-    found, every = network.solve(range(1, 120)), exact.solve(range(1, 120))
+    prepared = temporal.prepare(capacities, 0, tolerance=tolerance)
+    found, every = prepared.solve(range(1, 120)), exact.solve(range(1, 120))
     assert 0.97 * tolerance < found.statistics["dropped"] <= tolerance
-    assert len(network._network.tails) < 0.8 * len(exact._network.tails)
+    assert len(prepared._network.tails) < 0.8 * len(exact._network.tails)
     assert every.statistics["dropped"] == 0
     assert np.median(found.upper - found.values) < 0.25 * tolerance  # a cut holds little of it
     assert (found.values <= every.values * (1 + 1e-12)).all()
@@ -469,6 +486,13 @@ def test_other_wrong_arguments_are_refused():
         temporal.solve_one(capacities, 0, 1, most_routes=-1)
     with pytest.raises(InputError, match="tolerance=-1 must be at least 0"):
         temporal.solve(capacities, 0, [1], tolerance=-1)
+
+
+def test_more_edges_than_can_be_numbered_are_refused(monkeypatch):
+    capacities, _ = large_case(size=20)
+    monkeypatch.setattr(network, "MOST_EDGES", 100)
+    with pytest.raises(InputError, match=r"at most 100 can be solved\. Give a tolerance"):
+        temporal.prepare(capacities, 0)
 
 
 def test_no_sinks_and_sinks_that_nothing_reaches():

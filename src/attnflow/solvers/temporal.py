@@ -48,6 +48,10 @@ class Edges(NamedTuple):
     keys: LongArray
     amounts: FloatArray
 
+    def chosen(self, which: Any) -> Edges:
+        """Some of them, or all in another order."""
+        return Edges(self.layers[which], self.queries[which], self.keys[which], self.amounts[which])
+
     def dense(self, depth: int, size: int) -> FloatArray:
         """The amounts as ``[layer, query, key]``."""
         made = np.zeros((depth, size, size))

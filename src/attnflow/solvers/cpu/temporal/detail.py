@@ -6,6 +6,7 @@ Here they are edges again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +47,8 @@ class Graph(NamedTuple):
         at, starts = np.flatnonzero(state.level == SINK), self.network.starts
         lists = [np.arange(starts[node], starts[node + 1]) for node in at]
         edges = np.concatenate([np.empty(0, np.int64), *lists])
-        return edges[state.level[self.network.tails[edges]] != SINK]
+        found: LongArray = edges[state.level[self.network.tails[edges]] != SINK]
+        return found
 
 
 def edges_with_flow(graph: Graph, state: State) -> Edges:
@@ -65,11 +67,15 @@ def edges_with_flow(graph: Graph, state: State) -> Edges:
     ends = graph.into_sinks(state)
     to_sinks = _edges(graph, ends, network.capacity[ends])
     parts.append(_filled(to_sinks, network.tails[ends].astype(np.int64), state.delivered.copy()))
-    joined = Edges(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-    if graph.free:
-        joined = _with_waiting_ends(graph, joined)
-    order = np.lexsort((joined.keys, joined.queries, -joined.layers))
-    return Edges(*(each[order] for each in joined))
+    edges = _joined(parts)
+    return _joined([edges, *_waiting_at_ends(graph, edges)]) if graph.free else edges
+
+
+def _joined(parts: Sequence[Edges]) -> Edges:
+    """All of these edges, from the top layer down."""
+    layers, queries, keys, amounts = (np.concatenate(each) for each in zip(*parts, strict=True))
+    edges = Edges(layers, queries, keys, amounts)
+    return edges.chosen(np.lexsort((keys, queries, -layers)))
 
 
 def _edges(graph: Graph, edges: LongArray, amounts: FloatArray) -> Edges:
@@ -95,9 +101,8 @@ def _from_sources(graph: Graph, chosen: BoolArray) -> Edges:
 
 def _filled(edges: Edges, nodes: LongArray, left: FloatArray) -> Edges:
     """Edges with capacities, filled one after the other with what is left at their nodes."""
-    amounts = _fill(edges.amounts, nodes, left)
-    used = amounts > 0
-    return Edges(*(each[used] for each in (*edges[:3], amounts)))
+    filled = edges._replace(amounts=_fill(edges.amounts, nodes, left))
+    return filled.chosen(filled.amounts > 0)
 
 
 @njit(cache=True, nogil=True)
@@ -109,21 +114,19 @@ def _fill(limits: FloatArray, nodes: LongArray, left: FloatArray) -> FloatArray:
     return amounts
 
 
-def _with_waiting_ends(graph: Graph, edges: Edges) -> Edges:
-    """With the flow in the columns of sources and sinks, between their layers and the ends."""
+def _waiting_at_ends(graph: Graph, edges: Edges) -> Iterator[Edges]:
+    """The flow in the columns of sources and sinks, between their layers and the ends."""
     depth, size = graph.shape
     leaving, arriving = np.zeros((2, depth + 1, size))
     np.add.at(leaving, (edges.layers, edges.queries), edges.amounts)
     np.add.at(arriving, (edges.layers - 1, edges.keys), edges.amounts)
-    parts = [edges]
     for columns, waiting in (
         (graph.sources, np.cumsum(leaving, axis=0)[:-1]),  # what leaves below layer l
         (graph.sinks, np.cumsum(arriving[::-1], axis=0)[::-1][1:]),  # what arrived from l on
     ):
         step, number = np.nonzero(waiting[:, columns])
         at = columns[number]
-        parts.append(Edges(step + 1, at, at, waiting[step, at]))
-    return Edges(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        yield Edges(step + 1, at, at, waiting[step, at])
 
 
 def unbalanced(graph: Graph, edges: Edges, value: float) -> float:
@@ -169,12 +172,10 @@ def cut_of(graph: Graph, state: State, on_sinks_side: BoolArray) -> tuple[Edges,
     ends = graph.into_sinks(state)
     ends = ends[~on_sinks_side[network.tails[ends]]]
     parts.append(_edges(graph, ends, network.capacity[ends]))
-    joined = Edges(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-    order = np.lexsort((joined.keys, joined.queries, -joined.layers))
     passed = cut[network.heads[cut] >= nodes]
     at = network.tails[passed].astype(np.int64)
     stations = Stations(at // size, at % size, network.capacity[passed])
-    return Edges(*(each[order] for each in joined)), stations
+    return _joined(parts), stations
 
 
 def first_layers(graph: Graph, on_sinks_side: BoolArray) -> LongArray:
@@ -192,7 +193,8 @@ def side_nearest_sources(network: Network, state: State) -> BoolArray:
     """
     reached = np.zeros(len(network.supply), bool)
     _reach_down(network, state, *_by_tail(network), reached)
-    return _leading_to_sinks(network, state, reached)
+    side: BoolArray = _leading_to_sinks(network, state, reached)
+    return side
 
 
 @njit(cache=True, nogil=True)
@@ -244,7 +246,7 @@ def _reach_down(
 @njit(cache=True, nogil=True)
 def _leading_to_sinks(network: Network, state: State, reached: BoolArray) -> BoolArray:
     """The nodes that are not reached, and lead to the sinks over such nodes; and the sinks."""
-    leading = state.level == SINK
+    leading: BoolArray = state.level == SINK
     queue = np.empty(len(reached), np.int32)
     begin, end = 0, 0
     for node in range(len(reached)):

@@ -63,19 +63,22 @@ class Found(NamedTuple):
 def make_state(network: Network) -> State:
     """Buffers for one thread. Pages that are never written take no memory."""
     nodes, edges = len(network.supply), len(network.tails)
-    integers = [np.zeros(nodes, np.int32) for _ in range(6)]
-    floats = [np.zeros(nodes) for _ in range(4)]
     return State(
-        np.zeros(edges),
-        np.zeros(edges, np.int32),
-        integers[0],
-        *floats,
-        integers[1],
-        integers[2],
-        np.zeros(nodes, np.int64),
-        *integers[3:],
-        np.zeros(nodes + 1, np.int64),
-        np.zeros(3, np.int64),
+        flow=np.zeros(edges),
+        following=np.zeros(edges, np.int32),
+        first=np.zeros(nodes, np.int32),
+        supplied=np.zeros(nodes),
+        demand=np.zeros(nodes),
+        delivered=np.zeros(nodes),
+        balance=np.zeros(nodes),
+        supplier=np.zeros(nodes, np.int32),
+        open=np.zeros(nodes, np.int32),
+        cursor=np.zeros(nodes, np.int64),
+        back=np.zeros(nodes, np.int32),
+        level=np.zeros(nodes, np.int32),
+        queue=np.zeros(nodes, np.int32),
+        path=np.zeros(nodes + 1, np.int64),
+        counts=np.zeros(3, np.int64),
     )
 
 
@@ -90,9 +93,13 @@ def maximize(network: Network, state: State, sinks: IntArray, stop: ByteArray) -
         _supply_directly(network, state)
         _pull(network, state)
         _let_wait(network, state)
-        while not stop[0] and _measure(network, state):
+        distance = -1
+        # The distance grows with every search; if it did not, the proof would fail.
+        while not stop[0] and _measure(network, state) and state.counts[NEAREST] > distance:
+            distance = state.counts[NEAREST]
             _send(network, state)
-    return _prove(network, state, direct)
+    found: Found = _prove(network, state, direct)
+    return found
 
 
 @njit(**KERNEL)
@@ -262,9 +269,10 @@ def _measure(network: Network, state: State) -> bool:
     while begin < end:
         node = queue[begin]
         begin += 1
+        if level[node] >= nearest:  # nothing behind the nearest supply is on a shortest path
+            continue
         if state.supplied[node] < network.supply[node]:
             nearest = level[node]
-        if level[node] >= nearest:  # nothing behind the nearest source is on a shortest path
             continue
         for edge in range(network.starts[node], network.starts[node + 1]):
             if level[tails[edge]] == UNREACHED and flow[edge] < capacity[edge]:

@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from attnflow.errors import InputError
 from attnflow.records.sparse import IntArray, LongArray
 from attnflow.records.types import FloatArray
 from attnflow.solvers.cpu.temporal.rows import Rows, rows_of, without_smallest
 from attnflow.solvers.interface import BoolArray
 
 NONE = -1
+MOST_EDGES = 2**31 - 2  # numbers of edges, plus one, are held in 32 bits
 
 
 class Network(NamedTuple):
@@ -143,7 +145,13 @@ def _assemble(
         supply = np.concatenate([supply, np.zeros_like(supply)])
     count = np.concatenate(counts)
     starts = np.concatenate([[0], np.cumsum(count)])
-    every_tail = np.concatenate([np.empty(0, np.int32), *tails]).astype(np.int32)
+    if starts[-1] > MOST_EDGES:
+        msg = (
+            f"there are {starts[-1]:,} edges; at most {MOST_EDGES:,} can be solved. "
+            "Give a tolerance, so that the smallest are dropped"
+        )
+        raise InputError(msg)
+    every_tail = np.concatenate([np.empty(0, np.int32), *tails], dtype=np.int32)
     every_capacity = np.concatenate([np.empty(0), *capacity])
     above = np.full(len(count), NONE, np.int32)
     if stations is None and len(every_tail):

@@ -64,8 +64,8 @@ def without_smallest(
     lost = carried[~kept]
     return (
         Rows(starts, rows.keys[kept], rows.values[kept]),
-        np.bincount(queries[~kept], lost, size),
-        np.bincount(rows.keys[~kept], lost, size),
+        np.bincount(queries[~kept], lost, size).astype(np.float64, copy=False),
+        np.bincount(rows.keys[~kept], lost, size).astype(np.float64, copy=False),
     )
 
 
