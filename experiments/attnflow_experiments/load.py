@@ -17,6 +17,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -29,34 +32,48 @@ def text(rng: random.Random) -> str:
     return " ".join(rng.choices(WORDS, k=rng.randint(3, 24)))
 
 
-async def visit(url: str, until: float, seed: int, answers: list[tuple[int, str, float]]) -> None:
+@dataclass(frozen=True)
+class Answer:
+    """What one client got, and after how many seconds."""
+
+    client: int
+    status: int
+    code: str
+    seconds: float
+
+
+async def visit(url: str, until: float, client: int, answers: list[Answer]) -> None:
     """One client: explains a text, then asks about it as a person who clicks would."""
-    rng = random.Random(seed)
-    async with httpx.AsyncClient(base_url=url, timeout=70) as client:
+    rng = random.Random(client)
+    async with httpx.AsyncClient(base_url=url, timeout=70) as connection:
+
+        async def ask(path: str, body: dict) -> dict | None:
+            start = time.monotonic()
+            try:
+                answer = await connection.post(f"/api/{path}", json=body)
+            except httpx.TransportError as error:
+                answers.append(Answer(client, 0, type(error).__name__, time.monotonic() - start))
+                await asyncio.sleep(1)
+                return None
+            content = answer.json()
+            code = content["error"]["code"] if answer.status_code != 200 else ""
+            answers.append(Answer(client, answer.status_code, code, time.monotonic() - start))
+            if "retry-after" in answer.headers:
+                await asyncio.sleep(float(answer.headers["retry-after"]))
+            return content if answer.status_code == 200 else None
+
         while time.monotonic() < until:
             asked = {"text": text(rng)}
-            found = await ask(client, "explain", asked, answers)
+            found = await ask("explain", asked)
             if found is None:
-                await asyncio.sleep(1)  # what Retry-After says
                 continue
             size = len(found["views"][0]["tokens"])
             layer, query, key = rng.randint(1, 6), rng.randrange(size), rng.randrange(1, size)
             pair = {"layer": layer, "query": query, "key": key, "method": "flow"}
-            await ask(client, "trace", {**asked, **pair}, answers)
+            await ask("trace", {**asked, **pair})
             heads = {"layers": [layer], "query": query, "method": "rollout"}
-            await ask(client, "heads", {**asked, **heads}, answers)
-            await ask(client, "blank", {**asked, "sets": [[key]]}, answers)
-
-
-async def ask(
-    client: httpx.AsyncClient, path: str, body: dict, answers: list[tuple[int, str, float]]
-) -> dict | None:
-    start = time.monotonic()
-    answer = await client.post(f"/api/{path}", json=body)
-    content = answer.json()
-    code = content["error"]["code"] if answer.status_code != 200 else ""
-    answers.append((answer.status_code, code, time.monotonic() - start))
-    return content if answer.status_code == 200 else None
+            await ask("heads", {**asked, "edges": "attention", **heads})
+            await ask("blank", {**asked, "sets": [[key]]})
 
 
 def resident(pid: int) -> float:
@@ -65,10 +82,10 @@ def resident(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-async def crowd(url: str, clients: int, seconds: float) -> list[tuple[int, str, float]]:
-    answers: list[tuple[int, str, float]] = []
+async def crowd(url: str, clients: int, seconds: float) -> list[Answer]:
+    answers: list[Answer] = []
     until = time.monotonic() + seconds
-    await asyncio.gather(*(visit(url, until, seed, answers) for seed in range(clients)))
+    await asyncio.gather(*(visit(url, until, client, answers) for client in range(clients)))
     return answers
 
 
@@ -84,52 +101,50 @@ def wait_for(url: str, server: subprocess.Popen) -> None:
     sys.exit("the server did not start")
 
 
-def measure(clients: int, seconds: float) -> dict[str, float]:
+@contextmanager
+def served(model: str) -> Iterator[tuple[str, int]]:
+    """Where ``attnflow serve`` answers, in a process of its own, and the number of that process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "attnflow", "serve", "--model", "verbs", "--port", str(port)]
+    command = [sys.executable, "-m", "attnflow", "serve", "--model", model, "--port", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
         wait_for(url, server)
-        # What a server at work holds anyway: threads, buffers, the inputs it was asked about last.
-        asyncio.run(crowd(url, clients, min(5, seconds)))
-        time.sleep(SETTLE_SECONDS)
-        before = resident(server.pid)
-        answers = asyncio.run(crowd(url, clients, seconds))
-        time.sleep(SETTLE_SECONDS)
-        after = resident(server.pid)
-        pending = httpx.get(f"{url}/health").json()["pending"]
+        yield url, server.pid
     finally:
         server.terminate()
         server.wait(timeout=30)
-    kinds = collections.Counter((status, code) for status, code, _ in answers)
-    good = [spent for status, _, spent in answers if status == 200]
-    return {
-        "answers": len(answers),
-        "good": len(good),
-        "busy": kinds.pop((503, "busy"), 0),
-        "other": sum(count for (status, _), count in kinds.items() if status != 200),
-        "median": statistics.median(good),
-        "slowest": max(good),
-        "before": before,
-        "after": after,
-        "pending": pending,
-    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="verbs")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=30)
     given = parser.parse_args()
-    found = measure(given.clients, given.seconds)
-    print(f"{given.clients} clients for {given.seconds:g} s: {found['answers']} answers")
-    print(f"  good {found['good']}, busy {found['busy']}, anything else {found['other']}")
-    print(f"  good ones: median {found['median']:.3f} s, slowest {found['slowest']:.3f} s")
-    print(f"  memory {found['before']:.0f} MiB before, {found['after']:.0f} MiB after")
-    print(f"  left to do: {found['pending']}")
+    with served(given.model) as (url, pid):
+        # What a server at work holds anyway: threads, buffers, the inputs it was asked about last.
+        asyncio.run(crowd(url, given.clients, min(5, given.seconds)))
+        time.sleep(SETTLE_SECONDS)
+        before = resident(pid)
+        answers = asyncio.run(crowd(url, given.clients, given.seconds))
+        time.sleep(SETTLE_SECONDS)
+        after = resident(pid)
+        pending = httpx.get(f"{url}/health").json()["pending"]
+    good = [each.seconds for each in answers if each.status == 200]
+    kinds = collections.Counter(f"{each.status} {each.code}" for each in answers)
+    of_each = collections.Counter(each.client for each in answers if each.status == 200)
+    counts = sorted(of_each[client] for client in range(given.clients))
+    print(f"{given.clients} clients for {given.seconds:g} s: {len(answers)} answers")
+    print(f"  {', '.join(f'{kind.strip()}: {count}' for kind, count in kinds.most_common())}")
+    print(f"  good ones: median {statistics.median(good):.3f} s, slowest {max(good):.3f} s")
+    print(
+        f"  of each client: {counts[0]} at least, {statistics.median(counts):g} in the median, "
+        f"{counts[-1]} at most; {counts.count(0)} got none"
+    )
+    print(f"  memory {before:.0f} MiB before, {after:.0f} MiB after; left to do: {pending}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import numpy as np
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.maps import asks_few_rows, require_maps, select, select_keys
 from attnflow.aggregation.sparse import added_rows
-from attnflow.errors import InputError
 from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.sparse import SparseLayers
@@ -75,11 +74,7 @@ def _to_one(relevance: FloatArray) -> FloatArray:
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     """What passes over every edge: a step of attention, or staying in place, at every layer."""
     if graph.source is not None:
-        msg = (
-            "method='additive' has no routes through an encoder–decoder: its rule for attention "
-            "between two sides is no sum over ways. Use method='rollout' or 'flow'"
-        )
-        raise InputError(msg)
+        MEMBER.check_pairs(routes=True)
     maps = to_numpy(require_maps(graph, MEMBER.name))[pair.to_layer : pair.layer]
     depth, size = maps.shape[:2]
     reach = np.zeros((depth + 1, size))
@@ -108,4 +103,5 @@ MEMBER = Aggregator(
     uses_maps=True,
     edges="gradient",
     shown_by_default=False,
+    no_pair_routes="its rule for attention between two sides is no sum over ways",
 )

@@ -76,6 +76,9 @@ class Aggregator(Method):
         full: The highest score there can be, which many tokens may share.
         tie_breaker: The method whose scores order tokens that share a score.
         alternative: The method that tells such tokens apart.
+        everywhere: Whether scores are what all positions read, whichever is explained.
+        not_for_pairs: Why it is not defined for encoder–decoders; empty where it is.
+        no_pair_routes: Why it has no routes through them; empty where it has.
     """
 
     score: Callable[[LayeredGraph, Selection, Execution], Scores]
@@ -95,15 +98,29 @@ class Aggregator(Method):
     full: float | None = None
     tie_breaker: str = ""
     alternative: str = ""
+    everywhere: bool = False
+    not_for_pairs: str = ""
+    no_pair_routes: str = ""
 
     def apply(self, graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
         """The scores of a selection, of the shape that it asks for."""
+        if graph.source is not None:
+            self.check_pairs()
         with name_failure(f"method={self.name!r}"):
             scores = self.score(graph, selection, execution)
         batch = tuple(graph.weights.shape[1:-2])
         heads = () if graph.heads is None else (int(graph.heads.shape[-3]),)
         ends = (len(selection.queries), len(selection.keys))
         return _checked(self.name, scores, (len(selection.layers), *batch, *heads, *ends))
+
+    def check_pairs(self, *, routes: bool = False) -> None:
+        """Refuse encoder–decoders, where the method, or its routes, are not defined for them."""
+        what, why = "is not defined for encoder–decoders", self.not_for_pairs
+        if routes and not why:
+            what, why = "has no routes through an encoder–decoder", self.no_pair_routes
+        if why:
+            msg = f"method={self.name!r} {what}: {why}. Use method='rollout' or 'flow'"
+            raise InputError(msg)
 
 
 @dataclass(frozen=True)

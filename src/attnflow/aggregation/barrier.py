@@ -13,7 +13,6 @@ import numpy as np
 from attnflow.aggregation.aggregator import Aggregator, Scores
 from attnflow.aggregation.analytic_centre import find_analytic_centre
 from attnflow.aggregation.rollout import carried
-from attnflow.errors import InputError
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.solvers.execution import Execution
@@ -21,7 +20,6 @@ from attnflow.solvers.execution import Execution
 
 def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     """The flow from every selected position to all tokens of ``to_layer``."""
-    _check_sides(graph)
     if graph.weights.ndim == 4:
         heads = graph.heads
         items = [
@@ -55,19 +53,10 @@ def score(graph: LayeredGraph, selection: Selection, _: Execution) -> Scores:
     return Scores(values[:, 0] if graph.heads is None else values, {"largest_decrement": worst})
 
 
-def _check_sides(graph: LayeredGraph) -> None:
-    """Refuse graphs in which positions are carried along, by edges that would count as limits."""
-    if graph.source is not None:
-        msg = (
-            "method='barrier' is not defined for encoder–decoders: the barrier would count the "
-            "edges that carry the other side along. Use method='rollout' or 'flow'"
-        )
-        raise InputError(msg)
-
-
 def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     """The part of the joint flow that ends at the key, edge by edge."""
-    _check_sides(graph)
+    if graph.source is not None:
+        MEMBER.check_pairs(routes=True)
     supply = graph.edges_of(pair)
     flow, _ = find_analytic_centre(to_numpy(graph.weights)[pair.to_layer : pair.layer - 1], supply)
     shares = np.zeros((pair.layer - pair.to_layer, graph.size, graph.size))
@@ -87,4 +76,5 @@ MEMBER = Aggregator(
     single_heads=True,
     cost="query",
     shown_by_default=False,
+    not_for_pairs="the barrier would count the edges that carry the other side along",
 )

@@ -84,4 +84,5 @@ EVERYWHERE = Aggregator(
     edges="gradient",
     correction="sink",
     shown_by_default=False,
+    everywhere=True,
 )

@@ -12,14 +12,14 @@ import numpy as np
 from attnflow.aggregation import Measure, Scores
 from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.errors import AttnflowError, ModelError
-from attnflow.measures.question import Question, Target
+from attnflow.measures.question import Question, Target, no_progress
 from attnflow.models.adapter import ForwardPass, Objective
 from attnflow.models.answers.interface import AnswerPass, Answers, answer_positions
 from attnflow.models.text.blanking import first_positions
 from attnflow.pipeline.attributions import logit_scores
 from attnflow.pipeline.choice import choose, fallback_note
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.measured import Advance, find_measure
+from attnflow.pipeline.measured import Advance, Check, find_measure
 from attnflow.pipeline.own_rows import own_scores, reads_own_rows
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
@@ -31,20 +31,27 @@ if TYPE_CHECKING:
 
 
 def open_answer(
-    tokens: Tokens, answers: Answers, config: ExplainConfig, *, through: bool = False
+    tokens: Tokens,
+    answers: Answers,
+    config: ExplainConfig,
+    *,
+    through: bool = False,
+    check: Check | None = None,
 ) -> AnswerSession:
     """One forward pass, with the edges that are chosen, or with others where they are refused.
 
-    ``through`` says that scores are handed on along paths, which the choice must know.
+    ``through`` says that scores are handed on along paths, which the choice must know. ``check`` is
+    called between pieces of long work.
     """
     chosen = choose(config, answers.model, tokens, Objective(), paths=through)
     try:
-        opened = AnswerSession(answers, tokens, chosen.config, chosen.notes)
+        opened = AnswerSession(answers, tokens, chosen.config, chosen.notes, pause=check)
         opened.check()
     except AttnflowError as error:
         if chosen.fallback is None:
             raise
-        return AnswerSession(answers, tokens, chosen.fallback, (fallback_note(error),))
+        notes = (fallback_note(error),)
+        return AnswerSession(answers, tokens, chosen.fallback, notes, pause=check)
     return opened
 
 
@@ -53,6 +60,7 @@ class AnswerSession:
     """A model's forward pass on a prompt and its answer, under a configuration.
 
     ``given`` is that pass, with all rows, where another configuration has asked for the same.
+    ``pause`` is called between pieces of long work, and may raise to end it.
     """
 
     answers: Answers
@@ -60,6 +68,7 @@ class AnswerSession:
     config: ExplainConfig
     notes: tuple[str, ...] = ()
     given: AnswerPass | None = None
+    pause: Check | None = None
 
     @cached_property
     def measure(self) -> Measure | None:
@@ -69,7 +78,9 @@ class AnswerSession:
     @cached_property
     def forward(self) -> AnswerPass:
         """The forward pass."""
-        spec = self.config.capture()
+        spec, pause = self.config.capture(), self.pause
+        if pause is not None:
+            spec = replace(spec, progress=lambda _: pause())
         if self.own_rows:
             spec = replace(spec, queries=[at - 1 for at in self.positions])
         found = self.given or self.answers.run(self.tokens, spec)
@@ -135,7 +146,10 @@ class AnswerSession:
         count, method, layer = len(self.positions), self.config.method, self.layer
         if self.measure is None and not self.each_alone:
             queries = [at - 1 for at in self.positions]
-            found = [self.first.scores(method, (layer,), queries, groups=each) for each in keys]
+            found = [
+                self.first.scores(method, (layer,), queries, groups=each, check=self.pause)
+                for each in keys
+            ]
             return [Scores(scores.values[0], scores.statistics) for scores in found]
         rows: list[list[Scores]] = []
         for number in range(count):
@@ -163,12 +177,13 @@ class AnswerSession:
                 scores = logit_scores(session, self.config.method, each)
             else:
                 layers, queries = (self.layer,), (session.query,)
-                scores = session.scores(self.config.method, layers, queries, groups=each)
+                method = self.config.method
+                scores = session.scores(method, layers, queries, groups=each, check=self.pause)
             yield Scores(scores.values[0], scores.statistics)
 
     def _measured(self, measure: Measure, number: int, groups: Groups | None) -> Scores:
         """A measure's scores: of the text up to the token, which is all that it was made of."""
-        at, model = self.positions[number], self.answers.model
+        at, model, pause = self.positions[number], self.answers.model, self.pause
         before = first_positions(self.tokens, at)
         token = self.tokens.inputs["input_ids"][at]
         target = Target(token, self.tokens.names[at], at - 1, None)
@@ -182,6 +197,7 @@ class AnswerSession:
             tuple(seen[place] for place in places),
             self.config.steps if measure.uses_steps else None,
             self.config.batch_size,
+            no_progress if pause is None else lambda _: pause(),
         )
         scores = measure.apply(asked)
         values = np.zeros((1, len(self.tokens) if groups is None else len(groups)))

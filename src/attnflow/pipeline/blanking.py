@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,10 +25,13 @@ BLANK_BATCH = 16
 
 @dataclass(frozen=True, eq=False)
 class Blanking:
-    """The predictions of a session's model on its input with tokens blanked out."""
+    """The predictions of a session's model on its input with tokens blanked out.
+
+    ``_without`` belongs to the session: the probabilities that were computed before.
+    """
 
     session: Session
-    _without: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False)
+    _without: dict[tuple[int, ...], Tensor]
 
     @cached_property
     def positions(self) -> tuple[int, ...]:
@@ -41,11 +44,6 @@ class Blanking:
         """What replaces a blanked token; ``None`` where there is no prediction to change."""
         session = self.session
         return None if session.prediction is None else session.adapter.filler().label
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory the probabilities without each token take."""
-        return sum(row.nbytes for row in tuple(self._without.values()))
 
     @property
     def known(self) -> bool:
@@ -94,15 +92,15 @@ class Blanking:
             else:
                 yield from adapter.predict(part, queries)
 
-    @cached_property
+    @property
     def _predicted(self) -> int:
         """The number of the label or token that is predicted: several may have the same name."""
-        if () in self._without:
-            return int(self._without[()].argmax())
-        session = self.session
-        with torch.no_grad():
-            (row,) = session.adapter.probabilities([session.tokens], [session.query])
-        return int(row.argmax())
+        if () not in self._without:
+            session = self.session
+            with torch.no_grad():
+                (row,) = session.adapter.probabilities([session.tokens], [session.query])
+            self._without[()] = row
+        return int(self._without[()].argmax())
 
     def _said(self, probabilities: Tensor) -> Prediction:
         """A prediction without some tokens; what was predicted with them is always among it."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attnflow.aggregation import AGGREGATORS, Aggregator
+from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, shown
 from attnflow.measures.question import no_progress
 from attnflow.models.answers.interface import Answers
@@ -96,6 +98,7 @@ def explain_by_each(
     check_for_answers(config)
     for each in configs:
         check_through(each, asked.through)
+        _check_method(each, answers)
     check_model(answers.model, config)
     tokens, parts = read_prompt(answers, prompt, truncate=config.truncate)
     if config.bos:
@@ -118,7 +121,9 @@ def explain_by_each(
         def within(share: float, done: int = number) -> None:
             advance((done + share) / len(configs))
 
-        opened = open_answer(whole, answers, each, through=asked.through == PROMPT)
+        opened = open_answer(
+            whole, answers, each, through=asked.through == PROMPT, check=asked.writing.check
+        )
         found.append(replace(make_generation(opened, parts, asked, within), drops=drops))
     return found
 
@@ -170,16 +175,32 @@ def _finished(found: AnswerSession, values: FloatArray) -> FloatArray:
     return ratio(values, values.sum(-1, keepdims=True)) if found.config.normalize else values
 
 
+def _check_method(config: ExplainConfig, answers: Answers) -> None:
+    """Refuse a method that has no scores of answers, before anything is written."""
+    member = None if is_auto(config.method) else AGGREGATORS[config.method]
+    if not isinstance(member, Aggregator):
+        return
+    if answers.model.kind == "pair":
+        member.check_pairs()
+    edges = member.edges if is_auto(config.edges) else config.edges
+    # Gradients of one prediction are 0 at the positions behind it.
+    if member.everywhere and not EDGE_RULES[edges].needs.gradients:
+        raise _reads_ahead(member.name, edges)
+
+
 def _check_sight(found: AnswerSession, values: FloatArray) -> None:
-    """Refuse a method that scores tokens which were not there yet: it reads all positions."""
+    """Refuse a method that scores tokens which were not there yet."""
     for row, at in zip(values, found.positions, strict=False):
         if row[at:].any():
-            msg = (
-                f"method={found.config.method!r} with edges={found.config.edges!r} reads all "
-                "positions, those behind a token of the answer, too; choose a method that starts "
-                "at one position, such as 'direct' or 'rollout'"
-            )
-            raise InputError(msg)
+            raise _reads_ahead(found.config.method, found.config.edges)
+
+
+def _reads_ahead(method: str, edges: str) -> InputError:
+    msg = (
+        f"method={method!r} with edges={edges!r} reads all positions, those behind a token of the "
+        "answer, too; choose a method that starts at one position, such as 'direct' or 'rollout'"
+    )
+    return InputError(msg)
 
 
 def _first_row(found: AnswerSession, parts: Sequence[Part], scores: FloatArray) -> FloatArray:

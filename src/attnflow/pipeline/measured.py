@@ -110,15 +110,23 @@ def measured_scores(
     """The scores of a method that reads no edges: of the top layer and one position only."""
     depth, position = session.depth, session.target.position
     wanted = [resolve("layer", layer, 1, depth, depth + 1) for layer in layers]
-    if wanted != [depth] or list(queries) != [position]:
-        msg = (
-            f"method={measure.name!r} has scores of the output alone: layer {depth} and "
-            f"position {position}, not layers {list(layers)} and positions {list(queries)}"
-        )
-        raise InputError(msg)
+    check_output_alone(measure.name, wanted, queries, depth, position)
     advance = no_progress if check is None else lambda _: check()
     found = session.measured(measure, words=words, advance=advance)
     return Scores(found.values[None, None], found.statistics)
+
+
+def check_output_alone(
+    method: str, layers: Sequence[int], queries: Sequence[int], depth: int, position: int | None
+) -> None:
+    """Refuse layers and positions other than the output's; ``None`` is any position."""
+    if list(layers) != [depth] or (position is not None and list(queries) != [position]):
+        where = f"layer {depth}" + ("" if position is None else f" and position {position}")
+        msg = (
+            f"method={method!r} has scores of the output alone: {where}, not layers "
+            f"{list(layers)} and positions {list(queries)}"
+        )
+        raise InputError(msg)
 
 
 def describe_measured(session: Session) -> dict[str, Any]:

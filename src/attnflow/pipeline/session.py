@@ -41,6 +41,8 @@ from attnflow.records.selection import Groups, resolve
 from attnflow.records.words import word_groups
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 
 
@@ -58,6 +60,7 @@ class Session:
     notes: tuple[str, ...] = ()
     _graphs: Graphs = field(init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
+    _without: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_graphs", Graphs(self.activations, self.config))
@@ -130,7 +133,8 @@ class Session:
     @property
     def nbytes(self) -> int:
         """About how much memory this holds, or will hold once its graphs are built."""
-        return self.activations.nbytes + self._graphs.nbytes + self.blanking.nbytes
+        without = sum(row.nbytes for row in tuple(self._without.values()))
+        return self.activations.nbytes + self._graphs.nbytes + without
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
@@ -202,10 +206,12 @@ class Session:
         """The scores that the configuration selects, of its method or another (`attribute`)."""
         return attribute(self, method, advance, only_asked=only_asked)
 
-    @cached_property
+    @property
     def blanking(self) -> Blanking:
         """What the model predicts without some of the tokens."""
-        return Blanking(self)
+        # Not cached: a session that refers to itself is freed by the garbage collector alone, which
+        # may come hundreds of sessions later.
+        return Blanking(self, self._without)
 
     @cached_property
     def logit_parts(self) -> LogitParts:

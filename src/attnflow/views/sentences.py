@@ -80,7 +80,7 @@ class Wording:
         """What is scored."""
         return noun_of(self.attribution)
 
-    @cached_property
+    @property
     def claims(self) -> Claims | None:
         """What blanking allows to say; ``None`` where it was not tried, or is not the question."""
         if self.check is None or not self._start()[1].because:

@@ -10,10 +10,13 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.records.selection import is_integer
+
+if TYPE_CHECKING:
+    import torch
 
 Stream = Callable[[str], None]  # called with every piece of the answer's text as it is made
 # What reshapes the distribution that tokens are drawn from, in the order of transformers.
@@ -50,6 +53,8 @@ class Writing:
             of the former the most likely token is written.
         seed: Of the random numbers that tokens are drawn by; where none is given, one is chosen.
         stream: Called with the pieces of the answer while it is made.
+        check: Called before every token that is written, and between pieces of the work that
+            explains them; it may raise to end it.
     """
 
     length: int = 40
@@ -57,6 +62,7 @@ class Writing:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     stream: Stream | None = None
+    check: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         if not is_integer(self.length) or self.length < 1:
@@ -100,8 +106,11 @@ class Writing:
         found: dict[str, Any] = {
             name: value for name, value in self.sampling.items() if name in PASSED_ON
         }
+        processors = [] if self.check is None else [_checking(self.check)]
         if self.draws:
-            found["logits_processor"] = [_drawing(self.sampling, self.seed or 0)]
+            processors.append(_drawing(self.sampling, self.seed or 0))
+        if processors:
+            found["logits_processor"] = processors
         if self.stream is not None:
             found["streamer"] = _streamer(tokenizer, self.stream, skip_prompt=skip_prompt)
         return found
@@ -116,7 +125,10 @@ def _check_sampling(sampling: Any) -> None:
         if name not in allowed:
             msg = f"sampling has {shown(name)}, which is unknown; allowed: {', '.join(allowed)}"
             raise InputError(msg)
-        real = isinstance(value, Real) and not isinstance(value, bool)
+        if isinstance(value, bool):  # no number, though Python counts with it
+            msg = f"sampling[{name!r}]={value} must be a number or a list of numbers"
+            raise InputError(msg)
+        real = isinstance(value, Real)
         if name in WARPERS and not (real and value > 0):
             msg = f"sampling[{name!r}]={shown(value)} must be a number above 0"
             raise InputError(msg)
@@ -124,6 +136,18 @@ def _check_sampling(sampling: Any) -> None:
         if name == "eos_token_id" and not (ends and all(map(is_integer, ends))):
             msg = f"sampling[{name!r}]={shown(value)} must be a token's number, or a list of them"
             raise InputError(msg)
+
+
+def _checking(check: Callable[[], None]) -> Any:
+    """A processor that changes no scores: it runs before every token, and can end the writing."""
+    from transformers.generation.logits_process import LogitsProcessor
+
+    class Checking(LogitsProcessor):
+        def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            check()
+            return scores
+
+    return Checking()
 
 
 def _drawing(sampling: Mapping[str, Any], seed: int) -> Any:

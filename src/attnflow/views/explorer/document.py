@@ -214,9 +214,14 @@ def can_show_heads(session: Session, method: str) -> bool:
     member = AGGREGATORS[method]
     if not (isinstance(member, Aggregator) and member.single_heads):
         return False
-    work = session.heads * len(session.activations.attention) * session.size**3
-    slow = member.cost != "matrix" and work > MOST_HEAD_WORK
+    steps = len(session.activations.attention)
+    slow = takes_long(method, session.heads, steps, session.size)
     return session.config.rule.single_heads and not slow
+
+
+def takes_long(method: str, heads: int, steps: int, size: int) -> bool:
+    """Whether the scores of all heads of a layer take more than seconds."""
+    return AGGREGATORS[method].cost != "matrix" and heads * steps * size**3 > MOST_HEAD_WORK
 
 
 def _heads_within(session: Session, method: str, extent: Extent) -> bool:

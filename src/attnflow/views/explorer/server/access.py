@@ -8,7 +8,6 @@ import secrets
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers
@@ -42,13 +41,7 @@ class Access:
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.is_token(bearer.strip()):
             return True
-        cookie: SimpleCookie = SimpleCookie()
-        try:
-            cookie.load(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        found = cookie.get(cookie_name(port))
-        return found is not None and self.is_token(found.value)
+        return any(map(self.is_token, read_cookies(headers, cookie_name(port))))
 
     def is_token(self, given: str) -> bool:
         """Whether this is the token, compared in constant time."""
@@ -73,6 +66,32 @@ class Access:
 def cookie_name(port: int | None) -> str:
     """Cookies know no ports: two servers of one machine need two names."""
     return f"attnflow-{port}"
+
+
+def visitor_name(port: int | None) -> str:
+    """The name of the cookie that tells the browsers of one address apart."""
+    return f"{cookie_name(port)}-visitor"
+
+
+def read_cookies(headers: Headers, name: str) -> list[str]:
+    """The values of the cookies of that name, whatever else is sent.
+
+    Other programs on this machine set cookies, too, of any form, and browsers send all of them.
+    """
+    pairs = [each.partition("=") for line in headers.getlist("cookie") for each in line.split(";")]
+    return [value.strip().strip('"') for key, _, value in pairs if key.strip() == name]
+
+
+def client_group(address: str) -> str:
+    """The address by which clients are told apart: of IPv6, one has a network of 64 bits."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        plain = found.ipv4_mapped
+        return str(plain or ipaddress.ip_network((found, 64), strict=False))
+    return address
 
 
 def host_name(host: str) -> str | None:

@@ -33,7 +33,7 @@ def answer_document(cache: SessionCache, body: AnswerRequest, job: Job) -> Gener
     cache.check_size(len(tokens) + written)
     rule = EDGE_RULES["gradient"] if body.edges == AUTO else config.rule  # the dearest of the two
     shape = Shape(adapter, rule, len(tokens) + written, config.execution.threads or 1)
-    asked = AnswerConfig(Writing(body.length, body.answer))
+    asked = AnswerConfig(Writing(body.length, body.answer, check=job.check))
     with cache.memory.reserve(shape.forward + shape.merged + shape.solving, job):
         found = explain_answer(prompt, answers, config, asked, lambda _: job.check())
     return generation_document(found)

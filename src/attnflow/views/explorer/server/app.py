@@ -28,10 +28,11 @@ from attnflow.views.explorer.parts import describe_rule, model_name
 from attnflow.views.explorer.render import read_static
 from attnflow.views.explorer.schema import Rule
 from attnflow.views.explorer.server import requests
-from attnflow.views.explorer.server.access import Access
+from attnflow.views.explorer.server.access import Access, new_token, visitor_name
+from attnflow.views.explorer.server.bodies import most_bytes
 from attnflow.views.explorer.server.connections import make_server
-from attnflow.views.explorer.server.guard import Guard, error_response
-from attnflow.views.explorer.server.limits import ApiError, Cancelled, Limits
+from attnflow.views.explorer.server.guard import Guard, client_of, error_response, port_of
+from attnflow.views.explorer.server.limits import ApiError, Limits
 from attnflow.views.explorer.server.routes import router
 from attnflow.views.explorer.server.sessions import EXAMPLE, EXAMPLES, SessionCache, distinct_names
 from attnflow.views.explorer.server.texts import add_texts
@@ -75,7 +76,9 @@ def make_app(
         lifespan=lifespan,
     )
     app.state.sessions, app.state.workers = sessions, workers
-    app.add_middleware(Guard, access=access, limits=limits)
+    images = any(adapter.kind == "image" for adapter in sessions.models.values())
+    most = most_bytes(limits, images=images)
+    app.add_middleware(Guard, access=access, limits=limits, most=most)
     _add_error_handlers(app)
     _add_pages(app, sessions, workers, listed=listing is not None)
     if listing is not None:
@@ -86,8 +89,13 @@ def make_app(
 
 def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers, *, listed: bool) -> None:
     @app.get("/", include_in_schema=False)
-    async def page() -> HTMLResponse:
-        return HTMLResponse(read_static("index.html").replace('<meta name="policy" />\n', ""))
+    async def page(request: Request) -> HTMLResponse:
+        html = read_static("index.html").replace('<meta name="policy" />\n', "")
+        response = HTMLResponse(html)
+        if not client_of(request).visitor:
+            name = visitor_name(port_of(request.scope))
+            response.set_cookie(name, new_token(), httponly=True, samesite="lax")
+        return response
 
     @app.get("/health")
     async def health() -> requests.Health:
@@ -110,27 +118,23 @@ def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers, *, listed
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def on_invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"] if part != "body")
-        status = 400 if first["type"] == "json_invalid" else 422
-        return error_response(status, "invalid", f"{place or 'body'}: {first['msg']}")
+        first = error.errors()[0]  # of the query of /run
+        place = ".".join(map(str, first["loc"]))
+        return error_response(422, "invalid", f"{place}: {first['msg']}")
 
     @app.exception_handler(ApiError)
     async def on_api_error(_: Request, error: ApiError) -> JSONResponse:
-        return error_response(error.status, error.code, str(error))
+        return error_response(error.status, error.code, str(error), error.retry_after)
 
     @app.exception_handler(InputError)
     @app.exception_handler(ModelError)
     async def on_input_error(_: Request, error: InputError | ModelError) -> JSONResponse:
         return error_response(422, "invalid", _for_pages(str(error)))
 
-    @app.exception_handler(Cancelled)
-    async def on_cancelled(_: Request, error: Cancelled) -> JSONResponse:
-        return error_response(499, "failed", "the client disconnected")  # for the log
-
     @app.exception_handler(HTTPException)
     async def on_http_error(_: Request, error: HTTPException) -> JSONResponse:
-        code = {404: "not-found", 408: "slow", 413: "too-large"}.get(error.status_code, "invalid")
+        codes = {404: "not-found", 408: "slow", 413: "too-large", 429: "busy", 503: "busy"}
+        code = codes.get(error.status_code, "invalid")
         response = error_response(error.status_code, code, str(error.detail))
         response.headers.update(error.headers or {})
         return response

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import re
+from collections import Counter
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attnflow.views.explorer.server.access import Access
+from attnflow.views.explorer.server.access import (
+    Access,
+    client_group,
+    read_cookies,
+    visitor_name,
+)
 from attnflow.views.explorer.server.limits import Limits
+from attnflow.views.explorer.server.workers import Client
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -30,14 +38,19 @@ LOCKED = (
     "this server needs its token: open the link that attnflow serve printed, "
     "or send the header Authorization: Bearer TOKEN"
 )
+LENGTH = re.compile("[0-9]{1,18}")  # Python reads no number of thousands of digits
+LONGEST_MESSAGE = 2000  # characters: it may quote what was sent
 OPEN_TO_ALL = ("/health",)  # says nothing that a token protects
 
 
-def error_response(status: int, code: str, message: str) -> JSONResponse:
+def error_response(
+    status: int, code: str, message: str, retry_after: int | None = None
+) -> JSONResponse:
     """An error in the shape of `ErrorResponse`."""
-    later = {"Retry-After": "1"} if status == 503 else {}
+    later = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    short = message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} …"
     # A message may quote half a character, which is no UTF-8.
-    readable = message.encode("utf-8", "backslashreplace").decode()
+    readable = short.encode("utf-8", "backslashreplace").decode()
     content = {"error": {"code": code, "message": readable}}
     return JSONResponse(content, status_code=status, headers={**HEADERS, **later})
 
@@ -45,10 +58,12 @@ def error_response(status: int, code: str, message: str) -> JSONResponse:
 class Guard:
     """Middleware that refuses foreign hosts and origins, strangers, and what is large or slow."""
 
-    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits, most: int) -> None:
         self.app = app
         self.access = access
         self.limits = limits
+        self.most = most  # bytes of a request
+        self.held: Counter[str] = Counter()  # bytes of the requests of each client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -67,7 +82,21 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send_with_headers)
             return
-        await self.app(scope, _limit_body(receive, self.limits), send_with_headers)
+        body = Body(self, receive, address_of(scope))
+        try:
+            await self.app(scope, body.receive, send_with_headers)
+        finally:
+            self.held -= Counter({body.client: body.size})
+
+    def hold(self, client: str, size: int) -> None:
+        """More bytes of a request; refused where all requests, or those of a client, have many."""
+        if self.held[client] + size > self.limits.bodies_each:
+            msg = "requests of yours that are pending are large; try again in a second"
+            raise HTTPException(429, msg, {"Connection": "close", "Retry-After": "1"})
+        if self.held.total() + size > self.limits.bodies:
+            msg = "the server holds many large requests; try again in a second"
+            raise HTTPException(503, msg, {"Connection": "close", "Retry-After": "1"})
+        self.held[client] += size
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
@@ -82,13 +111,13 @@ class Guard:
         if locked is not None:
             return locked
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.limits.body:
-            return error_response(413, "too-large", _too_large(self.limits.body))
+        if not LENGTH.fullmatch(length) or int(length) > self.most:
+            return error_response(413, "too-large", _too_large(self.most))
         return None
 
     def _locked(self, scope: Scope, headers: Headers) -> Response | None:
         """What a request gets that lacks the token, or brings it in a link."""
-        port = (scope.get("server") or (None, None))[1]
+        port = port_of(scope)
         if scope["path"] == "/":
             rest = self.access.without_token(scope["query_string"].decode("latin-1"))
             if rest is not None:
@@ -115,29 +144,54 @@ def _locked_page() -> str:
     )
 
 
-def _limit_body(receive: Receive, limits: Limits) -> Receive:
+def address_of(scope: Scope) -> str:
+    """Which client a request is of; behind a proxy on this machine, the one that this names."""
+    client = scope.get("client")
+    return client_group(client[0]) if client else ""
+
+
+def port_of(scope: Scope) -> int | None:
+    """Where the server listens, whatever a proxy in front of it says."""
+    server = scope.get("server")
+    return server[1] if server else None
+
+
+def client_of(request: Request) -> Client:
+    """Who sent a request."""
+    visitors = read_cookies(request.headers, visitor_name(port_of(request.scope)))
+    return Client(address_of(request.scope), visitors[0] if visitors else "")
+
+
+class Body:
     """The body of a request, as long as it is short and comes in time."""
-    total = 0
-    complete = False
-    deadline = asyncio.get_running_loop().time() + limits.transfer_seconds
 
-    async def receive_counted() -> Message:
-        nonlocal total, complete
-        if complete:  # what comes now is that the client leaves, at any time
-            return await receive()
+    def __init__(self, guard: Guard, receive: Receive, client: str) -> None:
+        self.guard = guard
+        self.client = client
+        self.size = 0
+        self._receive = receive
+        self._complete = False
+        limits = guard.limits
+        self._deadline = asyncio.get_running_loop().time() + limits.transfer_seconds
+
+    async def receive(self) -> Message:
+        """The next part of it; after the last one, that the client leaves."""
+        if self._complete:
+            return await self._receive()
         try:
-            async with asyncio.timeout_at(deadline):
-                message: Any = await receive()
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
         except TimeoutError as error:
-            msg = f"the request did not arrive within {limits.transfer_seconds:g} seconds"
+            most = self.guard.limits.transfer_seconds
+            msg = f"the request did not arrive within {most:g} seconds"
             raise HTTPException(408, msg, {"Connection": "close"}) from error
-        total += len(message.get("body", b""))
-        complete = not message.get("more_body", False)
-        if total > limits.body:
-            raise HTTPException(413, _too_large(limits.body))
-        return message  # type: ignore[no-any-return]
-
-    return receive_counted
+        size = len(message.get("body", b""))
+        if self.size + size > self.guard.most:
+            raise HTTPException(413, _too_large(self.guard.most))
+        self.guard.hold(self.client, size)
+        self.size += size
+        self._complete = not message.get("more_body", False)
+        return message
 
 
 def _too_large(most: int) -> str:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field
+from pydantic_core import PydanticCustomError
 
 from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges import EDGE_RULES
-from attnflow.errors import InputError
 from attnflow.pipeline.config import AUTO
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
+from attnflow.views.explorer.server import checks
 
-
-def _whole_characters(text: str) -> str:
-    """Refuse half characters (lone surrogates), which are no Unicode text."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        msg = f"half a character (a lone surrogate) at {error.start}; send Unicode text"
-        raise ValueError(msg) from error
-    return text
+if TYPE_CHECKING:
+    from attnflow.views.explorer.server.sessions import Prepared
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -36,10 +29,49 @@ def _distinct(values: list[Any]) -> list[Any]:
     return values
 
 
-Unicode = Annotated[str, AfterValidator(_whole_characters)]
+def _name_or_number(value: Any) -> Any:
+    """Refuse everything else in one error, where a union would give one for each of its types."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, str | int)):
+        msg = "send the name or the number of a label or token"
+        raise ValueError(msg)
+    if isinstance(value, str) and len(value) > LONGEST_NAME:
+        raise _too_long(len(value), "characters", LONGEST_NAME)
+    return value
+
+
+def _few(values: Any) -> Any:
+    """Refuse an object of many members before they are looked at."""
+    if isinstance(values, dict) and len(values) > MOST_PARTS:
+        raise _too_long(len(values), "parts", MOST_PARTS)
+    return values
+
+
+def _too_long(count: int, of: str, most: int) -> PydanticCustomError:
+    return PydanticCustomError("too_long", f"{count:,} {of}; at most {most:,}")  # type: ignore[arg-type]
+
+
+MOST_WRITTEN = 128  # tokens of an answer that a server writes
+MOST_SETS = 64  # sets of tokens that are blanked for one request
+MOST_PARTS = 64  # named parts of a prompt
+MOST_LAYERS = 1000
+LONGEST_NAME = 1000  # characters
+SEVERAL_TEXTS = 3  # that a request may have: a text, its pair, an answer
+# Lists end at the first error: each error is an object, and costs more than what is wrong.
 Distinct = AfterValidator(_distinct)
+Flag = Annotated[bool, Field(strict=True)]
+Name = Annotated[str, Field(max_length=LONGEST_NAME)]
+Choice = Annotated[str | int | None, BeforeValidator(_name_or_number)]
 Position = Annotated[int, Field(ge=0, le=100_000, strict=True)]
 Layer = Annotated[int, Field(ge=1, le=10_000, strict=True)]
+Layers = Annotated[
+    list[Layer],
+    FailFast(),
+    Field(min_length=1, max_length=MOST_LAYERS, json_schema_extra={"uniqueItems": True}),
+    Distinct,
+]
+Set = Annotated[list[Position], FailFast(), Field(min_length=1, max_length=1024), Distinct]
+Sets = Annotated[list[Set], FailFast(), Field(min_length=1, max_length=MOST_SETS), Distinct]
+Parts = Annotated[dict[Name, tuple[Position, Position]], BeforeValidator(_few)]
 
 
 def _name_in(family: Registry[Any], *more: str) -> tuple[AfterValidator, Any]:
@@ -59,7 +91,6 @@ def _name_in(family: Registry[Any], *more: str) -> tuple[AfterValidator, Any]:
 Method = Annotated[str, *_name_in(AGGREGATORS)]
 AnyMethod = Annotated[str, *_name_in(AGGREGATORS, AUTO)]
 Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
-MOST_WRITTEN = 128  # tokens of an answer that a server writes
 
 
 class InputRequest(BaseModel):
@@ -67,24 +98,24 @@ class InputRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    model: Unicode | None = Field(None, description="One of GET /api/models; null is the first.")
-    text: Unicode | None = Field(None, description="The text to explain.")
-    pair: Unicode | None = Field(
+    model: Name | None = Field(None, description="One of GET /api/models; null is the first.")
+    text: str | None = Field(None, description="The text to explain.")
+    pair: str | None = Field(
         None, description="The second text, where the model reads two as one input."
     )
-    image: Unicode | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
-    answer: Unicode | None = Field(None, description="Encoder–decoders: the answer to explain.")
+    image: str | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
+    answer: str | None = Field(None, description="Encoder–decoders: the answer to explain.")
 
-    bos: bool = Field(
+    bos: Flag = Field(
         False, description="Put BOS in front, for causal models whose tokenizer adds none."
     )
     edges: Edges = Field(
         "auto", description="What the edges are made of; auto is what answers best for the model."
     )
-    target: Unicode | int | None = Field(
+    target: Choice = Field(
         None, description="The label or token to explain, by name or number; null: the prediction."
     )
-    contrast: Unicode | int | None = Field(
+    contrast: Choice = Field(
         None, description="Explain why the target rather than this label or token."
     )
 
@@ -93,11 +124,9 @@ class InputRequest(BaseModel):
         """The position whose edges are asked for; ``None`` for where the model decides."""
         return None
 
-    def check_against(self, depth: int, size: int | None) -> None:
-        """Refuse layers and positions that the input does not have, before the model runs.
-
-        ``size`` is ``None`` where only the model itself tells how many positions there are.
-        """
+    def check_against(self, of: Prepared) -> None:
+        """Refuse what can't be had of an input, as far as that is known before the model runs."""
+        checks.check_differentiable(of, self.explained)
 
 
 class AnswerRequest(BaseModel):
@@ -105,33 +134,22 @@ class AnswerRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    model: Unicode | None = Field(None, description="One of GET /api/models; null is the first.")
-    text: Unicode = Field(description="The prompt.", min_length=1)
-    answer: Unicode | None = Field(None, description="The answer to explain; null: the model's.")
+    model: Name | None = Field(None, description="One of GET /api/models; null is the first.")
+    text: str = Field(description="The prompt.", min_length=1)
+    answer: str | None = Field(None, description="The answer to explain; null: the model's.")
     length: int = Field(
         40, ge=1, le=MOST_WRITTEN, strict=True, description="The most tokens that are written."
     )
-    parts: dict[Unicode, tuple[Position, Position]] | None = Field(
+    parts: Parts | None = Field(
         None,
         description="Parts of the prompt by their names: where each starts and ends.",
-        max_length=64,
+        json_schema_extra={"maxProperties": MOST_PARTS},
     )
-    bos: bool = Field(
+    bos: Flag = Field(
         False, description="Put BOS in front, for causal models whose tokenizer adds none."
     )
     edges: Edges = Field("auto", description="What the edges are made of, as for /api/explain.")
     method: AnyMethod = Field("auto", description="The method; auto is what answers best.")
-
-
-def _check_within(name: str, values: Iterable[int], least: int, most: int | None) -> None:
-    for value in values:
-        if most is not None and not least <= value <= most:
-            msg = f"{name}={value} does not exist; allowed: {least} … {most}"
-            raise InputError(msg)
-
-
-def _last(size: int | None) -> int | None:
-    return None if size is None else size - 1
 
 
 class PositionRequest(InputRequest):
@@ -149,14 +167,23 @@ class PositionRequest(InputRequest):
 class ScoresRequest(PositionRequest):
     """Scores of layers that the document left out, or of another position."""
 
-    layers: Annotated[list[Layer], Distinct] = Field(
-        min_length=1, max_length=1000, json_schema_extra={"uniqueItems": True}
-    )
+    layers: Layers
 
-    def check_against(self, depth: int, size: int | None) -> None:
-        """Refuse layers and a query that the input does not have."""
-        _check_within("layers", self.layers, 1, depth)
-        _check_within("query", [self.query], 0, _last(size))
+    def check_against(self, of: Prepared) -> None:
+        """Refuse layers and a query that the input, or the method, does not have."""
+        checks.check_layers(of, "layers", self.layers)
+        checks.check_positions(of, "query", [self.query])
+        checks.check_method(of, self.method, self.layers, self.query)
+        super().check_against(of)
+
+
+class HeadsRequest(ScoresRequest):
+    """Scores of single heads."""
+
+    def check_against(self, of: Prepared) -> None:
+        """Refuse a method or edges that have no single heads, too."""
+        checks.check_heads(of, self.method)
+        super().check_against(of)
 
 
 class TraceRequest(PositionRequest):
@@ -165,24 +192,26 @@ class TraceRequest(PositionRequest):
     layer: Layer
     key: Position
 
-    def check_against(self, depth: int, size: int | None) -> None:
-        """Refuse a layer and positions that the input does not have."""
-        _check_within("layer", [self.layer], 1, depth)
-        _check_within("query", [self.query], 0, _last(size))
-        _check_within("key", [self.key], 0, _last(size))
+    def check_against(self, of: Prepared) -> None:
+        """Refuse a layer and positions that the input does not have, and methods without traces."""
+        checks.check_layers(of, "layer", [self.layer])
+        checks.check_positions(of, "query", [self.query])
+        checks.check_positions(of, "key", [self.key])
+        checks.check_trace(of, self.method)
+        super().check_against(of)
 
 
 class BlankRequest(InputRequest):
     """Sets of positions to blank out, each in a separate run."""
 
-    sets: Annotated[
-        list[Annotated[list[Position], Distinct, Field(min_length=1, max_length=1024)]], Distinct
-    ] = Field(min_length=1)
+    sets: Sets
 
-    def check_against(self, depth: int, size: int | None) -> None:
-        """Refuse positions that the input does not have."""
+    def check_against(self, of: Prepared) -> None:
+        """Refuse positions that can't be blanked."""
         for positions in self.sets:
-            _check_within("position", positions, 0, _last(size))
+            checks.check_positions(of, "position", positions)
+        checks.check_blankable(of, self.sets)
+        super().check_against(of)
 
 
 class Model(BaseModel):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.requests import Request
 from starlette.responses import Response
 
 from attnflow.aggregation import AGGREGATORS, Measure
-from attnflow.pipeline.config import check_single_heads
+from attnflow.errors import shown
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
-    can_show_heads,
     heads_of,
     make_document,
     make_view,
@@ -22,16 +24,53 @@ from attnflow.views.explorer.document import (
 )
 from attnflow.views.explorer.extent import SERVED
 from attnflow.views.explorer.generation import GenerationDocument
-from attnflow.views.explorer.schema import Document, HeadScores, Scores, Trace
+from attnflow.views.explorer.schema import Blanked, Document, HeadScores, Scores, Trace
 from attnflow.views.explorer.server import requests
 from attnflow.views.explorer.server.answers import answer_document
+from attnflow.views.explorer.server.bodies import read_body
+from attnflow.views.explorer.server.checks import check_heads_work
+from attnflow.views.explorer.server.guard import client_of
 from attnflow.views.explorer.server.limits import ApiError, Job
 from attnflow.views.explorer.server.memory import Shape
 from attnflow.views.explorer.server.sessions import Cost, SessionCache
 from attnflow.views.explorer.traces import trace_path
 
-router = APIRouter(prefix="/api", responses=requests.ERRORS)
+Task = Callable[[SessionCache, Job], Any]
 Work = Callable[[Session, str | None, Job], Any]
+
+
+class WorkerRoute(APIRoute):
+    """An endpoint that gets a checked body and returns what is to be done for it.
+
+    Both run in a worker: FastAPI itself would read and check bodies on the event loop.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        body = inspect.signature(self.endpoint, eval_str=True).parameters["body"].annotation
+
+        async def handle(request: Request) -> Response:
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != JSON:  # other sites could send a form without asking first
+                raise ApiError(422, "invalid", f"content type {shown(kind)}; send {JSON}")
+            content, state = await request.body(), request.app.state
+
+            def work(job: Job) -> str:
+                task: Task = self.endpoint(read_body(content, body, state.sessions.limits))
+                return to_json(task(state.sessions, job))
+
+            async def leaves() -> None:
+                while (await request.receive())["type"] != "http.disconnect":
+                    pass
+
+            result = await state.workers.run(work, client_of(request), leaves)
+            return Response(result, media_type=JSON)
+
+        return handle
+
+
+JSON = "application/json"
+router = APIRouter(prefix="/api", responses=requests.ERRORS, route_class=WorkerRoute)
 
 
 def _whole(shape: Shape) -> int:
@@ -55,102 +94,68 @@ def _scoring(method: str) -> Cost:
     return _merged
 
 
-async def respond(
-    request: Request, body: requests.InputRequest, cost: Cost, work: Work
-) -> Response:
-    """The result of work on the session of a request, done off the event loop within ``cost``."""
-    cache: SessionCache = request.app.state.sessions
+def on_session(body: requests.InputRequest, cost: Cost, work: Work) -> Task:
+    """Work on the session of a request's input, within the memory that it costs."""
 
-    def run(job: Job) -> str:
+    def run(cache: SessionCache, job: Job) -> Any:
         with cache.open(body, job, cost) as opened:
-            return to_json(work(*opened, job))
+            return work(*opened, job)
 
-    result = await request.app.state.workers.run(run, request.is_disconnected)
-    return Response(result, media_type="application/json")
+    return run
 
 
 @router.post("/explain", response_model=Document)
-async def explain(body: requests.InputRequest, request: Request) -> Response:
+def explain(body: requests.InputRequest) -> Task:
     """The document of one input; for long inputs, without the scores of slow methods."""
-    return await respond(
-        request,
-        body,
-        _first,
-        lambda session, image, job: make_document(
-            [make_view(session, SERVED, job.check, image)], session.config.method
-        ),
-    )
+
+    def work(session: Session, image: str | None, job: Job) -> Document:
+        return make_document([make_view(session, SERVED, job.check, image)], session.config.method)
+
+    return on_session(body, _first, work)
 
 
 @router.post("/answer", response_model=GenerationDocument)
-async def answer(body: requests.AnswerRequest, request: Request) -> Response:
+def answer(body: requests.AnswerRequest) -> Task:
     """A whole answer: where every token of it came from."""
-    cache: SessionCache = request.app.state.sessions
-
-    def run(job: Job) -> str:
-        return to_json(answer_document(cache, body, job))
-
-    result = await request.app.state.workers.run(run, request.is_disconnected)
-    return Response(result, media_type="application/json")
+    return lambda cache, job: answer_document(cache, body, job)
 
 
 @router.post("/scores", response_model=Scores)
-async def scores(body: requests.ScoresRequest, request: Request) -> Response:
+def scores(body: requests.ScoresRequest) -> Task:
     """Scores of a position that the document left out."""
-    return await respond(
-        request,
-        body,
-        _scoring(body.method),
-        lambda session, _, job: scores_of(
-            session, body.method, body.layers, [body.query], job.check
-        ),
-    )
+
+    def work(session: Session, _: str | None, job: Job) -> Scores:
+        return scores_of(session, body.method, body.layers, [body.query], job.check)
+
+    return on_session(body, _scoring(body.method), work)
 
 
 @router.post("/heads", response_model=HeadScores)
-async def heads(body: requests.ScoresRequest, request: Request) -> Response:
+def heads(body: requests.HeadsRequest) -> Task:
     """Scores of single heads on top of the merged layers below."""
-    return await respond(
-        request,
-        body,
-        _whole,
-        lambda session, _, job: _heads(session, body, job),
-    )
 
+    def work(session: Session, _: str | None, job: Job) -> HeadScores:
+        check_heads_work(body.method, session.heads, len(session.maps), session.size)
+        return heads_of(session, body.method, body.layers, body.query, job.check)
 
-def _heads(session: Session, body: requests.ScoresRequest, job: Job) -> HeadScores:
-    check_single_heads(body.method)
-    slow = AGGREGATORS[body.method].cost != "matrix"
-    if slow and not can_show_heads(session, body.method) and session.config.rule.single_heads:
-        msg = (
-            f"{body.method} of single heads takes too long for {session.size} tokens; "
-            "ask for another method, or a shorter text"
-        )
-        raise ApiError(413, "too-large", msg)
-    return heads_of(session, body.method, body.layers, body.query, job.check)
+    return on_session(body, _whole, work)
 
 
 @router.post("/trace", response_model=Trace)
-async def trace(body: requests.TraceRequest, request: Request) -> Response:
+def trace(body: requests.TraceRequest) -> Task:
     """How one score came about: edges, and for flow its routes and its bottleneck."""
-    return await respond(
-        request,
-        body,
-        _merged,
-        lambda session, _, __: trace_path(session, body.method, body.layer, body.query, body.key),
-    )
+
+    def work(session: Session, _: str | None, __: Job) -> Trace:
+        return trace_path(session, body.method, body.layer, body.query, body.key)
+
+    return on_session(body, _merged, work)
 
 
 @router.post("/blank", response_model=requests.BlankResponse)
-async def blank(body: requests.BlankRequest, request: Request) -> Response:
+def blank(body: requests.BlankRequest) -> Task:
     """The predictions without sets of tokens."""
-    most = request.app.state.sessions.limits.sets
-    if len(body.sets) > most:
-        msg = f"{len(body.sets)} sets of tokens; at most {most} in one request"
-        raise ApiError(413, "too-large", msg)
-    return await respond(
-        request,
-        body,
-        lambda shape: shape.blanking(len(body.sets)),
-        lambda session, _, job: {"blanked": predict_blanked(session, body.sets, job.check)},
-    )
+
+    def work(session: Session, _: str | None, job: Job) -> dict[str, list[Blanked]]:
+        return {"blanked": predict_blanked(session, body.sets, job.check)}
+
+    return on_session(body, lambda shape: shape.blanking(len(body.sets)), work)

@@ -26,6 +26,7 @@ from attnflow.views.explorer.server.memory import PIXEL_BYTES, Memory, Shape
 from attnflow.views.explorer.server.requests import AnswerRequest, InputRequest
 
 if TYPE_CHECKING:
+    from attnflow.edges import EdgeRule
     from attnflow.models.adapter import ModelAdapter, Tokens
 
 EXAMPLE = "the keys to the cabinet"
@@ -38,13 +39,17 @@ MOST_SPECIAL = 8  # tokens that a tokenizer adds to a text
 
 @dataclass(frozen=True)
 class Prepared:
-    """An input as tokens: what is known before the model runs."""
+    """An input as tokens: what is known before the model runs.
+
+    ``falls_back`` says whether the model has refused the edges that are chosen for it before.
+    """
 
     adapter: ModelAdapter
     tokens: Tokens
     chosen: Chosen
     objective: Objective
     image: str | None
+    falls_back: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -52,6 +57,12 @@ class Prepared:
         config = self.chosen.config
         threads = config.execution.threads or 1
         return Shape(self.adapter, config.rule, len(self.tokens), threads)
+
+    @property
+    def rules(self) -> tuple[EdgeRule, ...]:
+        """What the edges may be made of."""
+        other = self.chosen.fallback if self.falls_back else None
+        return tuple(each.rule for each in (self.chosen.config, other) if each is not None)
 
 
 class SessionCache:
@@ -64,6 +75,7 @@ class SessionCache:
         self.memory = Memory(limits)
         self.execution = Execution(threads)
         self._cached: OrderedDict[str, Opened] = OrderedDict()
+        self._falling_back: set[str] = set()  # models that refused the edges chosen for them
         self._lock = threading.Lock()
 
     def describe_models(self) -> list[dict[str, Any]]:
@@ -111,11 +123,13 @@ class SessionCache:
                 self._cached.move_to_end(key)
         job.check()
         prepared = prepare() if opened is None else _of(opened)
-        request.check_against(prepared.adapter.depth, _size(prepared))
+        request.check_against(prepared)
         needed = cost(prepared.shape) + (prepared.shape.forward if opened is None else 0)
         with self.memory.reserve(needed, job):
             if opened is None:
-                opened = self._run(prepared)
+                opened = self._run(prepared, job)
+                if opened[0].config == prepared.chosen.fallback:
+                    self._falling_back.add(self.check(request))
                 self._store(key, opened)
             try:
                 yield opened
@@ -145,7 +159,7 @@ class SessionCache:
         objective = Objective(request.target, request.contrast)
         check_known([objective], adapter)
         chosen = _choose(config, adapter, tokens, objective)
-        return Prepared(adapter, tokens, chosen, objective, url)
+        return Prepared(adapter, tokens, chosen, objective, url, name in self._falling_back)
 
     def _tokenize(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
         writes = adapter.kind == "pair" and adapter.description["head"] != CLASSIFIER.name
@@ -173,13 +187,14 @@ class SessionCache:
             msg = f"the input has {tokens} tokens; at most {most} are explained here"
             raise ApiError(413, "too-large", msg)
 
-    def _run(self, prepared: Prepared) -> Opened:
+    def _run(self, prepared: Prepared, job: Job) -> Opened:
         (session,) = run_sessions(
             prepared.adapter,
             [prepared.tokens],
             [prepared.objective],
             prepared.chosen,
             all_heads=True,
+            progress=lambda _: job.check(),
         )
         return session, prepared.image
 
@@ -257,11 +272,6 @@ def _choose(
         "same for every target"
     )
     return replace(chosen, notes=(*chosen.notes, note))
-
-
-def _size(prepared: Prepared) -> int | None:
-    """How many positions there are; a vision model adds some to its patches as it runs."""
-    return None if prepared.adapter.kind == "image" else len(prepared.tokens)
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:

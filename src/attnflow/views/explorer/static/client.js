@@ -28,8 +28,9 @@ export async function post(path, body, kind = path) {
         answer.error?.message ?? response.statusText,
       );
       if (error.code !== "busy" || attempt >= 5) throw error;
+      const advised = 1000 * Number(response.headers.get("Retry-After") ?? 0);
       await new Promise((resolve) => {
-        setTimeout(resolve, 400 * 2 ** attempt);
+        setTimeout(resolve, Math.max(advised, 400 * 2 ** attempt));
       });
     }
   } finally {

@@ -1,0 +1,120 @@
+"""What can't be had of an input, refused before the model runs, as far as it is known then.
+
+Where only the model itself can tell (how many positions an image has, which token a tagger labels,
+whether its prediction is the contrast), the library refuses it afterwards, in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from attnflow.aggregation import AGGREGATORS, Measure, find_aggregator, find_trace
+from attnflow.errors import InputError, ModelError
+from attnflow.models.heads import BARE, TAGGER
+from attnflow.pipeline.config import check_single_heads
+from attnflow.pipeline.measured import check_output_alone
+from attnflow.views.explorer.document import takes_long
+from attnflow.views.explorer.server.limits import ApiError
+from attnflow.views.explorer.server.memory import EXTRA_TOKENS
+
+if TYPE_CHECKING:
+    from attnflow.views.explorer.server.sessions import Prepared
+
+
+def check_layers(of: Prepared, name: str, layers: Sequence[int]) -> None:
+    """Refuse layers that the model does not have."""
+    _check_within(name, layers, 1, of.adapter.depth)
+
+
+def check_positions(of: Prepared, name: str, positions: Sequence[int]) -> None:
+    """Refuse positions that the input does not have; a vision model adds some to its patches."""
+    more = EXTRA_TOKENS if of.adapter.kind == "image" else 0
+    _check_within(name, positions, 0, len(of.tokens) + more - 1)
+
+
+def _check_within(name: str, values: Sequence[int], least: int, most: int) -> None:
+    for value in values:
+        if not least <= value <= most:
+            msg = f"{name}={value} does not exist; allowed: {least} … {most}"
+            raise InputError(msg)
+
+
+def check_method(of: Prepared, method: str, layers: Sequence[int], query: int) -> None:
+    """Refuse a method that the model has no scores of, at these layers and this position."""
+    member = AGGREGATORS[method]
+    if not isinstance(member, Measure):
+        if of.adapter.kind == "pair":
+            member.check_pairs()
+        return
+    depth = of.adapter.depth
+    check_output_alone(method, layers, [query], depth, None)
+    if _head(of) != TAGGER.name:  # which decides where the token is that it labels
+        position = of.adapter.decision(of.tokens)
+        check_output_alone(method, layers, [query], depth, position)
+
+
+def check_heads(of: Prepared, method: str) -> None:
+    """Refuse single heads where the method or the edges have none, or they would take too long."""
+    check_single_heads(method)
+    if not any(rule.single_heads for rule in of.rules):
+        msg = (
+            f"edges={of.rules[0].name!r} takes all heads together: there are no scores of single "
+            "heads; send other edges, such as 'attention'"
+        )
+        raise InputError(msg)
+    if of.adapter.kind == "text":  # elsewhere the model tells how many steps and positions it has
+        check_heads_work(method, of.adapter.heads, of.adapter.depth, len(of.tokens))
+
+
+def check_heads_work(method: str, heads: int, steps: int, size: int) -> None:
+    """Refuse what would take much longer than seconds."""
+    if takes_long(method, heads, steps, size):
+        msg = (
+            f"{method} of single heads takes too long for {size} tokens; "
+            "ask for another method, or a shorter text"
+        )
+        raise ApiError(413, "too-large", msg)
+
+
+def check_trace(of: Prepared, method: str) -> None:
+    """Refuse a method that can't tell how a score came about."""
+    find_trace(method)
+    if of.adapter.kind == "pair":
+        find_aggregator(method).check_pairs(routes=True)
+
+
+def check_blankable(of: Prepared, sets: Sequence[Sequence[int]]) -> None:
+    """Refuse positions that can't be blanked, and a model that predicts nothing without them."""
+    adapter, tokens = of.adapter, of.tokens
+    if _head(of) == BARE.name:
+        msg = f"{adapter.name} predicts nothing, so blanking a token changes nothing"
+        raise InputError(msg)
+    if adapter.kind == "image":
+        return
+    nowhere = -1  # the explained position, which may be excluded, is not known yet
+    able = [at for at in adapter.blankable(tokens, nowhere) if not adapter.predicts_at(tokens, at)]
+    for positions in sets:
+        refused = sorted(set(positions) - set(able))
+        if refused:
+            msg = f"positions={refused} cannot be blanked; allowed: {able}"
+            raise InputError(msg)
+
+
+def check_differentiable(of: Prepared, position: int | None) -> None:
+    """Refuse edges that are gradients of a prediction where the model makes none."""
+    if not all(rule.needs.gradients for rule in of.rules):
+        return
+    segments = of.tokens.segments
+    in_source = of.adapter.kind == "pair" and segments is not None and position is not None
+    if _head(of) == BARE.name or (in_source and segments[position] == "source"):
+        where = "" if position is None else f" at position {position}"
+        msg = (
+            f"{of.adapter.name} has no head that predicts{where}, so there is nothing to "
+            f"differentiate; send other edges than {of.rules[0].name!r}, such as 'attention'"
+        )
+        raise ModelError(msg)
+
+
+def _head(of: Prepared) -> str:
+    return str(of.adapter.description["head"])
