@@ -92,7 +92,7 @@ def test_the_page_of_knockouts_runs(capsys):
     assert f"{found.removed} of {found.total} edges" in text
     assert "hidden from all others 72 negative" in printed
     assert "the cut between “wonderful” and “[CLS]”" in printed
-    assert names["answer"].answer == "red"
+    assert names["answer"].answer.strip() == "red"
 
 
 def small_heads():

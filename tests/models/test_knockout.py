@@ -270,6 +270,38 @@ def test_torchs_own_encoder_gives_what_its_own_mask_gives():
         assert float((expected - surveyed.before[0]).abs().max()) > 1e-3
 
 
+class ShowingForSequenceClassification(Encoder):
+    """Which asks torch's attention for its weights, too."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        attend = [nn.MultiheadAttention(config.hidden_size, 4, batch_first=True) for _ in range(3)]
+        self.attend = nn.ModuleList(attend)
+
+    def forward(self, input_ids, attention_mask=None, use_cache=False):
+        states, self.shown = self.words(input_ids), []
+        for attend in self.attend:
+            read, weights = attend(states, states, states, average_attn_weights=False)
+            self.shown.append(weights)
+            states = states + read
+        return tf.modeling_outputs.SequenceClassifierOutput(logits=self.head(states[:, 0]))
+
+
+def test_weights_that_a_module_returns_are_those_it_used():
+    torch.manual_seed(0)
+    network = ShowingForSequenceClassification(tf.BertConfig(**tiny.USUAL)).eval()
+    surveyed = Surveyed(load_model((network, tiny.word_piece())), tiny.TEXT)
+    merged, single, lost = random_sets(surveyed.edges)
+    surveyed.without(merged, single, lost)
+    shown = network.shown
+    for layer, weights in enumerate(shown):
+        for item, removed in enumerate((merged, single, lost)):
+            gone = surveyed.blocks(removed)[layer]
+            assert not weights[item][gone].any()
+            sums = weights[item].sum(-1)
+            torch.testing.assert_close(sums, (~gone).any(-1).float(), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["bert", "llama", "t5"])
 def test_padding_changes_nothing(name):
     """Texts of different lengths in one batch, each without edges of its own, one without any."""

@@ -291,7 +291,7 @@ class _WithoutEdges(Capture):
     # -- fused kernels
 
     def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        call = self._calls + 1
+        call = self._calls  # whose kernel has just run
         if call not in self.removed:
             return super()._weights(query, key, mask, causal)
         mask, blind = self._masked(call, query, key, mask, causal)

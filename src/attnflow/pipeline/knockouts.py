@@ -137,6 +137,7 @@ def knock_out(
             target=reading.target,
             contrast=reading.contrast,
             per_head=removal.per_head,
+            independent=given.answer is None and is_multi_label(adapter.labels_of),
             kept=found.kept,
             seed=config.seed,
             tokens=forward.tokens.names,

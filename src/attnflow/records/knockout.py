@@ -75,6 +75,7 @@ class Knockout:
         target: The label or token that probabilities are of; for an answer, its text.
         contrast: The label or token that the target is compared with.
         per_head: Whether an edge is that of a single head; otherwise it is one in all heads.
+        independent: Whether labels are independent of each other: an input may have several.
         kept: How many edges of a cut or a route were left in place, as they are none of attention:
             own edges, which stand for the residual stream, and those of a logit.
         seed: Of drawing the random sets.
@@ -94,6 +95,7 @@ class Knockout:
     target: str = ""
     contrast: str | None = None
     per_head: bool = False
+    independent: bool = False
     kept: int = 0
     seed: int = 0
     tokens: tuple[str, ...] = ()
@@ -112,7 +114,8 @@ class Knockout:
         checks.check_number("removed", self.removed, 1, self.total)
         for name in ("kept", "seed"):
             checks.check_number(name, getattr(self, name), 0)
-        checks.check_flag("per_head", self.per_head)
+        for name in ("per_head", "independent"):
+            checks.check_flag(name, getattr(self, name))
         for name in ("tokens", "warnings"):
             object.__setattr__(self, name, checks.check_texts(name, getattr(self, name)))
         object.__setattr__(self, "random", tuple(self.random))

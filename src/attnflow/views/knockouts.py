@@ -16,13 +16,26 @@ def summarize(found: Knockout) -> str:
     value = _value_of(found)
     after = f"without {_these(found)}: {subject(found)} {value([found.before])}"
     after += f" → {value([found.after])}"
-    said, says = found.before.prediction, found.after.prediction
-    if said is not None and says is not None and said.label != says.label:
-        after += f", and the prediction becomes “{says.label}”"
+    after += _turn(found)
     if not found.random:
         return after
     one = "edge" if found.removed == 1 else "edges"
     return f"{after}; without {found.removed:,} random {one}: {value(found.random)}"
+
+
+def _turn(found: Knockout) -> str:
+    """That the answer is another one without the edges; nothing where it is the same."""
+    if found.independent:  # the likeliest of such labels is no answer: an input has all or none
+        from attnflow.models.outputs import has_label
+
+        has = [has_label(each.probability) for each in (found.before, found.after)]
+        if has[0] == has[1]:
+            return ""
+        return f", and the label {'no longer' if has[0] else 'now'} applies"
+    said, says = found.before.prediction, found.after.prediction
+    if said is None or says is None or said.label == says.label:
+        return ""
+    return f", and the prediction becomes “{says.label}”"
 
 
 def subject(found: Knockout) -> str:
