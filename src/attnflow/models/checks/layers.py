@@ -70,7 +70,7 @@ class _Watch(Capture):
                 output = forward(*args, **kwargs)
             finally:
                 self.underway.pop()
-            call.given, call.made = _given(args, kwargs), made_states(output)
+            call.given, call.made = given_states(args, kwargs), made_states(output)
             return output
 
         return observed
@@ -127,7 +127,8 @@ def _outermost(seen: _Watch, group: Sequence[int]) -> _Call | None:
     return None
 
 
-def _given(args: Any, kwargs: Any) -> Tensor | None:
+def given_states(args: Any, kwargs: Any) -> Tensor | None:
+    """The states that a layer was given: the first of its arguments that can be such."""
     states = (each for each in (*args, *kwargs.values()) if isinstance(each, Tensor))
     return next((e for e in states if e.dim() == STATES and e.is_floating_point()), None)
 
