@@ -205,3 +205,32 @@ def test_a_layer_that_moves_nothing_hands_on_what_there_is():
         found = attnflow.explain(TEXT, (model, tiny.plain()), **options)
         np.testing.assert_allclose(found.row(3), found.row(2), rtol=0, atol=1e-12)
         assert found.row(3).sum() > 0.99
+
+
+@pytest.mark.parametrize("text", ["the the the", "cat cat"])
+@pytest.mark.parametrize("name", ["llama", "gemma", "phi", "gpt-neox", "bloom", "t5-encoder"])
+def test_a_text_of_one_token_all_over_follows_the_definition(name, text):
+    """Where positions are not in the states, these are all the same in the first layer."""
+    inputs = dict(tiny.plain()(text, return_tensors="pt"))
+    expected = by_definition(families.build(name), inputs)
+    found = edges(text, (families.build(name), tiny.plain()))
+    np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-6)
+
+
+def test_a_text_of_one_token_is_no_obstacle_in_a_list():
+    model = families.build("llama"), tiny.plain()
+    texts = ["the the the", TEXT, "cat cat"]
+    for text, found in zip(texts, edges(texts, model), strict=True):
+        np.testing.assert_allclose(found.scores, edges(text, model).scores, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("text", ["the the the", TEXT])
+def test_layers_without_a_residual_stream_are_refused(text, monkeypatch):
+    from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+
+    def attends_alone(self, hidden_states, **kwargs):
+        return self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)[0]
+
+    monkeypatch.setattr(LlamaDecoderLayer, "forward", attends_alone)
+    with pytest.raises(ModelError, match="without values nothing is left"):
+        edges(text, (families.build("llama"), tiny.plain()))

@@ -1,4 +1,4 @@
-"""Keywords that a function does not have, refused with those that it has."""
+"""Public functions: keywords that they do not have are refused with those that they have."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from inspect import Parameter, signature
 from typing import ParamSpec, TypeVar
 
 from attnflow.errors import UnknownKeyword, shown
+from attnflow.io.surroundings import plain_torch
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -18,7 +19,11 @@ NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 def known_keywords(
     *others: str,
 ) -> Callable[[Callable[Parameters, Returned]], Callable[Parameters, Returned]]:
-    """Refuse unknown keywords of a function; ``others`` are those that it takes as a dictionary."""
+    """Refuse unknown keywords of a public function, and run it in any surroundings.
+
+    ``others`` are keywords that it takes as a dictionary. What the caller has set for torch, such
+    as ``torch.no_grad()``, does not count within the function.
+    """
 
     def refusing(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
         named = [p for p in signature(function).parameters.values() if p.kind in NAMED]
@@ -29,7 +34,8 @@ def known_keywords(
             for name in keywords:
                 if name not in known:
                     raise UnknownKeyword(_refusal(function.__name__, name, known))
-            return function(*args, **keywords)
+            with plain_torch():
+                return function(*args, **keywords)
 
         return checked
 

@@ -18,7 +18,7 @@ from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.capture.mode import PRODUCTS, Capture, with_operand
 from attnflow.models.capture.run import called
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.checks.layers import layers_of, made_states
+from attnflow.models.checks.layers import given_states, layers_of, made_states
 
 BATCH_BYTES = 1 << 28  # what a layer's activations of all copies may take, about
 SAME = 1e-5  # of the largest number, in float32
@@ -107,16 +107,27 @@ class _Measurement:
     def _distances(
         self, forward: Forward, args: Any, kwargs: Any, plain: Any, site: int, size: tuple[int, int]
     ) -> Tensor:
-        def again(positions: Tensor | None, site: int = site) -> Tensor:
+        def again(
+            positions: Tensor | None, site: int = site, args: Any = args, kwargs: Any = kwargs
+        ) -> Tensor:
             with WithoutValues(site, positions, self.batch):
                 states = made_states(forward(*args, **kwargs))
             assert states is not None  # which `layers_of` saw
             return states
 
+        def on_others() -> Tensor:
+            """What is left without values of states that are others than those given."""
+            states = given_states(args, kwargs)
+            assert states is not None  # as above
+            rolled = states.roll(1, -1)
+            values = _replaced(tuple(kwargs.values()), states, rolled)
+            named = dict(zip(kwargs, values, strict=True))
+            return again(None, args=_replaced(args, states, rolled), kwargs=named)
+
         if tuple(plain.shape[:2]) != (self.batch, size[0]):
             msg = f"the layers of {self.name} make states of {tuple(plain.shape)}, not of positions"
             raise ModelError(msg)
-        self._check(plain, again(None, 0), again(None))
+        self._check(plain, again(None, 0), again(None), on_others)
         found = torch.empty(size, dtype=torch.float64)
         for positions in _batches(size[1], self.batch):
             apart = cosine_distance(plain, again(positions))
@@ -126,14 +137,22 @@ class _Measurement:
                 self.progress(self.done / self.total)
         return found
 
-    def _check(self, plain: Tensor, same: Tensor, empty: Tensor) -> None:
-        """Refuse layers that run differently a second time, or that have no residual stream."""
+    def _check(
+        self, plain: Tensor, same: Tensor, empty: Tensor, on_others: Callable[[], Tensor]
+    ) -> None:
+        """Refuse layers that run differently a second time, or that have no residual stream.
+
+        Without values, such a layer gives the same at all positions. So does one of a text of the
+        same token all over, where a layer begins with the same states; its stream shows where it is
+        given others.
+        """
         limit = max(SAME, 16 * torch.finfo(plain.dtype).eps) * float(plain.abs().max())
         if float((plain - same).abs().max()) > limit:
             msg = f"a layer of {self.name}, run again on the same states, gives others"
             raise ModelError(msg)
         apart = float((empty[:1] - empty[:1, :1]).abs().max())
-        if plain.shape[1] > 1 and apart <= limit and float((plain - empty).abs().max()) > limit:
+        moved = plain.shape[1] > 1 and float((plain - empty).abs().max()) > limit
+        if moved and apart <= limit and float((on_others() - empty).abs().max()) <= limit:
             msg = f"the layers of {self.name} were not found: without values nothing is left"
             raise ModelError(msg)
 

@@ -39,6 +39,13 @@ def watched(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
     A network that has passed is not watched again. What is watched is a copy where one can be made,
     so that other threads may run the network meanwhile.
     """
+    if torch.is_grad_enabled() and any(each.is_inference() for each in network.parameters()):
+        msg = (
+            f"{type(network).__name__} can't be differentiated: it was made or loaded inside "
+            "torch.inference_mode(). Load it outside, or use what needs no gradients: "
+            "method='blank-out' or edges='attention'"
+        )
+        raise NoGradientError(msg)
     passed: list[bool] = once(network, "differentiable", list)
     if passed or not torch.is_grad_enabled():
         yield network

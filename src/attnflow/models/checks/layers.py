@@ -130,7 +130,7 @@ def _outermost(seen: _Watch, group: Sequence[int]) -> _Call | None:
 
 
 def given_states(args: Any, kwargs: Any) -> Tensor | None:
-    """The states that a layer was given."""
+    """The states that a layer was given: the first of its arguments that can be such."""
     states = (each for each in (*args, *kwargs.values()) if isinstance(each, Tensor))
     return next((e for e in states if e.dim() == STATES and e.is_floating_point()), None)
 
