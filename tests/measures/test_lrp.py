@@ -1,6 +1,7 @@
 """Layer-wise relevance against rules that are written out, layer by layer, in float64."""
 
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import ModelError
+from attnflow.measures import lrp
 from attnflow.models.loading import load_model
 
 TEXT = "the keys to the cabinet are here"
@@ -298,3 +300,23 @@ def test_a_model_that_does_something_else_is_refused():
         layer.mlp.act = Exponential()
     with pytest.raises(ModelError, match=r"method='lrp' can't be used with .*: the relevance"):
         attnflow.explain(TEXT, model, method="lrp")
+
+
+@pytest.mark.parametrize(("dtype", "refused"), [(torch.float32, True), (torch.bfloat16, False)])
+def test_half_precision_has_a_tolerance_of_its_own(monkeypatch, dtype, refused):
+    """A value that is off by a hundredth is an error of a rule in float32, and rounding in half."""
+    network = tiny.build("bert", head=tf.BertForSequenceClassification).to(dtype)
+    model = attnflow.load_model((network, tiny.word_piece()))
+    whole = attnflow.explain(tiny.TEXT, model, method="lrp")
+    of = whole.statistics
+    size = max(abs(of["value"]), abs(of["biases"]), float(np.abs(whole.scores).sum()))
+    value, calls = lrp._value, []
+
+    def off(logits, question):
+        calls.append(logits)
+        return value(logits, question) + (0.01 * size if len(calls) == 2 else 0)
+
+    monkeypatch.setattr(lrp, "_value", off)
+    with pytest.raises(ModelError, match="can't be used with") if refused else nullcontext():
+        attnflow.explain(tiny.TEXT, model, method="lrp")
+    assert len(calls) == 2
