@@ -1,13 +1,17 @@
 """Small models that many tests explain texts with, and a browser, started once."""
 
+import multiprocessing
 import shutil
 
 import pytest
 import transformers as tf
 
 import tiny
+from attnflow.runs import pool
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+FORKING = multiprocessing.get_context("forkserver")
+FORKING.set_forkserver_preload(["torch", "transformers.models.bert", "attnflow.runs.remote"])
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
@@ -19,6 +23,15 @@ def browser():
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         yield started
         started.close()
+
+
+@pytest.fixture
+def quick_workers(monkeypatch):
+    """Workers of runs are forked from one process that has imported all they need.
+
+    Usually each of them starts from nothing, and needs seconds for that.
+    """
+    monkeypatch.setattr(pool, "get_context", lambda _: FORKING)
 
 
 @pytest.fixture(scope="module")

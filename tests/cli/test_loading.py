@@ -85,6 +85,7 @@ def test_options_reach_the_model_of_fit(run, folder, loaded, tmp_path):
     assert [options.dtype for _, options in loaded] == ["float32"]
 
 
+@pytest.mark.usefixtures("quick_workers")
 def test_options_reach_the_workers_of_a_run(run, folder, tmp_path):
     texts, out = tmp_path / "texts.txt", tmp_path / "out"
     texts.write_text(f"{TEXT}\nthe mat is red\n")

@@ -23,7 +23,16 @@ def test_opposite_orders():
     assert spearman([1, 2, 3], [3, 2, 1]) == -1
 
 
-@pytest.mark.parametrize("pair", [([], []), ([1.0], [2.0]), ([1, 1, 1], [1, 2, 3])])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ([], []),
+        ([1.0], [2.0]),
+        ([1, 1, 1], [1, 2, 3]),
+        ([1, np.nan, 3], [1, 2, 3]),
+        ([1, 2, 3], [1, 2, np.nan]),
+    ],
+)
 def test_undefined_is_nan(pair):
     assert np.isnan(spearman(*pair))
 

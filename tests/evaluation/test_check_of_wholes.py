@@ -9,6 +9,7 @@ from transformers import ViTImageProcessorPil
 import attnflow
 import heard
 import tiny
+from attnflow.evaluation import blanking_check
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.blanking_check import check_by_blanking, why_unchecked
 from attnflow.pipeline.config import ExplainConfig
@@ -133,3 +134,35 @@ def test_one_patch_is_a_patch_and_several_are_patches():
     assert "; rollout points to patches “1,3”, which matters less, and “0,3”" in said
     said = summarize(session, [session.attribution("rollout")], blank=False).main.sentence
     assert said == "LABEL_0; rollout points to patches “0,3”, “1,2” and “1,3”."
+
+
+@pytest.mark.parametrize(("target", "contrast"), [(0, 2), (2, 0), (1, 2)])
+def test_with_a_contrast_the_choice_between_two_answers_changes(target, contrast):
+    """How likely the target is where the answer is one of the two, without each token."""
+    torch.manual_seed(3)
+    config = tf.BertConfig(**tiny.USUAL, initializer_range=0.5, num_labels=3)
+    network, tokenizer = tf.BertForSequenceClassification(config).eval(), tiny.word_piece()
+    found = check_by_blanking(
+        opened(SOURCE, (network, tokenizer), target=target, contrast=contrast, edges="gradient")
+    )
+    ids = tokenizer(SOURCE)["input_ids"]
+
+    def share(blank=None):
+        numbers = [tokenizer.unk_token_id if at == blank else i for at, i in enumerate(ids)]
+        with torch.no_grad():
+            logits = network(input_ids=torch.tensor([numbers])).logits[0].double()
+        return float(logits[[target, contrast]].softmax(-1)[0])
+
+    names = [f"LABEL_{each}" for each in (target, contrast)]
+    assert [found.target, found.contrast] == names
+    assert found.probability == pytest.approx(share(), abs=1e-6)
+    assert found.label == names[share() < 0.5]
+    for at, removal in enumerate(found.removals):
+        if 0 < at < len(ids) - 1:
+            assert removal.change == pytest.approx(share(at) - share(), abs=1e-6)
+            assert removal.label == names[share(at) < 0.5]
+
+
+def test_a_choice_that_is_certain_has_no_overflow():
+    shares = [blanking_check._share(each) for each in (-1e4, -701.0, -30.0, 0.0, 30.0, 1e4)]
+    assert shares == pytest.approx([0, 0, np.exp(-30), 0.5, 1, 1], rel=1e-9)

@@ -11,10 +11,12 @@ import transformers
 import attnflow
 import tiny
 from attnflow.errors import InputError
+from attnflow.evaluation.explainers import Text, name_default
 from attnflow.evaluation.rationales import mark_tokens
-from attnflow.evaluation.result import Evaluation
+from attnflow.evaluation.result import Evaluation, Explainer
 from attnflow.evaluation.statistics import all_paired_p, holm, smallest_p
 from attnflow.evaluation.tables import cell, describe, save_table
+from attnflow.pipeline.config import AUTO
 from attnflow.views.figures import evaluation as figures
 
 TEXTS = [
@@ -284,3 +286,17 @@ def test_a_default_with_a_correction_of_its_own_is_not_the_plain_pair(tmp_path):
     assert not np.array_equal(found.values[names.index(plain)], found.values[names.index(default)])
     found.save(tmp_path / "result.json")
     assert attnflow.Evaluation.load(tmp_path / "result.json").explainers == found.explainers
+
+
+def test_what_explain_would_choose_has_a_name_only_where_it_is_the_same_for_all_texts():
+    auto = Explainer(AUTO, AUTO, 3)
+    one, other = ("alti", "rollout", None), ("attention", "flow", None)
+
+    def named(*chosen):
+        texts = [Text(row, {auto: np.ones(2)}, chosen=each) for row, each in enumerate(chosen)]
+        name_default(texts)
+        return [(key.method, key.edges) for text in texts for key in text.scores]
+
+    assert named(one, one) == [("rollout", "alti")] * 2
+    assert named(one, other) == [(AUTO, AUTO)] * 2
+    assert named(("", "", None)) == [(AUTO, AUTO)]

@@ -102,6 +102,27 @@ def test_what_is_measured_is_the_definition(model):
     np.testing.assert_allclose(piece["features"], rows.T, atol=1e-9)
 
 
+def test_a_few_large_drops_do_not_decide_everything(model, monkeypatch):
+    """Falls of the log-probability by more than 10, and rises by more than 5, are cut."""
+    before, wanted = 1e-6, np.array([0, 12.0, -7.0, 0.5, 0])
+
+    def blanked(text, _model, **_):
+        return attnflow.Attribution(
+            ("[CLS]", *text.split(), "[SEP]"),
+            (before * (1 - np.exp(-wanted)))[None, None],
+            layers=(3,),
+            queries=(0,),
+            layer=3,
+            query=0,
+            method="blank-out",
+            statistics={"probability": before},
+        )
+
+    monkeypatch.setattr(fitting, "blank_out", blanked)
+    piece = fitting._piece("the old keys", attnflow.load_model(model), "attention", "unk")
+    np.testing.assert_allclose(piece["drops"], [10, -5, 0.5])
+
+
 def planted_pieces(monkeypatch, pieces):
     """Make ``fit`` read these pieces, one per text, instead of running a model."""
     by_text = dict(zip(TEXTS, pieces, strict=False))
@@ -234,6 +255,7 @@ def test_an_interrupted_run_continues(model, tmp_path, monkeypatch):
         ({"held_out": 1}, "held_out=1 must be a number above 0 and below 1"),
         ({"ridge": 0}, "ridge=0 must be a number above 0 and below inf"),
         ({"seed": -1}, "seed=-1 must be an integer of at least 0"),
+        ({"seed": 1.5}, "seed=1.5 must be an integer of at least 0"),
         ({"replacement": "x"}, "replacement='x' is unknown"),
         ({"save": "/nowhere/x.json"}, "the folder /nowhere does not exist"),
     ],

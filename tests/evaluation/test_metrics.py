@@ -120,6 +120,15 @@ def test_agreement_is_scipys(case):
     assert METRICS["top-k"].measure(tied) == len(both[0] & both[1]) / count
 
 
+def test_the_highest_tokens_are_compared_and_not_the_lowest():
+    """The share of a fifth of twenty tokens, by size, that two explanations have in common."""
+    own, other = np.arange(20.0), np.arange(20.0)
+    other[[17, 3]] = other[[3, 17]]
+    other[18] *= -1  # sizes count, not signs
+    found = Case(own, 0.5, lambda _: np.zeros(0), reference=other)
+    assert METRICS["top-k"].measure(found) == 3 / 4
+
+
 def test_plausibility_is_its_definition(case):
     sizes, marked = np.abs(case.scores), case.rationale
     order = sorted(range(case.size), key=lambda token: -sizes[token])

@@ -11,6 +11,8 @@ import attnflow
 import tiny
 from attnflow.aggregation import AGGREGATORS, Measure, Scores
 from attnflow.errors import InputError, ModelError
+from attnflow.measures import integrated
+from attnflow.measures.question import batches_by_length
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
@@ -176,3 +178,45 @@ def test_a_measure_of_ones_own_works_by_its_name(classifier):
         assert dict(found.top(1)) == {"playing": 2.0}
     finally:
         AGGREGATORS.unregister("length")
+
+
+@pytest.mark.parametrize(
+    ("name", "cost", "signed", "steps"),
+    [
+        ("blank-out", "passes", False, False),
+        ("gradient-input", "pass", True, False),
+        ("gradient-norm", "pass", False, False),
+        ("integrated", "passes", True, True),
+        ("lrp", "pass", True, False),
+    ],
+)
+def test_what_others_need_to_know_of_a_measure(name, cost, signed, steps):
+    """Its cost to a server, whether signs mean something, whether a page shows it at first."""
+    of = AGGREGATORS[name]
+    assert (of.cost, of.signed, of.uses_steps, of.shown_by_default) == (cost, signed, steps, False)
+    assert of.summary
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "steps", "warned"), [(np.inf, 32, False), (0.0, 128, True), (None, 64, False)]
+)
+def test_steps_are_doubled_until_parts_add_up(
+    classifier, monkeypatch, caplog, tolerance, steps, warned
+):
+    """From 32 on, to 128 at most; what is missing then is told."""
+    few = attnflow.explain(TEXT, classifier, method="integrated", steps=32).statistics
+    many = attnflow.explain(TEXT, classifier, method="integrated", steps=64).statistics
+    if tolerance is None:
+        assert many["completeness_gap"] < few["completeness_gap"]
+        tolerance = (many["completeness_gap"] + few["completeness_gap"]) / 2
+    monkeypatch.setattr(integrated, "TOLERANCE", tolerance)
+    caplog.clear()
+    found = attnflow.explain(TEXT, classifier, method="integrated").statistics
+    assert found["steps"] == steps
+    assert ("integrated gradients miss the change" in caplog.text) == warned
+
+
+def test_texts_that_run_together_are_of_similar_length():
+    """Otherwise most of a batch would be padding."""
+    inputs = ["a" * size for size in (5, 1, 9, 2, 7)]
+    assert list(batches_by_length(inputs, 2)) == [[1, 3], [0, 4], [2]]

@@ -349,7 +349,7 @@ def test_damage_is_told_by_the_name_of_the_file(tmp_path, folder):
         attnflow.read_run(tmp_path / "none")
 
 
-def test_workers_make_the_same_bytes_and_tell_their_errors(tmp_path, folder):
+def test_workers_make_the_same_bytes(tmp_path, folder):
     rows = [{"text": text, "id": number} for number, text in enumerate([*TEXTS, ""] * 3)]
     options = {"id_column": "id", "shard_size": 4, "layers": "all"}
     attnflow.run(rows, tmp_path / "one", folder, **options)
@@ -357,8 +357,12 @@ def test_workers_make_the_same_bytes_and_tell_their_errors(tmp_path, folder):
     made = attnflow.run(rows, tmp_path / "three", folder, workers=3, **options)
     assert files(tmp_path / "three") == files(tmp_path / "one")
     assert [one.text for one in made] == TEXTS * 3
+
+
+@pytest.mark.usefixtures("quick_workers")
+def test_workers_tell_their_errors(tmp_path, folder):
     with pytest.raises(ModelError, match="does not exist; give a folder"):
-        attnflow.run(rows, tmp_path / "four", "/nowhere/at/all", workers=2)
+        attnflow.run(TEXTS, tmp_path / "four", "/nowhere/at/all", workers=2)
     with pytest.raises(InputError, match=r"row 5: text is empty \(refused"):
         attnflow.run([*TEXTS, ""], tmp_path / "five", folder, workers=2, strict=True)
 

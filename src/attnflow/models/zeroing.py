@@ -18,7 +18,7 @@ from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.capture.mode import PRODUCTS, Capture, with_operand
 from attnflow.models.capture.run import called
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.checks.layers import given_states, layers_of, made_states
+from attnflow.models.checks.layers import given_states, layers_of, made_states, with_states
 
 BATCH_BYTES = 1 << 28  # what a layer's activations of all copies may take, about
 SAME = 1e-5  # of the largest number, in float32
@@ -120,9 +120,8 @@ class _Measurement:
             states = given_states(args, kwargs)
             assert states is not None  # as above
             rolled = states.roll(1, -1)
-            values = _replaced(tuple(kwargs.values()), states, rolled)
-            named = dict(zip(kwargs, values, strict=True))
-            return again(None, args=_replaced(args, states, rolled), kwargs=named)
+            others, named = with_states(args, kwargs, states, rolled)
+            return again(None, args=others, kwargs=named)
 
         if tuple(plain.shape[:2]) != (self.batch, size[0]):
             msg = f"the layers of {self.name} make states of {tuple(plain.shape)}, not of positions"

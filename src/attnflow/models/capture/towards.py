@@ -24,7 +24,7 @@ from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.relevance import Relevance, with_activations_seen
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import with_windows_read
-from attnflow.models.checks.layers import Layers, given_states, layers_of, made_states
+from attnflow.models.checks.layers import Layers, given_states, layers_of, made_states, with_states
 from attnflow.models.checks.memory import once
 from attnflow.models.checks.room import check_room
 from attnflow.records import Activations, Relevances
@@ -201,7 +201,7 @@ def _watching(
     makes. ``cut`` has the tape begin at the former.
     """
     starts = {0, *(at for at in range(1, len(attends)) if attends[at] != attends[at - 1])}
-    calls = []
+    calls: list[str] = []
 
     def watch(name: str, forward: Forward) -> Forward:
         if layers is None or name not in layers.names:
@@ -213,10 +213,13 @@ def _watching(
             if number in starts:
                 states = given_states(args, kwargs)
                 if cut and number == 0:
+                    assert states is not None  # which `layers_of` saw
                     leaf = states.detach().requires_grad_()
                     reading.inputs[0] = leaf if layers.items_first else leaf.transpose(0, 1)
                     # Not the leaf itself: some models add in place.
-                    args, kwargs = _replaced(args, kwargs, states, states := leaf.clone())
+                    first = leaf.clone()
+                    args, kwargs = with_states(args, kwargs, states, first)
+                    states = first
                 reading.follow(states, items_first=layers.items_first)
             output = forward(*args, **kwargs)
             reading.follow(made_states(output), items_first=layers.items_first)
@@ -225,11 +228,6 @@ def _watching(
         return followed
 
     return watch
-
-
-def _replaced(args: Any, kwargs: dict[str, Any], old: Tensor, new: Tensor) -> Any:
-    swap = lambda value: new if value is old else value  # noqa: E731 - twice, in one line each
-    return tuple(map(swap, args)), {name: swap(value) for name, value in kwargs.items()}
 
 
 def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -> Layers | None:

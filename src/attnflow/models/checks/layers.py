@@ -135,6 +135,12 @@ def given_states(args: Any, kwargs: Any) -> Tensor | None:
     return next((e for e in states if e.dim() == STATES and e.is_floating_point()), None)
 
 
+def with_states(args: Any, kwargs: dict[str, Any], old: Tensor, new: Tensor) -> Any:
+    """The arguments of a layer with other states in place of those it was given."""
+    swapped = {name: new if value is old else value for name, value in kwargs.items()}
+    return tuple(new if value is old else value for value in args), swapped
+
+
 def _alike(first: Tensor, second: Tensor) -> bool:
     return first.dim() == STATES and first.shape == second.shape
 
