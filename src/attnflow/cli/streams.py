@@ -56,7 +56,7 @@ class OutputError(AttnflowError):
 class _Output(io.FileIO):
     """Standard output, whose failures say that it is the output that failed."""
 
-    def write(self, content: Any) -> int | None:
+    def write(self, content: Any, /) -> int:
         try:
             return super().write(content)
         except BrokenPipeError:
@@ -71,7 +71,7 @@ class _Output(io.FileIO):
 class _Messages(io.FileIO):
     """Standard error: where it can't be written there is nobody to tell, and results go on."""
 
-    def write(self, content: Any) -> int | None:
+    def write(self, content: Any, /) -> int:
         try:
             return super().write(content)
         except OSError:

@@ -59,7 +59,7 @@ def build_graph(
 
 def _amounts(made: Maps, activations: Activations, options: EdgeOptions) -> LayeredGraph:
     """The graph of amounts, left as they are and where they are; heads add up."""
-    maps = made.layers
+    maps: Array = made.layers
     heads = maps if maps.ndim == 4 else None
     weights = maps if heads is None else add_heads(maps, options.heads)
     relevance = activations.relevance

@@ -93,7 +93,7 @@ def fit(  # noqa: PLR0913 - one keyword per option
         from attnflow.runs.manifest import versions
 
         # By its weights, too: a model that was trained on has the same name.
-        request = {"model": loaded.name, "weights": weights_digest(loaded)}
+        request: dict[str, Any] = {"model": loaded.name, "weights": weights_digest(loaded)}
         request |= {"settings": settings_digest(loaded), "versions": versions()}
         request |= {"edges": edges, "code": code_digest(EDGE_RULES[edges])}
         request |= {"replacement": replacement}

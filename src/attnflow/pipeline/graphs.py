@@ -53,7 +53,7 @@ class Graphs:
             return self.fused.attention
         heads = "mean" if self.config.heads == "each" else self.config.heads
         if self.config.rule.amounts:
-            made = self._made().layers
+            made: Array = self._made().layers
             return list(made if made.ndim == 3 else add_heads(made, heads))
         return fuse_layers(self._made().layers, heads)
 

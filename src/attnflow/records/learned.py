@@ -133,7 +133,7 @@ class LearnedHeads:
             raise InputError(msg)
         names = {"format", *(each.name for each in fields(cls))}
         known = isinstance(saved, dict) and saved.get("format") == FORMAT
-        if not known or set(saved) - {CHECKSUM} != names:
+        if saved is None or not known or set(saved) - {CHECKSUM} != names:
             msg = f"{file} is not a file of learned heads; attnflow fit writes them"
             raise InputError(msg)
         try:

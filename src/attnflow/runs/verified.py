@@ -12,7 +12,7 @@ from pyarrow.fs import FileInfo, FileSystemHandler, FileType
 from attnflow.runs.shards import read_shard
 
 
-class VerifiedFiles(FileSystemHandler):
+class VerifiedFiles(FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
     """A file system of the files in ``checksums``, each with its SHA-256, that can be read only."""
 
     def __init__(self, checksums: Mapping[str, str]) -> None:

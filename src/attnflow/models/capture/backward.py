@@ -214,7 +214,7 @@ class Weigh(torch.autograd.Function):
         held = [each.detach().requires_grad_() for each in ctx.saved_tensors]
         with torch.enable_grad():
             made = ctx.product(*held)
-        by_weights, by_values = torch.autograd.grad(made, held, *outputs)
+        by_weights, by_values = torch.autograd.grad(made, held, outputs)
         wide = torch.promote_types(by_weights.dtype, torch.float32)
         weights, gradient = held[0].detach().to(wide), by_weights.to(wide)
         if ctx.fixed:

@@ -291,8 +291,8 @@ class Relevance(BackwardCapture):
         products = [_product(*each) for each in leaves]
         total = float(torch.stack([each.sum().to(values.device) for each in products]).sum())
         inputs = products[: len(reading.inputs)]
-        arrived = sum(each.sum(-1).cpu() for each in inputs)
-        passed = sum(each.abs().sum(-1).cpu() for each in inputs)
+        arrived = torch.stack([each.sum(-1).cpu() for each in inputs]).sum(0)
+        passed = torch.stack([each.abs().sum(-1).cpu() for each in inputs]).sum(0)
         pairs = zip(values.detach().tolist(), expected, strict=True)
         gap = max(abs(total - sum(expected)), *(abs(value - own) for value, own in pairs))
         sizes = [

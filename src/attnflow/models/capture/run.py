@@ -224,7 +224,7 @@ def chosen_rows(capture: Capture, queries: Sequence[int], size: int) -> Activati
     return Activations(layers, causal=is_causal([each[..., queries[0] :] for each in layers]))
 
 
-def _held(site: Site, item: int, size: int) -> Tensor | SparseLayer:
+def _held(site: Site, item: int, size: int) -> Tensor | SparseLayer | NotKept:
     """One item's probabilities, as sparse as they are held."""
     held = site.probabilities
     if not isinstance(held, SparseLayer):

@@ -40,7 +40,7 @@ def thinned(rows: Tensor, spec: CaptureSpec) -> Layer:
     return SparseLayer.of(rows[0].detach().cpu().numpy())
 
 
-def all_alike(layers: Sequence[Layer]) -> tuple[Any, ...]:
+def all_alike(layers: Sequence[Any]) -> tuple[Any, ...]:
     """Layers ``[query, key]`` that are all sparse, where most of all entries are 0, or all dense.
 
     Models may have windows in some of their layers alone.
@@ -59,7 +59,7 @@ def all_alike(layers: Sequence[Layer]) -> tuple[Any, ...]:
     return tuple(as_tensor(each) for each in layers)
 
 
-def as_tensor(layer: Layer) -> Tensor:
+def as_tensor(layer: Tensor | SparseLayer) -> Tensor:
     """Dense."""
     return torch.from_numpy(layer.__array__()) if isinstance(layer, SparseLayer) else layer
 

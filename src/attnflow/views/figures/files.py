@@ -51,7 +51,7 @@ def save(figure: Figure, file: str | Path, *, overwrite: bool = False, dpi: int 
     with warnings.catch_warnings(), rc_context(_TEXT_STAYS_TEXT):
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         box = None if isinstance(figure, PageFigure) else "tight"
-        look = {"format": kind, "metadata": _WITHOUT_DATE[kind], "bbox_inches": box}
+        look: dict[str, Any] = {"format": kind, "metadata": _WITHOUT_DATE[kind], "bbox_inches": box}
         if kind == "svg":
             figure.savefig(content, **look)
         else:

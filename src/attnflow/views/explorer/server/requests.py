@@ -47,7 +47,7 @@ def _few(values: Any) -> Any:
 
 
 def _too_long(count: int, of: str, most: int) -> PydanticCustomError:
-    return PydanticCustomError("too_long", f"{count:,} {of}; at most {most:,}")  # type: ignore[arg-type]
+    return PydanticCustomError("too_long", f"{count:,} {of}; at most {most:,}")
 
 
 MOST_WRITTEN = 128  # tokens of an answer that a server writes

@@ -111,7 +111,8 @@ class Workers:
                 await asyncio.wait(both, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
                 if not result.done():
                     self._check(task, left=leaving.done())
-            return result.result()
+            found: T = result.result()
+            return found
         except Cancelled:
             if time.monotonic() > task.job.deadline:
                 raise self._late(task) from None
