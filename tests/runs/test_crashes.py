@@ -16,7 +16,7 @@ import pytest
 from killing import FEWEST, ROWS
 
 import attnflow
-from attnflow.errors import ModelError
+from attnflow.errors import InputError, ModelError
 from attnflow.runs.pool import Processes
 
 HERE = Path(__file__).parent
@@ -179,6 +179,49 @@ def test_a_shard_that_kills_every_worker_is_given_up(tmp_path, model):
     finally:
         attnflow.AGGREGATORS.unregister("deadly")
     assert attnflow.read_run(tmp_path / "run", unfinished=True).rows >= 1
+
+
+WAITING = """
+import os, time, attnflow
+def score(graph, selection, execution):
+    while graph.weights.shape[-1] > 8 and not os.path.exists({!r}):
+        time.sleep(0.05)
+    return attnflow.AGGREGATORS["raw"].score(graph, selection, execution)
+attnflow.AGGREGATORS.register(attnflow.Aggregator("waiting", "Waiting", score))
+"""
+
+
+@pytest.mark.parametrize("end", ["finished", "killed"])
+def test_one_process_at_a_time_runs_into_a_folder(tmp_path, model, end):
+    """The first makes two shards, and the third not before a file is there, or until it dies."""
+    place, go, plugin = tmp_path / "run", tmp_path / "go", tmp_path / "waiting.py"
+    plugin.write_text(WAITING.format(str(go)))
+    source = tmp_path / "rows.txt"
+    source.write_text("a cat\nhere !\nthe old red key is on the mat\na key\n")
+    command = [sys.executable, "-m", "attnflow", "run", source, "-o", place, "-m", model]
+    command += ["--shard-size", 1, "--edges", "attention", "--method", "waiting"]
+    command += ["--plugin", plugin]
+    first = subprocess.Popen(list(map(str, command)), env=environment(), stderr=subprocess.PIPE)
+    _wait_for(lambda: len(list(place.glob("part-*.parquet"))) == 2, first)
+    options = {"shard_size": 1, "edges": "attention", "methods": "waiting"}
+    options |= {"plugins": [str(plugin)]}
+    try:
+        with pytest.raises(InputError, match=f"another process is running into {place}; wait"):
+            attnflow.run(source, place, model, **options)
+        assert attnflow.read_run(place, unfinished=True).rows == 2
+        if end == "killed":
+            first.kill()
+        go.touch()
+        first.communicate()
+        assert (first.returncode == 0) == (end == "finished")
+        made = attnflow.run(source, place, model, **options)
+        assert made.kept == (4 if end == "finished" else 2)
+        attnflow.run(source, tmp_path / "whole", model, **options)
+    finally:
+        first.kill()
+        first.communicate()
+        attnflow.AGGREGATORS.unregister("waiting")
+    assert files(place) == files(tmp_path / "whole")
 
 
 def test_control_c_keeps_what_is_finished(tmp_path, model, undisturbed):

@@ -35,10 +35,10 @@ def environment():
     return {**os.environ, **CLUSTER, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
 
 
-def start_cluster():
+def start_cluster(program="holding.py"):
     """The process that holds a cluster of two processors, and its address."""
     holder = subprocess.Popen(
-        [sys.executable, HERE / "holding.py"],
+        [sys.executable, HERE / program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -238,6 +238,51 @@ def test_a_machine_that_dies_is_told_and_the_run_goes_on_elsewhere(model, tmp_pa
     finally:
         attnflow.AGGREGATORS.unregister("waiting")
     assert files(place) == files(tmp_path / "whole")
+
+
+def test_a_machine_that_dies_is_replaced_by_another(model, tmp_path):
+    """Its workers start again there, and the shards that it had are made again."""
+    place, go, plugin = tmp_path / "run", tmp_path / "go", tmp_path / "waiting.py"
+    plugin.write_text(WAITING.format(str(go)))
+    source = tmp_path / "rows.txt"
+    source.write_text("a cat\nhere !\nthe old red key is on the mat\na key\n")
+    extra = ["--shard-size", "1", "--edges", "attention", "--method", "waiting", "--plugin", plugin]
+    holder, address = start_cluster("holding_two.py")
+
+    def tell(what):
+        holder.stdin.write(f"{what}\n")
+        holder.stdin.flush()
+        assert holder.stdout.readline() == "done\n"
+
+    try:
+        process = start(address, source, place, model, extra)
+        wait_for_more(place, 1, process)
+        tell("die")
+        tell("come")
+        go.touch()
+        out, told = process.communicate()
+    finally:
+        holder.communicate()
+    assert process.returncode == 0, told
+    assert "4 rows, 4 attributions" in out
+    assert len(shards(place)) == 4
+
+
+def test_rows_that_end_every_worker_are_given_up_and_named(cluster, model, tmp_path):
+    _, address = cluster
+    plugin = tmp_path / "deadly.py"
+    plugin.write_text(
+        WAITING.replace("time.sleep(0.05)", "os._exit(9)").format(str(tmp_path / "x"))
+    )
+    source = tmp_path / "rows.txt"
+    source.write_text("a cat\nhere !\nthe old red key is on the mat\na key\n")
+    extra = ["--shard-size", "1", "--edges", "attention", "--method", "waiting", "--plugin", plugin]
+    process = start(address, source, tmp_path / "run", model, extra)
+    _, told = process.communicate()
+    assert process.returncode == 2
+    assert "a worker died 3 times on rows 2 to 2" in told
+    assert "What is finished is kept" in told
+    assert shards(tmp_path / "run")
 
 
 def test_a_head_that_does_not_answer_is_told(monkeypatch):

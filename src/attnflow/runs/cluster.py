@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from attnflow.errors import InputError, ModelError, shown
@@ -44,9 +44,31 @@ class Cluster:
     gpus: float = 0.0
 
 
+CALLED, ASKED, GIVEN = "called", "asked", "given"
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What an actor was asked: to be there, for its model, or for a shard.
+
+    ``nodes`` are the machines that were there then; ``error`` is why it has to be asked again.
+    """
+
+    actor: Any
+    step: str = CALLED
+    job: Job | None = None
+    tries: int = 0
+    nodes: frozenset[str] = frozenset()
+    error: Exception | None = None
+
+
 @dataclass
 class RayActors:
-    """Actors do the work: Ray restarts those that die, and gives them their shards again."""
+    """Actors do the work: Ray restarts those that die, and they get their shards again.
+
+    Whoever is new or was restarted, perhaps on another machine, is called, then asked for its
+    model and its versions, and then given a shard.
+    """
 
     model: Source
     work: Work
@@ -55,15 +77,17 @@ class RayActors:
     cluster: Cluster
     about: dict[str, Any] = field(default_factory=dict)
     _ray: Any = None
-    _ready: Any = None
     _connected: bool = False
     _head: tuple[str, int] | None = None
     _looked: float = -LOOK
     _seen: float = field(default_factory=time.monotonic)
     _warned: bool = False
     _gone: bool = False
+    _jobs: Iterator[Job] | None = None
+    _machines: frozenset[str] = frozenset()
+    _idle: list[Any] = field(default_factory=list)
     _actors: list[Any] = field(default_factory=list)
-    _pending: dict[Any, tuple[Any, Job | None]] = field(default_factory=dict)
+    _pending: dict[Any, _Call] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         self._ray = _import_ray(self.cluster.address)
@@ -74,15 +98,15 @@ class RayActors:
                 num_cpus=self.work.threads,
                 num_gpus=self.cluster.gpus,
                 max_restarts=-1,
-                max_task_retries=TRIES - 1,
             )(RemoteWorker)
             self._actors = [
                 kind.remote(self.model, self.work, tuple(self.sample)) for _ in range(self.count)
             ]
-            self._pending = {actor.about.remote(): (actor, None) for actor in self._actors}
-            # Those for which there is no room yet join when they have their model.
-            answer, actor, _ = self._next()
-            self._ready = self._checked(answer, actor)
+            for actor in self._actors:
+                self._call(_Call(actor))
+            # Those for which there is no room yet join when there is.
+            while not self.about:
+                self._advance()
         except BaseException:
             self._stop()
             raise
@@ -134,27 +158,72 @@ class RayActors:
 
     def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
         """Each actor has one shard at a time."""
-        self._give(self._ready, jobs)
-        while any(job is not None for _, job in self._pending.values()):
-            answer, actor, job = self._next()
-            if job is None:
-                self._give(self._checked(answer, actor), jobs)
-            else:
-                self._give(actor, jobs)
+        self._jobs = jobs
+        for actor in self._idle:
+            self._give(actor)
+        while any(call.job is not None for call in self._pending.values()):
+            if made := self._advance():
+                job, content = made
                 advance(len(job.rows))
-                yield job.index, answer[0]
+                yield job.index, content
 
-    def _next(self) -> tuple[Any, ...]:
-        """The next answer, of whom, and to what."""
+    def _advance(self) -> tuple[Job, bytes] | None:
+        """Wait for the next answer and go on from there; a shard, if the answer is one."""
         ready = self._wait()
-        actor, job = self._pending.pop(ready)
+        call = self._pending.pop(ready)
         try:
-            answer = self._ray.get(ready)
+            answer = answered(self._ray.get(ready))
         except self._ray.exceptions.RayError as error:
             if self._lost_machine():
                 raise self._lost(LEFT) from None
-            raise ModelError(_died(error, job)) from None
-        return answered(answer), actor, job
+            if call.step == CALLED:  # which Ray repeats as long as it can restart the actor
+                raise ModelError(_died(error, call.job, call.tries)) from None
+            self._call(replace(call, error=error))
+            return None
+        if call.step == CALLED:
+            self._ask(call)
+        elif call.step == ASKED:
+            self._check(answer)
+            self._give(call.actor, call.job, call.tries)
+        elif call.job is not None:
+            self._give(call.actor)
+            return call.job, answer[0]
+        return None
+
+    def _call(self, call: _Call) -> None:
+        """Call an actor until it is there."""
+        pending = call.actor.here.options(max_task_retries=-1).remote()
+        self._pending[pending] = replace(call, step=CALLED)
+
+    def _ask(self, call: _Call) -> None:
+        """Ask an actor that is there for its model.
+
+        One that had to be restarted has failed once more, unless that was its machine's end.
+        """
+        alive, tries = self._alive(), call.tries
+        if call.error is not None and call.nodes <= alive:
+            tries += 1
+            if tries >= TRIES:
+                raise ModelError(_died(call.error, call.job, tries))
+        pending = call.actor.about.remote()
+        self._pending[pending] = _Call(call.actor, ASKED, call.job, tries, alive)
+
+    def _give(self, actor: Any, job: Job | None = None, tries: int = 0) -> None:
+        """Give an actor a shard, or the next one."""
+        if self._jobs is None:
+            self._idle.append(actor)
+            return
+        job = job or next(self._jobs, None)
+        if job is not None:
+            pending = actor.compute.remote(job)
+            self._pending[pending] = _Call(actor, GIVEN, job, tries, self._machines)
+
+    def _alive(self) -> frozenset[str]:
+        """The machines that are there, as far as is known: without its head, Ray would wait."""
+        if self._reaches_head():
+            nodes = (node["NodeID"] for node in self._ray.nodes() if node["Alive"])
+            self._machines = frozenset(nodes)
+        return self._machines
 
     def _wait(self) -> Any:
         """What is ready next, while the cluster is there."""
@@ -172,6 +241,7 @@ class RayActors:
         self._looked = now
         if self._reaches_head():
             self._seen = now
+            self._alive()
             if not self._warned and (lacking := self._lacking()):
                 self._warned = True
                 note = "waiting for machines (Ctrl-C stops, and what is finished is kept)"
@@ -192,8 +262,7 @@ class RayActors:
         """Whether the cluster, or this machine's part of it, ended."""
         if not self._reaches_head():
             return True
-        own = self._ray.get_runtime_context().get_node_id()
-        return own not in {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        return self._ray.get_runtime_context().get_node_id() not in self._alive()
 
     def _lost(self, why: str) -> ModelError:
         self._gone = True
@@ -204,7 +273,7 @@ class RayActors:
         )
         return ModelError(msg)
 
-    def _checked(self, answer: Sequence[Any], actor: Any) -> Any:
+    def _check(self, answer: Sequence[Any]) -> None:
         """Check that an actor has the model of all, and the versions that the manifest names."""
         about, found = answer
         for name, here in versions().items():
@@ -218,12 +287,6 @@ class RayActors:
         if about != self.about:
             msg = f"workers have different models: {about} is not {self.about}"
             raise ModelError(msg)
-        return actor
-
-    def _give(self, actor: Any, jobs: Iterator[Job]) -> None:
-        job = next(jobs, None)
-        if job is not None:
-            self._pending[actor.compute.remote(job)] = (actor, job)
 
     def _stop(self) -> None:
         for actor in () if self._gone else self._actors:
@@ -241,12 +304,12 @@ def _import_ray(address: str) -> Any:
     return ray
 
 
-def _died(error: Exception, job: Job | None) -> str:
+def _died(error: Exception | None, job: Job | None, tries: int) -> str:
     first = str(error).strip().split("\n")[0]
     if job is None:
         return f"a worker ended while it loaded the model ({first}); see Ray's logs"
     last = job.first + len(job.rows) - 1
     return (
-        f"a worker died {TRIES} times on rows {job.first} to {last} ({first}); perhaps there is "
+        f"a worker died {tries} times on rows {job.first} to {last} ({first}); perhaps there is "
         "too little memory: use a smaller batch size or shorter texts. What is finished is kept"
     )

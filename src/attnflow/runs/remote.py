@@ -34,6 +34,10 @@ class RemoteWorker:
         self._given = (model, work, sample)
         self._worker: ShardWorker | None = None
 
+    def here(self) -> Answer:
+        """That there is such a worker, whether it has its model or not."""
+        return ("done",)
+
     def about(self) -> Answer:
         """The model, and the versions of what it runs with."""
         return _answer(lambda: (self._loaded().about, versions()))
