@@ -228,26 +228,28 @@ class Held:
 @pytest.mark.parametrize("ending", [InputError("no"), RuntimeError("bug"), Cancelled()])
 def test_what_failed_work_held_is_freed_at_once(ending):
     """An error refers to its functions' variables; without help only the collector frees them."""
-    found = []
-
-    def work(_):
-        held = Held()
-        found.append(weakref.ref(held))
-        try:
-            raise ValueError  # that is the context of another one
-        except ValueError:
-            raise ending  # noqa: B904
 
     async def scene():
+        sent, freed = Held(), []
+
+        def work(_):
+            held = Held()
+            freed.extend(map(weakref.ref, (sent, held)))
+            try:
+                raise ValueError  # that is the context of another one
+            except ValueError:
+                raise ending  # noqa: B904
+
         workers = Workers(Limits())
         with pytest.raises((InputError, RuntimeError, ApiError)):
             await workers.run(work, ME, stays)
         workers.close()
-        return found[0]()
+        del work, sent
+        return [each() for each in freed]
 
     gc.disable()
     try:
-        assert apart(scene) is None
+        assert apart(scene) == [None, None]
     finally:
         gc.enable()
 
