@@ -106,8 +106,13 @@ def check_differentiable(of: Prepared, position: int | None) -> None:
     if not all(rule.needs.gradients for rule in of.rules):
         return
     segments = of.tokens.segments
-    in_source = of.adapter.kind == "pair" and segments is not None and position is not None
-    if _head(of) == BARE.name or (in_source and segments[position] == "source"):
+    in_source = (
+        of.adapter.kind == "pair"
+        and segments is not None
+        and position is not None
+        and segments[position] == "source"
+    )
+    if _head(of) == BARE.name or in_source:
         where = "" if position is None else f" at position {position}"
         msg = (
             f"{of.adapter.name} has no head that predicts{where}, so there is nothing to "
