@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+
 from load import resident, served
 
 SIZE = 8_000_000  # bytes of a request, about

@@ -279,6 +279,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     404: {"model": ErrorResponse, "description": "The model is not served here."},
     413: {"model": ErrorResponse, "description": "The input is larger than the server allows."},
     422: {"model": ErrorResponse, "description": "The request is invalid."},
+    429: {"model": ErrorResponse, "description": "Too many requests of one client are pending."},
     500: {"model": ErrorResponse, "description": "The model failed on this input."},
     503: {"model": ErrorResponse, "description": "Busy, or stopping: try again in a second."},
     504: {"model": ErrorResponse, "description": "The work took too long and was stopped."},
