@@ -9,7 +9,7 @@ from attnflow.records import Attribution
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.labels import printable
 from attnflow.views.numbers import number
-from seen import drawn, found_token, settle, slide, strip
+from seen import drawn, found_token, settle, slide, stopwatch, strip
 
 pytestmark = pytest.mark.browser
 TEXT = "the old keys to the cabinets are here"
@@ -237,30 +237,29 @@ def test_a_text_of_512_tokens_stays_smooth(tab, models, tmp_path):
     tab.wait_for_selector(".graph canvas")
     assert tab.locator(".graph svg").count() == 0
     slide(tab, "threshold", 0)
-    drawing, frames = tab.evaluate(
+    seconds = stopwatch(tab)
+    start = seconds()
+    drawing = tab.evaluate(
         """async () => {
             const frame = () => new Promise(requestAnimationFrame);
             const chart = document.querySelector(".graph");
-            const [drawing, frames] = [[], []];
+            const drawing = [];
             for (let i = 0; i < 60; i += 1) {
-              const start = performance.now();
               chart.querySelector(".scroller").scrollTop = 130 * i;
               await frame();
               await frame();
-              frames.push((performance.now() - start) / 2);
               drawing.push(Number(chart.dataset.drawMs));
             }
-            const median = (values) => values.sort((a, b) => a - b)[30];
-            return [median(drawing), median(frames)];
+            return drawing.sort((a, b) => a - b)[30];
         }"""
     )
     assert drawing < 16  # of the 16.7 ms that a screen of 60 Hz gives
-    assert frames < 150  # with everything painted by the processor, on cores that others share
-    start = tab.evaluate("performance.now()")
+    assert (seconds() - start) / 120 < 0.15
+    start = seconds()
     for layer in (1, 2, 3, 4, 5, 6):
         slide(tab, "layer", layer)
         settle(tab)
-    assert (tab.evaluate("performance.now()") - start) / 6 < 600
+    assert (seconds() - start) / 6 < 0.6
     assert found_token(tab, 511) == "[SEP]"
 
 
