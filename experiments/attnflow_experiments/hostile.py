@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-
 from load import resident, served
 
 SIZE = 8_000_000  # bytes of a request, about

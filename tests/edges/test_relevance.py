@@ -431,13 +431,13 @@ def test_no_tape_is_left_behind():
 def test_tokens_of_an_answer_have_their_own_relevance(name):
     model, item = build(name)
     given = {"edges": "relevance", "method": "rollout"}
-    found = attnflow.explain(item, model, answer="the cat is", **given)
+    found = attnflow.explain(item, model, answer=" the cat is", **given)
     if name == "t5":
         assert found.scores.shape[-1] == len(found.tokens)
         return
     assert found.method == "rollout"
     for row, at in zip(found.scores, found.answer, strict=True):
-        ids = model.tokenizer(item).input_ids + model.tokenizer("the cat is").input_ids
+        ids = model.tokenizer(f"{item} the cat is").input_ids
         text = model.tokenizer.decode(ids[:at])
         alone = attnflow.explain(text, model, target=ids[at], **given)
         np.testing.assert_allclose(row[:at], alone.values, rtol=0, atol=1e-6)

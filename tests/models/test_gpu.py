@@ -85,7 +85,8 @@ def test_every_rule(rule, name):
     tokenizer = tiny.word_piece() if name == "bert" else tiny.plain()
     model = tiny.build(name, head=head)
     text = "the keys [MASK] the cabinet" if name == "bert" else tiny.TEXT
-    options = {"edges": rule, "method": "rollout", "correction": None}
+    method = "direct" if attnflow.EDGE_RULES[rule].amounts else "rollout"
+    options = {"edges": rule, "method": method, "correction": None}
     expected = attnflow.explain(text, (model, tokenizer), **options)
     found = attnflow.explain(text, (model.to("cuda"), tokenizer), **options)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-3, atol=1e-4)
