@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnflow.cli import answer_options, method_options, model_options, options, parsing, running
-from attnflow.cli.errors import printable
 from attnflow.cli.inputs import Item, check_texts, pair_up, read_text
 from attnflow.cli.status import show_status
+from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
 from attnflow.io.files import check_target
 
@@ -215,9 +214,9 @@ def knockout(  # noqa: PLR0913 - one argument per option
         )
     if save is not None:
         found.save(save, overwrite=True)  # which was checked before any work
-        typer.echo(printable(f"saved the knockout to {save}"), err=True)
+        echo(f"saved the knockout to {save}", err=True)
     if as_json:
-        typer.echo(json.dumps({**found.to_dict(), "summary": found.summary}, ensure_ascii=False))
+        print_json({**found.to_dict(), "summary": found.summary})
         return
     from rich.console import Console
 
