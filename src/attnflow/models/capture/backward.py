@@ -7,13 +7,14 @@ block of rows at a time, and adds the block's edges to one map for all heads:
     relevance   R_ij = Σ_h A_hij · (∂t/∂o_hi · v_hj), the weights held fixed: no gradient by scores
     removal     K_ij = Σ_h A_hij / (1 − A_hij) · (∇A_hij − Σ_k A_hik ∇A_hik), ordinary gradients
 
-`BackwardCapture` recognises attention as `Capture` does, and puts `Attend` or `Weigh` in its place.
+`BackwardCapture` recognises attention as `Capture` does, and puts `Attend` or `Weigh` in its place;
+on a GPU `Beside` reads the edges of a fused kernel, by kernels of its own (`kernels`).
 `Reading` holds what is added up. It has no reference to the tape, so that no cycle keeps one alive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,16 +22,41 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import Tensor
 
 from attnflow.errors import ModelError
+from attnflow.models.capture import kernels
 from attnflow.models.capture.mode import PRODUCTS, SOFTMAX, Capture, operands_of
 from attnflow.models.capture.probabilities import for_each_head, probabilities_of, wide_product
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.records import NotKept
 
-Emit = Callable[[slice, Tensor], None]  # takes the edges [batch, head, row, key] of some rows
 BLOCK = {"cpu": 1 << 21, "cuda": 1 << 25}  # entries of [batch, head, row, key] held at a time
 # Where a position reads one key alone, nothing is left to read without it: costs end there.
 LEAST_REST = 1e-3
+
+
+class Place:
+    """Where the edges of one call of attention are added up."""
+
+    def __init__(self, reading: Reading, number: int) -> None:
+        self._reading = reading
+        self._number = number
+
+    @property
+    def map(self) -> Tensor | None:
+        """``[batch, query, key]`` or ``[batch, head, query, key]``, once a backward pass began.
+
+        ``None`` where nothing is kept: the attention of a head that pools is no layer.
+        """
+        return self._reading.map_of(self._number)
+
+    def add(self, rows: slice, edges: Tensor) -> None:
+        """Add the edges ``[batch, head, row, key]`` of some rows."""
+        into = self.map
+        if into is not None:
+            # Some models have one axis for items and heads.
+            edges = edges.reshape(len(into), -1, *edges.shape[-2:])
+            kept = edges if into.dim() == edges.dim() else edges.sum(1)
+            into[..., rows, : kept.shape[-1]] += kept
 
 
 class Reading:
@@ -55,21 +81,16 @@ class Reading:
         self._shapes: list[tuple[tuple[int, ...], torch.dtype, torch.device]] = []
         self._maps: list[Tensor] = []
 
-    def site(self, heads: int, queries: int, keys: int, like: Tensor) -> Emit:
-        """A place for another call of attention; what adds to it."""
-        number = len(self._shapes)
+    def place(self, heads: int, queries: int, keys: int, like: Tensor) -> Place:
+        """A place for another call of attention."""
         shape = (self.batch, *((heads,) if self.heads else ()), queries, keys)
         dtype = torch.promote_types(like.dtype, torch.float32)
         self._shapes.append((shape, dtype, like.device))
+        return Place(self, len(self._shapes) - 1)
 
-        def emit(rows: slice, edges: Tensor) -> None:
-            if number < len(self._maps):  # the attention of a pooling head is no layer
-                # Some models have one axis for items and heads.
-                edges = edges.reshape(self.batch, -1, *edges.shape[-2:])
-                kept = edges if self.heads else edges.sum(1)
-                self._maps[number][..., rows, : kept.shape[-1]] += kept
-
-        return emit
+    def map_of(self, number: int) -> Tensor | None:
+        """The map of a call of attention, while and after a backward pass runs."""
+        return self._maps[number] if number < len(self._maps) else None
 
     def follow(self, states: Tensor | None, *, items_first: bool) -> None:
         """Note the relevance of states of the residual stream, when it is known."""
@@ -141,11 +162,11 @@ class Attend(torch.autograd.Function):
         causal: bool,
         scale: float | None,
         fixed: bool,
-        emit: Emit,
+        place: Place,
     ) -> Tensor:
         """The kernel's own output."""
         ctx.save_for_backward(query, key, value, mask)
-        ctx.causal, ctx.scale, ctx.fixed, ctx.emit = causal, scale, fixed, emit
+        ctx.causal, ctx.scale, ctx.fixed, ctx.place = causal, scale, fixed, place
         grouped = {"enable_gqa": True} if key.size(-3) != query.size(-3) else {}
         return F.scaled_dot_product_attention(
             query, key, value, mask, 0.0, causal, scale=scale, **grouped
@@ -164,31 +185,66 @@ class Attend(torch.autograd.Function):
             None if ctx.fixed else torch.zeros(each.shape, dtype=wide, device=each.device)
             for each in (query, key)
         )
-        for rows in _blocks(query, key):
-            stop = min(rows.stop, key.size(-2)) if ctx.causal else key.size(-2)
-            seen = (..., slice(0, stop), slice(None))
-            chosen = mask if mask is None or mask.size(-1) == 1 else mask[..., :stop]
-            weights = probabilities_of(
-                query, key[seen], chosen, ctx.causal, ctx.scale, range(rows.start, rows.stop)
-            )
-            of_rows = given[..., rows, :]
-            by_weights = wide_product(of_rows, value[seen].transpose(-1, -2))
+        for rows, seen, weights, by_weights in _in_blocks(ctx, query, key, value, mask, given):
             half = weights.to(value.dtype)
-            to_value[seen] += wide_product(half.transpose(-1, -2), of_rows)
+            to_value[seen] += wide_product(half.transpose(-1, -2), given[..., rows, :])
             if to_query is None or to_key is None:
-                ctx.emit(rows, by_weights.mul_(weights))
+                ctx.place.add(rows, by_weights.mul_(weights))
                 continue
             by_scores = gradient_of_scores(weights, by_weights)
             narrow = by_scores.to(key.dtype)
             to_query[..., rows, :] = wide_product(narrow, key[seen]) * scale
             to_key[seen] += wide_product(narrow.transpose(-1, -2), query[..., rows, :]) * scale
-            ctx.emit(rows, cost_of_removal(weights, by_scores))
+            ctx.place.add(rows, cost_of_removal(weights, by_scores))
         return (
             None if to_query is None else to_query.to(query.dtype),
             None if to_key is None else _for_groups(to_key, shared_key),
             _for_groups(to_value, shared_value),
             *[None] * 5,
         )
+
+
+class Beside(torch.autograd.Function):
+    """What a fused kernel gave, which is differentiated by torch; its edges are read on a GPU."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0913 - the arguments of torch's own function, and what is read
+        ctx: Any,
+        output: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        scale: float | None,
+        fixed: bool,
+        place: Place,
+    ) -> Tensor:
+        """The output as it is."""
+        ctx.save_for_backward(query, key, value, mask)
+        ctx.causal, ctx.scale, ctx.fixed, ctx.place = causal, scale, fixed, place
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, *outputs: Tensor) -> Any:
+        """The gradient as it is."""
+        query, key, value, mask = ctx.saved_tensors
+        (given,) = outputs
+        into = ctx.place.map
+        if into is not None and not kernels.add_edges(
+            *(into, query, key, value, given, mask),
+            causal=ctx.causal,
+            scale=query.size(-1) ** -0.5 if ctx.scale is None else ctx.scale,
+            least_rest=None if ctx.fixed else LEAST_REST,
+        ):
+            key, value = for_each_head(query, key, value)
+            for rows, _, weights, by_weights in _in_blocks(ctx, query, key, value, mask, given):
+                if ctx.fixed:
+                    ctx.place.add(rows, by_weights.mul_(weights))
+                else:
+                    by_scores = gradient_of_scores(weights, by_weights)
+                    ctx.place.add(rows, cost_of_removal(weights, by_scores))
+        return given, *[None] * 8
 
 
 class Weigh(torch.autograd.Function):
@@ -201,11 +257,11 @@ class Weigh(torch.autograd.Function):
         value: Tensor,
         product: Callable[[Tensor, Tensor], Tensor],
         fixed: bool,
-        emit: Emit,
+        place: Place,
     ) -> Tensor:
         """The product."""
         ctx.save_for_backward(weights, value)
-        ctx.product, ctx.fixed, ctx.emit = product, fixed, emit
+        ctx.product, ctx.fixed, ctx.place = product, fixed, place
         return product(weights, value)
 
     @staticmethod
@@ -218,10 +274,10 @@ class Weigh(torch.autograd.Function):
         wide = torch.promote_types(by_weights.dtype, torch.float32)
         weights, gradient = held[0].detach().to(wide), by_weights.to(wide)
         if ctx.fixed:
-            ctx.emit(slice(None), weights * gradient)
+            ctx.place.add(slice(None), weights * gradient)
             return None, by_values, None, None, None
         by_scores = gradient_of_scores(weights, gradient)
-        ctx.emit(slice(None), cost_of_removal(weights, by_scores))
+        ctx.place.add(slice(None), cost_of_removal(weights, by_scores))
         return by_weights, by_values, None, None, None
 
 
@@ -239,11 +295,24 @@ def cost_of_removal(weights: Tensor, by_scores: Tensor) -> Tensor:
     return by_scores / (1 - weights).clamp_min(LEAST_REST)
 
 
-def _blocks(query: Tensor, key: Tensor) -> list[slice]:
-    count = query.size(-2)
-    row = query.numel() // (count * query.size(-1)) * key.size(-2)
+def _in_blocks(
+    ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, given: Tensor
+) -> Iterator[tuple[slice, Any, Tensor, Tensor]]:
+    """Some rows at a time: which, what they see, their weights, and the gradient by these.
+
+    Keys and values have all heads; ``given`` is the gradient by the output.
+    """
+    count, size = query.size(-2), key.size(-2)
+    row = query.numel() // (count * query.size(-1)) * size
     step = max(1, BLOCK.get(query.device.type, BLOCK["cpu"]) // max(1, row))
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+    for start in range(0, count, step):
+        rows = slice(start, min(start + step, count))
+        stop = min(rows.stop, size) if ctx.causal and mask is None else size
+        seen = (..., slice(0, stop), slice(None))
+        places = range(rows.start, rows.stop)
+        weights = probabilities_of(query, key[seen], mask, ctx.causal, ctx.scale, places)
+        by_weights = wide_product(given[..., rows, :], value[seen].transpose(-1, -2))
+        yield rows, seen, weights, by_weights
 
 
 def _for_groups(gradient: Tensor, shared: Tensor) -> Tensor:
@@ -345,7 +414,7 @@ class BackwardCapture(Capture):
         maps = self._four_axes(weights.detach())
         sums = self._four_axes(root.detach()).to(torch.float32).sum(-1)
         ahead = tuple(bool(each) for each in (maps != 0).any(1).triu(1).any(-1).any(-1))
-        emit = self._place(maps.shape, weights, sums=sums, ahead=ahead, sink=sink)
+        place = self._place(maps.shape, weights, sums=sums, ahead=ahead, sink=sink)
         if value is None:
             return func(*args, **kwargs)
 
@@ -353,7 +422,7 @@ class BackwardCapture(Capture):
             given = {id(weights): first, id(value): second}
             return func(*_replaced(args, given), **kwargs)
 
-        return Weigh.apply(weights, value, product, self.fixed, emit)
+        return Weigh.apply(weights, value, product, self.fixed, place)
 
     def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
         self,
@@ -368,16 +437,25 @@ class BackwardCapture(Capture):
     ) -> Tensor:
         if self.fixed:
             query, key = query.detach(), key.detach()
-        if not self.spec.reads_backward:
+        reads = self.spec.reads_backward
+        beside = reads and kernels.can_run(query, key, value, attn_mask)
+        output = None
+        if beside or not reads:
             grouped = {"enable_gqa": True} if enable_gqa else {}
-            return F.scaled_dot_product_attention(
+            output = F.scaled_dot_product_attention(
                 query, key, value, attn_mask, 0.0, is_causal, scale=scale, **grouped
             )
+        if output is not None and not reads:
+            return output
         shape = self._four_axes(query).shape[:3] + key.shape[-2:-1]
         ahead = _sees_ahead(attn_mask, causal=is_causal, size=shape[-2:])
         ahead = ahead * self.batch if len(ahead) == 1 else ahead
-        emit = self._place(shape, query, sums=None, ahead=ahead)
-        return Attend.apply(query, key, value, attn_mask, is_causal, scale, self.fixed, emit)
+        place = self._place(shape, query, sums=None, ahead=ahead)
+        rest = (query, key, value, attn_mask, is_causal, scale, self.fixed, place)
+        if output is None:
+            return Attend.apply(*rest)
+        held = (each.detach() if isinstance(each, Tensor) else each for each in rest)
+        return Beside.apply(output, *held)
 
     def _place(
         self,
@@ -387,14 +465,14 @@ class BackwardCapture(Capture):
         sums: Tensor | None,
         ahead: tuple[bool, ...],
         sink: bool = False,
-    ) -> Emit:
+    ) -> Place:
         """Note a call of attention ``[batch, head, query, key]``."""
         batch, heads, queries, keys = shape
-        emit = self.reading.site(heads, queries, keys, like)
+        place = self.reading.place(heads, queries, keys, like)
         held = NotKept((batch, *((heads,) if self.spec.heads else ()), queries, keys), any(ahead))
         rows = torch.ones(batch, 1, queries) if sums is None else sums
         self.sites.append(Site(held, rows, like.dtype, sink=sink, ahead=ahead))
-        return emit
+        return place
 
 
 def _sees_ahead(mask: Tensor | None, *, causal: bool, size: Any) -> tuple[bool, ...]:

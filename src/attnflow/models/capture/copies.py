@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -15,14 +15,19 @@ Forward = Callable[..., Any]
 Watch = Callable[[str, Forward], Forward]  # from a module's name and its forward, another one
 
 
-def copied(network: Any, watch: Watch | None = None) -> Any:
+def copied(network: Any, watch: Watch | None = None, only: Collection[str] | None = None) -> Any:
     """A copy in eval mode that shares every parameter; ``watch`` may replace what modules do.
 
-    The network that was given is never changed, so that other threads may use it meanwhile.
+    The network that was given is never changed, so that other threads may use it meanwhile. With
+    ``only`` these modules alone are watched, and those that hold none of them are shared: copying
+    hundreds takes its time. The network must be in eval mode then.
     """
     copies: dict[int, torch.nn.Module] = {}
+    above = {name.rsplit(".", up)[0] for name in only or () for up in range(name.count(".") + 1)}
 
     def copy_of(module: torch.nn.Module, name: str) -> torch.nn.Module:
+        if only is not None and name not in above:
+            return module
         held = _held_by_attribute(module)
         if held is not None:  # the copy would run the original
             reason = "is in training mode" if watch is None else "can't be run layer by layer"
@@ -47,7 +52,7 @@ def copied(network: Any, watch: Watch | None = None) -> Any:
                 child_name: None if child is None else copy_of(child, f"{name}.{child_name}")
                 for child_name, child in module._modules.items()
             }
-            if watch is not None:
+            if watch is not None and (only is None or name in only):
                 forward = own.get("forward", MethodType(type(module).forward, twin))
                 twin.__dict__["forward"] = watch(name, forward)
         return copies[id(module)]

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+# Whether products of half precision can be given in float32.
+WIDE_OUTPUTS = torch.torch_version.TorchVersion(torch.__version__) >= "2.8"
+
 
 def probabilities_of(
     query: Tensor,
@@ -24,11 +27,11 @@ def probabilities_of(
     scores = wide_product(query[..., chosen, :], key.transpose(-2, -1), scale)
     if causal and mask is None:
         every = torch.arange(max(query.size(-2), key.size(-2)), device=query.device)
-        mask = every[: key.size(-2)] <= every[: query.size(-2)][chosen, None]
-    elif mask is not None and mask.size(-2) > 1:
-        mask = mask[..., chosen, :]
+        hidden = every[: key.size(-2)] > every[: query.size(-2)][chosen, None]
+        return scores.masked_fill_(hidden, -math.inf).softmax(-1)  # the first key is seen by all
     if mask is None:
         return scores.softmax(-1)
+    mask = mask[..., chosen, :] if mask.size(-2) > 1 else mask
     if mask.dtype == torch.bool:
         mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)
     scores = scores.add_(mask)
@@ -58,7 +61,7 @@ def _multiplies_halves(first: Tensor, second: Tensor) -> bool:
     """
     halves = first.dtype == second.dtype and first.dtype in (torch.float16, torch.bfloat16)
     fast = first.is_cuda and halves and not torch.is_grad_enabled() and first.dim() > 2
-    return fast and torch.torch_version.TorchVersion(torch.__version__) >= "2.8"
+    return fast and WIDE_OUTPUTS
 
 
 def for_each_head(query: Tensor, *shared: Tensor) -> tuple[Tensor, ...]:

@@ -51,7 +51,8 @@ TANH = {torch.tanh, Tensor.tanh, F.tanh}
 SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__rsub__, torch.rsub}
 IN_PLACE = {Tensor.add_, Tensor.__iadd__, Tensor.sub_, Tensor.__isub__}
 DIVISIONS = {torch.div, Tensor.div, Tensor.__truediv__, Tensor.div_, Tensor.__itruediv__}
-ATTRIBUTES = ("__get__", "__set__")  # a tensor's shape, say
+# How a tensor's shape is asked for, say.
+ATTRIBUTE = type(Tensor.shape.__get__)  # type: ignore[attr-defined] # of the class, it is no Size
 JOINS = {torch.cat, torch.concat, torch.concatenate, torch.stack}
 
 # Modules whose functions torch does not show; elementwise, and 0 at 0.
@@ -110,16 +111,16 @@ class Relevance(BackwardCapture):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer one call of torch; the mode is off inside."""
         kwargs = kwargs or {}
-        if getattr(func, "__name__", "") in ATTRIBUTES:
+        if type(func) is ATTRIBUTE:
             return func(*args, **kwargs)
         if not _depend(args) and not _depend(kwargs.values()):
             # What is made of parameters alone is a constant. A parameter itself stays one: modules
             # may be putting it elsewhere.
             result = super().__torch_function__(func, types, args, kwargs)
             return result if func is F.embedding else _without_tape(result, args)
-        args = _constants(args)
-        kwargs = {name: _constant(each) for name, each in kwargs.items()}
-        return super().__torch_function__(func, types, args, kwargs)
+        if kwargs:
+            kwargs = {name: _constant(each) for name, each in kwargs.items()}
+        return super().__torch_function__(func, types, _constants(args), kwargs)
 
     def _answer(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func in ANSWERS:
@@ -337,9 +338,7 @@ class _Ratio(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> Any:
         x, y = ctx.saved_tensors
-        wide = torch.promote_types(x.dtype, torch.float32)
-        ratio = y.to(wide) / torch.where(x == 0, torch.ones_like(x), x)
-        return (outputs[0] * ratio).to(x.dtype), None
+        return outputs[0] * (y / torch.where(x == 0, torch.ones_like(x), x)), None
 
 
 class _Halves(torch.autograd.Function):
@@ -420,19 +419,33 @@ def _is_inverse(args: Any) -> bool:
     return len(args) > 1 and isinstance(args[1], Real) and args[1] < 0
 
 
+# Python runs these for every call of torch: a plain tensor is told from a parameter by its type,
+# since `isinstance(…, Parameter)` is slow.
+
+
+def _is_parameter(value: Any) -> bool:
+    return type(value) is Parameter or (type(value) is not Tensor and isinstance(value, Parameter))
+
+
 def _depends(value: Any) -> bool:
     """Whether something depends on the input, or on what was added to what does."""
-    return isinstance(value, Tensor) and value.requires_grad and not isinstance(value, Parameter)
+    return isinstance(value, Tensor) and value.requires_grad and not _is_parameter(value)
 
 
 def _depend(values: Iterable[Any]) -> bool:
     """Whether one of these does, which may stand in a list."""
-    return any(_depend(e) if isinstance(e, list | tuple) else _depends(e) for e in values)
+    for each in values:
+        if isinstance(each, list | tuple):
+            if _depend(each):
+                return True
+        elif _depends(each):
+            return True
+    return False
 
 
 def _without_tape(result: Any, args: Any) -> Any:
     """A result as a constant; an argument that is returned as it came is left alone."""
-    if isinstance(result, list | tuple) and type(result) in (list, tuple):
+    if type(result) in (list, tuple):
         return type(result)(_without_tape(each, args) for each in result)
     if _depends(result) and not any(result is each for each in args):
         return result.detach()
@@ -445,16 +458,25 @@ def _held(value: Any) -> Any:
 
 def _constants(values: Any) -> Any:
     """Arguments with parameters held fixed, which may stand in a list."""
-    found = [_constant(each) for each in values]
-    if all(new is old for new, old in zip(found, values, strict=True)):
+    if not _hold_parameters(values):
         return values  # as it came: some are named tuples
-    return tuple(found) if isinstance(values, tuple) else found
+    return type(values)(map(_constant, values))
 
 
 def _constant(value: Any) -> Any:
-    if isinstance(value, Parameter):
-        return value.detach()
-    return _constants(value) if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return _constants(value)
+    return value.detach() if isinstance(value, Tensor) and _is_parameter(value) else value
+
+
+def _hold_parameters(values: Iterable[Any]) -> bool:
+    for each in values:
+        if isinstance(each, list | tuple):
+            if _hold_parameters(each):
+                return True
+        elif isinstance(each, Tensor) and _is_parameter(each):
+            return True
+    return False
 
 
 # Calls that are answered as a whole, by functions of the mode and of the call's arguments.

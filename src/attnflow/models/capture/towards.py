@@ -91,9 +91,11 @@ def run_backward(
     capture = kind(spec, batch, tables)
     running = with_activations_seen(running) if spec.relevance else running
     to = [capture.reading]
-    watch = _watching(to, layers, attends, cut=cut)
     with torch.enable_grad(), capture:
-        followed = running if layers is None else copied(running, watch)
+        followed = running
+        if layers is not None:
+            watch = _watching(to, attends, items_first=layers.items_first, cut=cut)
+            followed = copied(running, watch, layers.names)
         capture.output = network_run.called(followed, inputs, watch=False)
     to.clear()  # the copy's modules and their methods hold each other, and would hold all of it
     network_run.drop_pooling(capture, network)
@@ -193,7 +195,7 @@ def _check_words(reading: Reading, count: int, network: Any) -> None:
 
 
 def _watching(
-    to: list[Reading], layers: Layers | None, attends: Sequence[int], *, cut: bool
+    to: list[Reading], attends: Sequence[int], *, items_first: bool, cut: bool
 ) -> Callable[[str, Forward], Forward]:
     """What follows the residual stream through a copy of a network.
 
@@ -204,25 +206,21 @@ def _watching(
     calls: list[str] = []
 
     def watch(name: str, forward: Forward) -> Forward:
-        if layers is None or name not in layers.names:
-            return forward
-
         def followed(*args: Any, **kwargs: Any) -> Any:
             number, (reading,) = len(calls), to
             calls.append(name)
             if number in starts:
                 states = given_states(args, kwargs)
-                if cut and number == 0:
-                    assert states is not None  # which `layers_of` saw
-                    leaf = states.detach().requires_grad_()
-                    reading.inputs[0] = leaf if layers.items_first else leaf.transpose(0, 1)
+                if cut and number == 0 and states is not None:
+                    leaf = states if items_first else states.transpose(0, 1)
+                    leaf = reading.inputs[0] = leaf.detach().requires_grad_()
                     # Not the leaf itself: some models add in place.
-                    first = leaf.clone()
-                    args, kwargs = with_states(args, kwargs, states, first)
-                    states = first
-                reading.follow(states, items_first=layers.items_first)
+                    own = (leaf if items_first else leaf.transpose(0, 1)).clone()
+                    args, kwargs = with_states(args, kwargs, states, own)
+                    states = own
+                reading.follow(states, items_first=items_first)
             output = forward(*args, **kwargs)
-            reading.follow(made_states(output), items_first=layers.items_first)
+            reading.follow(made_states(output), items_first=items_first)
             return output
 
         return followed

@@ -20,7 +20,8 @@ TAPE_BYTES = 40
 # The same while single heads have scores, whose graphs are in float64: measured for a page of 2,048
 # tokens.
 HEAD_BYTES = 64
-MAP_BYTES = 8  # of an entry of a map that all heads share, while it is made and read
+MAP_BYTES = 5  # of an entry of a map that all heads share, while it is made and checked
+STATES = 16  # numbers of every entry of a layer's states that relevance keeps on its tape: measured
 STATE_BYTES = 96  # of every entry of a layer's states, all that a layer makes on the tape with it
 MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")  # of Linux
 
@@ -51,7 +52,8 @@ def check_room(
     fused = getattr(network.config, "_attn_implementation", None) == "sdpa"
     if maps_only:
         heads = 0 if fused else heads_in(network)
-        needed = each * (MAP_BYTES * size * (1 + heads) + STATE_BYTES * width)
+        number = next(network.parameters()).element_size()
+        needed = each * (MAP_BYTES * size * (1 + heads) + STATES * number * width)
     elif fused and rows is not None:
         tape = TAPE_BYTES * heads_in(network) * rows
         needed = min(needed, each * (tape + STATE_BYTES * width))
