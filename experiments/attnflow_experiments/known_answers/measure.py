@@ -14,6 +14,7 @@ from attnflow import AGGREGATORS, EDGE_RULES, Aggregator
 from attnflow.errors import AttnflowError
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.models.loading import load_model
+from attnflow.pipeline.amounts import reads
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import open_session
@@ -116,14 +117,15 @@ def _rule(rule: str, correction: str | None, heads: str = "mean") -> Callable[[C
     def work(case: Case, model: Any) -> Scored:
         session = _opened(case, model, rule, heads)
         session = replace(session, config=replace(session.config, correction=correction))
-        return {method: _plain(session.attribution(method)) for method in READ_EDGES}
+        able = [name for name in READ_EDGES if reads(AGGREGATORS[name], EDGE_RULES[rule])]
+        return {method: _plain(session.attribution(method)) for method in able}
 
     return _unless_refused(work)
 
 
 @lru_cache(maxsize=1)
 def _opened(case: Case, model: Any, rule: str, heads: str) -> Session:
-    towards = case.question if EDGE_RULES[rule].needs.gradients else {}
+    towards = case.question if EDGE_RULES[rule].needs.target else {}
     return open_session(case.text, model, ExplainConfig(edges=rule, heads=heads, **towards))
 
 

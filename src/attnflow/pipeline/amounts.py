@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attnflow.aggregation import AGGREGATORS, Aggregator
+from attnflow.edges import EDGE_RULES
 from attnflow.edges.corrections import SINK
 from attnflow.errors import InputError, shown
 from attnflow.records.selection import is_integer
@@ -20,6 +21,21 @@ def reads(method: Aggregator, rule: EdgeRule) -> bool:
     if not rule.amounts or method.amounts == "any":
         return True
     return method.amounts == "conserved" and rule.conserved
+
+
+def layered_rules() -> list[str]:
+    """The edge rules whose edges every layer and position has, so that the explorer shows them."""
+    return [rule.name for rule in EDGE_RULES.members() if not rule.amounts]
+
+
+def check_layered(edges: str) -> None:
+    """Refuse edges that are amounts where scores of all layers and positions are shown."""
+    if edges in EDGE_RULES and EDGE_RULES[edges].amounts:
+        msg = (
+            f"edges={edges!r} are those of one target, and the explorer shows every layer and "
+            f"position; use {', '.join(layered_rules())}, or attnflow explain and routes for these"
+        )
+        raise InputError(msg)
 
 
 def check_amounts(config: ExplainConfig, members: Sequence[Aggregator]) -> None:

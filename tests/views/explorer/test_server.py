@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import attnflow
+from attnflow.errors import InputError
 from attnflow.views.explorer.server import routes
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.numbers import correlation
@@ -244,3 +245,15 @@ def test_the_default_is_what_answers_best(ask, classifier):
     document = ask("explain", text=TEXT, edges="auto").json()
     assert document["method"] == "rollout"
     assert document["views"][0]["rule"]["name"] == "alti"
+
+
+@pytest.mark.parametrize("edges", ["relevance", "removal"])
+def test_edges_of_one_target_are_not_offered_and_are_refused_before_work(address, edges):
+    offered = [each["name"] for each in httpx.get(f"{address}/api/models").json()["rules"]]
+    assert edges not in offered
+    assert "attention" in offered
+    answer = httpx.post(f"{address}/api/explain", json={"text": TEXT, "edges": edges})
+    assert answer.status_code == 422
+    assert "those of one target" in answer.text
+    with pytest.raises(InputError, match="those of one target"):
+        attnflow.explore(TEXT, edges=edges)

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges import EDGE_RULES
+from attnflow.pipeline.amounts import check_layered
 from attnflow.pipeline.config import AUTO
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
@@ -93,6 +94,14 @@ AnyMethod = Annotated[str, *_name_in(AGGREGATORS, AUTO)]
 Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
 
 
+def _layered(name: str) -> str:
+    check_layered(name)
+    return name
+
+
+LayeredEdges = Annotated[Edges, AfterValidator(_layered)]
+
+
 class InputRequest(BaseModel):
     """An input: a text, or an image for vision models."""
 
@@ -109,7 +118,7 @@ class InputRequest(BaseModel):
     bos: Flag = Field(
         False, description="Put BOS in front, for causal models whose tokenizer adds none."
     )
-    edges: Edges = Field(
+    edges: LayeredEdges = Field(
         "auto", description="What the edges are made of; auto is what answers best for the model."
     )
     target: Choice = Field(
