@@ -98,7 +98,8 @@ def test_what_makes_the_input_is_part_of_the_digest():
 
 def test_the_server_says_that_it_takes_no_image_of_a_model_for_both(clip):
     client = TestClient(make_app({"clip": load_model(clip)}), "http://localhost")
-    assert client.post("/api/explain", json={"model": "clip", "text": "the keys"}).is_success
+    answer = client.post("/api/explain", json={"model": "clip", "text": "the keys"})
+    assert answer.is_success, answer.text
     for asked in ({"image": "AAAA"}, {"image": "AAAA", "text": "the keys"}):
         refused = client.post("/api/explain", json={"model": "clip", **asked})
         assert refused.status_code == 422

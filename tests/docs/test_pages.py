@@ -104,8 +104,14 @@ def test_the_page_of_methods_runs(capsys):
     assert capsys.readouterr().out.count("'agreement'") == 2
 
 
+def test_the_page_of_flow_runs():
+    names = {}
+    for block in python(ROOT / "docs" / "flow.md"):
+        exec(compile(block, "flow.md", "exec"), names)
+
+
 def test_no_page_has_python_that_nothing_runs():
-    here = {"models.md", "figures.md", "methods.md"}
+    here = {"models.md", "figures.md", "methods.md", "flow.md"}
     left = [page for page in PAGES if python(page) and short(page) not in here | ELSEWHERE]
     assert [short(page) for page in left if f"{page.parent.name}/*" not in ELSEWHERE] == []
 

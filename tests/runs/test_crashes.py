@@ -16,7 +16,7 @@ import pytest
 from killing import FEWEST, ROWS
 
 import attnflow
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import ModelError
 from attnflow.runs.pool import Processes
 
 HERE = Path(__file__).parent
@@ -198,29 +198,36 @@ def test_one_process_at_a_time_runs_into_a_folder(tmp_path, model, end):
     plugin.write_text(WAITING.format(str(go)))
     source = tmp_path / "rows.txt"
     source.write_text("a cat\nhere !\nthe old red key is on the mat\na key\n")
-    command = [sys.executable, "-m", "attnflow", "run", source, "-o", place, "-m", model]
-    command += ["--shard-size", 1, "--edges", "attention", "--method", "waiting"]
-    command += ["--plugin", plugin]
-    first = subprocess.Popen(list(map(str, command)), env=environment(), stderr=subprocess.PIPE)
-    _wait_for(lambda: len(list(place.glob("part-*.parquet"))) == 2, first)
-    options = {"shard_size": 1, "edges": "attention", "methods": "waiting"}
-    options |= {"plugins": [str(plugin)]}
+
+    def run(folder):
+        command = [sys.executable, "-m", "attnflow", "run", source, "-o", folder, "-m", model]
+        command += ["--shard-size", 1, "--edges", "attention", "--method", "waiting"]
+        command += ["--plugin", plugin]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(list(map(str, command)), env=environment(), **pipes)
+
+    first = run(place)
     try:
-        with pytest.raises(InputError, match=f"another process is running into {place}; wait"):
-            attnflow.run(source, place, model, **options)
+        _wait_for(lambda: len(list(place.glob("part-*.parquet"))) == 2, first)
+        second = run(place)
+        _, told = second.communicate()
+        assert second.returncode == 2
+        assert f"another process is running into {place}; wait" in told
         assert attnflow.read_run(place, unfinished=True).rows == 2
         if end == "killed":
             first.kill()
         go.touch()
         first.communicate()
         assert (first.returncode == 0) == (end == "finished")
-        made = attnflow.run(source, place, model, **options)
-        assert made.kept == (4 if end == "finished" else 2)
-        attnflow.run(source, tmp_path / "whole", model, **options)
     finally:
         first.kill()
-        first.communicate()
-        attnflow.AGGREGATORS.unregister("waiting")
+    for folder in (place, tmp_path / "whole"):
+        again = run(folder)
+        told, _ = again.communicate()
+        assert again.returncode == 0
+        if folder == place:
+            kept = "all of them" if end == "finished" else "2 of them"
+            assert f"; {kept} had been explained before" in told
     assert files(place) == files(tmp_path / "whole")
 
 

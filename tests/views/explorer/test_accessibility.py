@@ -122,7 +122,7 @@ def test_without_javascript_there_is_a_table(browser, file, classifier):
     shown = rows.nth(3).inner_text().split()
     assert shown[0] == of.tokens[3]
     assert shown[1] == number(of.values[3])
-    assert "because of" in page.inner_text("body")
+    assert "; flow points to “" in page.inner_text("body")
     context.close()
 
 

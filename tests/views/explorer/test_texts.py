@@ -131,6 +131,6 @@ def test_a_run_of_another_model_is_refused(made, capsys):
     assert "is of one model; give --model once" in capsys.readouterr().err
     shipped = attnflow.load_model("verbs").network.name_or_path
     assert program(["serve", "--run", str(made.folder), "--model", shipped]) == 2
-    assert "with other weights or another tokenizer" in capsys.readouterr().err
+    assert "with other weights, settings or another tokenizer" in capsys.readouterr().err
     assert program(["serve", "--run", str(made.folder.parent)]) == 2
     assert "is no run" in capsys.readouterr().err

@@ -103,7 +103,8 @@ def check_blankable(of: Prepared, sets: Sequence[Sequence[int]]) -> None:
 
 def check_differentiable(of: Prepared, position: int | None) -> None:
     """Refuse edges that are gradients of a prediction where the model makes none."""
-    if not all(rule.needs.gradients for rule in of.rules):
+    # Edges that nobody named give way to attention where the model refuses them.
+    if of.chosen.fallback is not None or not all(rule.needs.gradients for rule in of.rules):
         return
     segments = of.tokens.segments
     in_source = (
