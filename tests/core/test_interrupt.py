@@ -17,7 +17,7 @@ from attnflow.solvers.cpu.solver import CpuSolver
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources
 
-SECONDS = 60  # far more than anything here takes, also on a busy machine
+SECONDS = 120  # far more than anything here takes, also on a busy machine
 PROGRAM = textwrap.dedent(
     """
     import signal
