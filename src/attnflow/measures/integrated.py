@@ -57,7 +57,7 @@ def integrate(
         if steps is not None or gap <= TOLERANCE or count >= MOST_STEPS:
             break
         count *= 2
-    if gap > TOLERANCE:
+    if not gap <= TOLERANCE:  # nor where it is no number
         log.warning("integrated gradients miss the change of %.4f by %.4f", change, gap)
     return scores, {"steps": count, "change": change, "completeness_gap": gap}
 
