@@ -52,10 +52,10 @@ def slow(monkeypatch, classifier):
 
 def test_one_slow_request_does_not_stop_the_others_and_ends_when_its_client_leaves(slow):
     app, started, ended = slow
-    with running(app()) as url:
+    with running(app(seconds=300)) as url:  # the first answer may wait for kernels to be compiled
         leaving = send(url, "explain", {"text": "slow"})
         assert started.wait(30)
-        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
+        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=120)
         assert answer.status_code == 200
         assert not ended.is_set()
         leaving.close()
@@ -66,7 +66,7 @@ def test_one_slow_request_does_not_stop_the_others_and_ends_when_its_client_leav
 def test_time_runs_out_with_a_clear_answer(slow):
     app, _, ended = slow
     with running(app(seconds=0.3)) as url:
-        answer = httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=20)
+        answer = httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=120)
         assert error(answer) == (504, "timeout")
         assert "0.3 seconds" in answer.json()["error"]["message"]
         assert ended.wait(30)
@@ -76,11 +76,11 @@ def test_a_full_server_says_it_is_busy(slow):
     app, started, _ = slow
     with running(app(workers=1, waiting=0, seconds=3)) as url:
         first = threading.Thread(
-            target=lambda: httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=20)
+            target=lambda: httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=120)
         )
         first.start()
         assert started.wait(30)
-        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
+        answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=120)
         assert error(answer) == (503, "busy")
         assert 1 <= int(answer.headers["retry-after"]) <= 60
         assert httpx.get(f"{url}/health").status_code == 200
