@@ -10,10 +10,10 @@ import attention as some
 import attnflow
 import oracle
 import tiny
-from attnflow import AGGREGATORS, EDGE_RULES, Aggregator, EdgeRule, Scores
-from attnflow.aggregation.maps import select
+from attnflow import EDGE_RULES, METHODS, EdgeRule, Method, Scores
 from attnflow.cli.app import run
 from attnflow.errors import InputError
+from attnflow.methods.maps import select
 from attnflow.models.loading import load_model
 from attnflow.records import FlowTrace
 from attnflow.records.arrays import to_numpy
@@ -45,8 +45,8 @@ def doubled_trace(graph, pair):
 def family():
     """A dummy rule and a dummy method, there for one test."""
     EDGE_RULES.register(EdgeRule("dummy-edges", "Dummy edges", squared))
-    AGGREGATORS.register(
-        Aggregator(
+    METHODS.register(
+        Method(
             "dummy",
             "Dummy method",
             doubled,
@@ -57,7 +57,7 @@ def family():
         )
     )
     yield
-    AGGREGATORS.unregister("dummy")
+    METHODS.unregister("dummy")
     EDGE_RULES.unregister("dummy-edges")
 
 
@@ -190,17 +190,17 @@ def test_the_server_knows_both(client):
     assert client.post("/api/heads", json={**request, "layers": [6]}).status_code == 200
     wrong = client.post("/api/scores", json={**request, "method": "nothing", "layers": [6]})
     assert wrong.status_code == 422
-    names = ", ".join(AGGREGATORS)
+    names = ", ".join(METHODS)
     assert names.startswith("raw, rollout, flow")
     assert names.endswith(", dummy")
     assert names in wrong.json()["error"]["message"]
     schemas = json.dumps(client.get("/api/openapi.json").json())
-    assert json.dumps({"enum": list(AGGREGATORS)})[1:-1] in schemas
+    assert json.dumps({"enum": list(METHODS)})[1:-1] in schemas
     assert json.dumps({"enum": ["auto", *EDGE_RULES]})[1:-1] in schemas
 
 
 def test_a_method_without_a_trace_has_no_routes(family):
-    AGGREGATORS.register(Aggregator("untraced", "Untraced", doubled))
+    METHODS.register(Method("untraced", "Untraced", doubled))
     try:
         with pytest.raises(InputError, match="method='untraced' can't tell how a score came"):
             attnflow.routes(TEXT, "verbs", to="keys", method="untraced")
@@ -211,12 +211,12 @@ def test_a_method_without_a_trace_has_no_routes(family):
         assert set(traced) == {"raw", "rollout", "flow", "dummy"}
         assert all(traced.values())
     finally:
-        AGGREGATORS.unregister("untraced")
+        METHODS.unregister("untraced")
 
 
 def test_names_are_checked_when_they_are_registered(family):
     with pytest.raises(InputError, match="method='flow' is registered already"):
-        AGGREGATORS.register(Aggregator("flow", "Mine", doubled))
+        METHODS.register(Method("flow", "Mine", doubled))
     with pytest.raises(InputError, match="edges='My Rule' can't be registered: a name has lower"):
         EDGE_RULES.register(EdgeRule("My Rule", "Mine", squared))
     with pytest.raises(InputError, match="edges='nothing' is unknown; allowed: one of attention"):
@@ -310,17 +310,17 @@ def test_a_rule_never_sees_a_batch():
     ],
 )
 def test_what_a_method_returns_is_checked(score, message):
-    AGGREGATORS.register(Aggregator("wrong", "Wrong", score))
+    METHODS.register(Method("wrong", "Wrong", score))
     try:
         with pytest.raises(InputError, match=f"method='wrong' {message}"):
             attnflow.explain(TEXT, "verbs", method="wrong")
     finally:
-        AGGREGATORS.unregister("wrong")
+        METHODS.unregister("wrong")
 
 
 def test_only_members_are_registered():
-    with pytest.raises(InputError, match="edges: Aggregator can't be registered"):
-        EDGE_RULES.register(AGGREGATORS["flow"])
+    with pytest.raises(InputError, match="edges: Method can't be registered"):
+        EDGE_RULES.register(METHODS["flow"])
 
 
 def test_a_method_of_ones_own_has_a_colour_of_its_own():
@@ -328,11 +328,11 @@ def test_a_method_of_ones_own_has_a_colour_of_its_own():
 
     first = {method_info(name).slot for name in ("raw", "rollout", "flow")}
     for number in range(7):
-        AGGREGATORS.register(Aggregator(f"own-{number}", "Own", doubled))
+        METHODS.register(Method(f"own-{number}", "Own", doubled))
     try:
         slots = [method_info(f"own-{number}").slot for number in range(7)]
         assert not first & set(slots)
         assert set(slots) <= set(range(8))
     finally:
         for number in range(7):
-            AGGREGATORS.unregister(f"own-{number}")
+            METHODS.unregister(f"own-{number}")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow import AGGREGATORS, EDGE_RULES
+from attnflow import EDGE_RULES, METHODS
 from attnflow.cli.app import run
 
 ROOT = Path(__file__).parents[1]
@@ -53,12 +53,12 @@ def registered(tmp_path):
         "import attnflow\n"
         "def count(question):\n"
         "    return attnflow.Scores(np.array([float(len(each)) for each in question.groups]))\n"
-        'AGGREGATORS.register(attnflow.Measure("pieces", "Pieces", count))\n'
+        'METHODS.register(attnflow.Method("pieces", "Pieces", measure=count))\n'
     )
     file = tmp_path / "my_methods.py"
     file.write_text(plugin + measure)
     yield str(file)
-    AGGREGATORS.unregister("pieces")
+    METHODS.unregister("pieces")
     forget()
 
 
@@ -90,7 +90,7 @@ def test_a_run_over_single_heads_leaves_out_what_a_plugin_does_not_have(register
 
 
 def forget():
-    AGGREGATORS.unregister("layer-mean")
+    METHODS.unregister("layer-mean")
     EDGE_RULES.unregister("squared")
 
 
@@ -110,7 +110,7 @@ def test_a_plugin_that_is_not_there_is_named(capsys):
         ),
         ("def broken(:", "SyntaxError"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("from attnflow import *; AGGREGATORS.register(AGGREGATORS['flow'])", "registered already"),
+        ("from attnflow import *; METHODS.register(METHODS['flow'])", "registered already"),
     ],
 )
 def test_a_plugin_that_fails_is_named_with_the_reason(content, message, tmp_path, capsys):

@@ -22,7 +22,7 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 import attnflow
-from attnflow import AGGREGATORS, EDGE_RULES, Aggregator
+from attnflow import EDGE_RULES, METHODS
 from attnflow.models.adapter import ModelAdapter
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
@@ -70,7 +70,7 @@ def rows(options: dict[str, int], tokens: int, without: list[str]) -> dict[str, 
         found[f"edges `{rule}`"] = cost(make)
         print(rule, *found[f"edges `{rule}`"], flush=True)
     session = open_session(text, model, ExplainConfig(edges="alti"))
-    for method in [name for name in AGGREGATORS if isinstance(AGGREGATORS[name], Aggregator)]:
+    for method in [name for name in METHODS if METHODS[name].reads_edges]:
         session.graph(method)
 
         def score(method: str = method) -> None:
@@ -84,13 +84,13 @@ def rows(options: dict[str, int], tokens: int, without: list[str]) -> dict[str, 
 def measured_rows(model: ModelAdapter, tokens: int, only: list[str]) -> dict[str, tuple]:
     text = " ".join(["key"] * tokens)
     found = {}
-    for name in [*AGGREGATORS, "value-zeroing"]:
+    for name in [*METHODS, "value-zeroing"]:
         if name in EDGE_RULES:
             options = {"edges": name}
-        elif isinstance(AGGREGATORS[name], Aggregator):
+        elif METHODS[name].reads_edges:
             continue
         else:
-            options = {"method": name, **({"steps": 32} if AGGREGATORS[name].uses_steps else {})}
+            options = {"method": name, **({"steps": 32} if METHODS[name].uses_steps else {})}
         if not only or name in only:
             found[name] = cost(lambda options=options: attnflow.explain(text, model, **options))
             print(name, len(model.tokenize(text)), *found[name], flush=True)

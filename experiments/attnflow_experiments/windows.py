@@ -101,7 +101,7 @@ def measure(name: str, size: int, way: str) -> dict[str, float]:
         groups = tuple(tuple(range(at * step, (at + 1) * step)) for at in range(PARTS))
         query = size - 1 if name == "mistral" else 0
         asked = Selection((LAYERS,), (query,), tuple(range(PARTS)), groups=groups)
-        print(config.aggregator.apply(graph, asked, config.execution).values, file=sys.stderr)
+        print(config.edge_method.apply(graph, asked, config.execution).values, file=sys.stderr)
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {"seconds": seconds, "gib": peak}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from attnflow.version import VERSION
 
 if TYPE_CHECKING:
-    from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, Scores
     from attnflow.api.arrays import flow, raw, rollout
     from attnflow.api.explain import explain
     from attnflow.api.explore import explore
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from attnflow.evaluation.gradients import gradients
     from attnflow.evaluation.metrics import METRICS, Metric
     from attnflow.evaluation.result import Evaluation
+    from attnflow.methods import METHODS, Method, Scores
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
     from attnflow.records.edges import Edges
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _MODULES = {
-    "AGGREGATORS": "attnflow.aggregation",
-    "Aggregator": "attnflow.aggregation",
+    "METHODS": "attnflow.methods",
+    "Method": "attnflow.methods",
     "Attribution": "attnflow.records",
     "EDGE_RULES": "attnflow.edges",
     "EdgeRule": "attnflow.edges",
@@ -55,10 +55,9 @@ _MODULES = {
     "METRICS": "attnflow.evaluation.metrics",
     "Metric": "attnflow.evaluation.metrics",
     "LearnedHeads": "attnflow.records.learned",
-    "Measure": "attnflow.aggregation",
     "Needs": "attnflow.edges",
     "Run": "attnflow.runs.reading",
-    "Scores": "attnflow.aggregation",
+    "Scores": "attnflow.methods",
     "Similarity": "attnflow.records.similarity",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.blank_out",
@@ -80,10 +79,9 @@ _MODULES = {
 }
 
 __all__ = [
-    "AGGREGATORS",
     "EDGE_RULES",
+    "METHODS",
     "METRICS",
-    "Aggregator",
     "Attribution",
     "EdgeRule",
     "Edges",
@@ -93,7 +91,7 @@ __all__ = [
     "Generation",
     "Knockout",
     "LearnedHeads",
-    "Measure",
+    "Method",
     "Metric",
     "Needs",
     "Run",

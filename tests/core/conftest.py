@@ -12,7 +12,7 @@ def solver(request):
     """Flow is solved on this device, whatever the arguments say."""
     if request.param == "cuda" and (reason := why_not()) is not None:
         pytest.skip(f"device='cuda' {reason}")
-    from attnflow.aggregation import flow
+    from attnflow.methods import flow
 
     find = flow.find_solver
     with pytest.MonkeyPatch.context() as patch:

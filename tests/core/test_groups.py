@@ -6,9 +6,9 @@ import pytest
 
 import attention as some
 import oracle
-from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
+from attnflow.methods import METHODS
 from attnflow.records import Activations, Selection
 from attnflow.solvers.execution import Execution
 
@@ -18,11 +18,11 @@ EVERYTHING = tuple(range(7))
 
 
 def score(method, attention, *, to_layer=0, heads="mean", keys=(0, 1, 2, 3)):
-    maps = AGGREGATORS[method].uses_maps
+    maps = METHODS[method].uses_maps
     graph = build_graph(Activations(tuple(attention)), EdgeOptions(heads=heads), keep_maps=maps)
     layers = tuple(range(to_layer + 1, len(attention) + 1))
     selection = Selection(layers, EVERYTHING, keys, to_layer, GROUPS)
-    return AGGREGATORS[method].score(graph, selection, Execution()).values
+    return METHODS[method].score(graph, selection, Execution()).values
 
 
 def flow_to(weights, layer, query, group, to_layer=0):
@@ -60,14 +60,12 @@ def test_other_methods_add_up(method):
     attention = some.make("dense", 3, 7, seed=4)
     graph = build_graph(Activations(tuple(attention)), EdgeOptions())
     selection = Selection((1, 2, 3), EVERYTHING, EVERYTHING)
-    whole = AGGREGATORS[method].score(graph, selection, Execution()).values
+    whole = METHODS[method].score(graph, selection, Execution()).values
     expected = np.stack([whole[..., list(group)].sum(-1) for group in GROUPS], -1)
     np.testing.assert_allclose(score(method, attention), expected, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "method", [name for name in AGGREGATORS if isinstance(AGGREGATORS[name], Aggregator)]
-)
+@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].reads_edges])
 def test_some_groups_are_those_of_all(method):
     attention = some.make("dense", 3, 7, seed=4)
     whole = score(method, attention)

@@ -33,7 +33,7 @@ def same_output(printed, written):
 
 
 @pytest.mark.parametrize(
-    ("folder", "family"), [("rules", attnflow.EDGE_RULES), ("methods", attnflow.AGGREGATORS)]
+    ("folder", "family"), [("rules", attnflow.EDGE_RULES), ("methods", attnflow.METHODS)]
 )
 def test_every_member_has_a_page_and_a_picture_and_the_overview_leads_there(folder, family):
     names = shipped(family)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow import AGGREGATORS, LearnedHeads
+from attnflow import METHODS, LearnedHeads
 from attnflow.errors import InputError
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
@@ -66,7 +66,7 @@ def test_every_rule_with_heads_takes_them(edges, fixture, request):
     np.testing.assert_allclose(session.graph("direct").maps, weighed, atol=1e-12)
     direct = session.attribution("direct").values
     np.testing.assert_allclose(direct, sum(weighed)[session.query], atol=1e-12)
-    for method in AGGREGATORS:
+    for method in METHODS:
         assert np.isfinite(session.attribution(method).values).all()
 
 

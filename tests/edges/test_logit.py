@@ -8,9 +8,9 @@ import transformers as tf
 
 import attnflow
 import tiny
-from attnflow.aggregation import flow, rollout
 from attnflow.edges.logit import with_logit
 from attnflow.errors import InputError, ModelError
+from attnflow.methods import flow, rollout
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import LayeredGraph, Selection

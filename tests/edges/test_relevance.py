@@ -252,14 +252,14 @@ def test_layers_below_have_what_streams_have():
     model, item = build("llama")
     session = open_session(item, model, config(method="rollout", correction=None))
     graph, found = session.graph("rollout"), session.activations.relevance
-    from attnflow.aggregation import find_aggregator
+    from attnflow.methods import find_edge_method
     from attnflow.records import Selection
     from attnflow.solvers.execution import Execution
 
     size = graph.size
     for to_layer in range(3):
         chosen = Selection((3,), (size - 1,), tuple(range(size)), to_layer)
-        row = find_aggregator("rollout").apply(graph, chosen, Execution()).values[0, 0]
+        row = find_edge_method("rollout").apply(graph, chosen, Execution()).values[0, 0]
         expected = found.streams[to_layer] if to_layer else found.inputs
         np.testing.assert_allclose(row, expected, rtol=0, atol=1e-12)
 

@@ -256,7 +256,7 @@ def test_additive_relevance_is_that_of_chefers_script_for_two_sides(name):
     for own, cross in zip(maps[encoder::2], maps[encoder + 1 :: 2], strict=True):
         r_tt, r_ts = r_tt + own @ r_tt, r_ts + own @ r_ts
         r_ts = r_ts + normalised(r_tt).T @ (cross @ normalised(r_ss))
-    from attnflow.aggregation.additive import score
+    from attnflow.methods.additive import score
     from attnflow.models.pair.sides import make_steps
     from attnflow.records import LayeredGraph
     from attnflow.records.selection import make_selection

@@ -243,7 +243,7 @@ def test_what_a_tokenizer_adds_is_left_where_the_prompt_is_deleted():
 def test_what_is_too_large_to_be_kept_is_made_anew(llama, monkeypatch):
     options = {"generate": 2, "method": "flow", "threads": 4}
     kept = attnflow.explain(DOCUMENTS, llama, **options)
-    monkeypatch.setattr("attnflow.aggregation.flow.KEPT_BYTES", 0)
+    monkeypatch.setattr("attnflow.methods.flow.KEPT_BYTES", 0)
     monkeypatch.setattr("attnflow.solvers.cpu.solver.NETWORK_BYTES", 1)
     anew = attnflow.explain(DOCUMENTS, llama, **options)
     assert anew.statistics["threads"] == 1 < kept.statistics["threads"]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.aggregation.through import flow_through, hand_on
 from attnflow.errors import InputError
+from attnflow.methods.through import flow_through, hand_on
 
 DOCUMENTS = {"first": "the old keys", "second": "a red cat is here", "question": "keys to"}
 

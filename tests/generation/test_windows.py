@@ -8,7 +8,7 @@ import transformers as tf
 import attnflow
 import talkers
 import tiny
-from attnflow.aggregation import flow
+from attnflow.methods import flow
 from attnflow.models.capture import windows
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session

@@ -9,9 +9,9 @@ import transformers as tf
 
 import attnflow
 import tiny
-from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, ModelError
+from attnflow.methods import METHODS, Method
 from attnflow.models.loading import load_model
 from attnflow.pipeline import choice
 from attnflow.pipeline.config import ExplainConfig
@@ -71,11 +71,11 @@ def test_named_pairs_are_as_they_are_named(encoder):
     np.testing.assert_array_equal(default.values, named.values)
 
 
-@pytest.mark.parametrize("method", AGGREGATORS)
+@pytest.mark.parametrize("method", METHODS)
 def test_a_method_named_alone_has_its_own_edges(encoder, method):
     found = attnflow.explain(TEXT, encoder, method=method)
-    member = AGGREGATORS[method]
-    if isinstance(member, Aggregator):
+    member = METHODS[method]
+    if member.reads_edges:
         assert used(found) == (member.edges, method)
         assert (member.edges == "attention") == (method not in ("additive", "direct", "direct-all"))
     else:
@@ -177,7 +177,7 @@ def test_the_document_names_both(encoder):
 
 def test_auto_is_no_name_of_a_member():
     with pytest.raises(InputError, match="stands for the default"):
-        AGGREGATORS.register(Aggregator("auto", "Auto", lambda *_: None))
+        METHODS.register(Method("auto", "Auto", lambda *_: None))
 
 
 @pytest.mark.parametrize("kind", ["classifier", "encoder"])

@@ -212,7 +212,7 @@ def test_pieces_give_what_one_call_gives():
     "values", [(1.0, float("nan"), 2.0), (float("nan"), 1.0), (1.0, float("nan"))]
 )
 def test_statistics_that_are_nan_stay_so_in_any_order(values):
-    from attnflow.aggregation.aggregator import merge_statistics
+    from attnflow.methods.method import merge_statistics
 
     merged = merge_statistics([{"largest_gap": value, "sum": value} for value in values])
     assert np.isnan(merged["largest_gap"])

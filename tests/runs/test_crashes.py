@@ -165,8 +165,8 @@ def test_a_shard_that_kills_every_worker_is_given_up(tmp_path, model):
         "import os, attnflow\n"
         "def score(graph, selection, execution):\n"
         "    if graph.weights.shape[-1] > 8: os._exit(9)\n"
-        "    return attnflow.AGGREGATORS['raw'].score(graph, selection, execution)\n"
-        "attnflow.AGGREGATORS.register(attnflow.Aggregator('deadly', 'Deadly', score))\n"
+        "    return attnflow.METHODS['raw'].score(graph, selection, execution)\n"
+        "attnflow.METHODS.register(attnflow.Method('deadly', 'Deadly', score))\n"
     )
     from attnflow.registry import load_plugin
 
@@ -177,7 +177,7 @@ def test_a_shard_that_kills_every_worker_is_given_up(tmp_path, model):
         with pytest.raises(ModelError, match=r"died 3 times on rows 2 to 2 \(exit code 9\)"):
             attnflow.run(rows, tmp_path / "run", model, **options)
     finally:
-        attnflow.AGGREGATORS.unregister("deadly")
+        attnflow.METHODS.unregister("deadly")
     assert attnflow.read_run(tmp_path / "run", unfinished=True).rows >= 1
 
 
@@ -186,8 +186,8 @@ import os, time, attnflow
 def score(graph, selection, execution):
     while graph.weights.shape[-1] > 8 and not os.path.exists({!r}):
         time.sleep(0.05)
-    return attnflow.AGGREGATORS["raw"].score(graph, selection, execution)
-attnflow.AGGREGATORS.register(attnflow.Aggregator("waiting", "Waiting", score))
+    return attnflow.METHODS["raw"].score(graph, selection, execution)
+attnflow.METHODS.register(attnflow.Method("waiting", "Waiting", score))
 """
 
 

@@ -196,8 +196,8 @@ import os, time, attnflow
 def score(graph, selection, execution):
     while graph.weights.shape[-1] > 8 and not os.path.exists({!r}):
         time.sleep(0.05)
-    return attnflow.AGGREGATORS["raw"].score(graph, selection, execution)
-attnflow.AGGREGATORS.register(attnflow.Aggregator("waiting", "Waiting", score))
+    return attnflow.METHODS["raw"].score(graph, selection, execution)
+attnflow.METHODS.register(attnflow.Method("waiting", "Waiting", score))
 """
 
 
@@ -236,7 +236,7 @@ def test_a_machine_that_dies_is_told_and_the_run_goes_on_elsewhere(model, tmp_pa
         assert attnflow.run(source, place, model, **options).kept == kept
         attnflow.run(source, tmp_path / "whole", model, **options)
     finally:
-        attnflow.AGGREGATORS.unregister("waiting")
+        attnflow.METHODS.unregister("waiting")
     assert files(place) == files(tmp_path / "whole")
 
 

@@ -224,10 +224,10 @@ def test_another_request_in_the_same_folder_is_refused(tmp_path, folder, changes
 PLUGIN = """
 import attnflow
 def score(graph, selection, execution):
-    found = attnflow.AGGREGATORS["raw"].score(graph, selection, execution)
+    found = attnflow.METHODS["raw"].score(graph, selection, execution)
     return attnflow.Scores(found.values * {factor})
-member = attnflow.Aggregator("scaled", "Scaled", score, residual=0.0)
-attnflow.AGGREGATORS.register(member)
+member = attnflow.Method("scaled", "Scaled", score, residual=0.0)
+attnflow.METHODS.register(member)
 """
 
 
@@ -242,7 +242,7 @@ def test_another_version_of_a_plugin_is_refused(tmp_path, folder):
         try:
             return attnflow.run(TEXTS, place, folder, plugins=[str(file)], **options)
         finally:
-            attnflow.AGGREGATORS.unregister("scaled")
+            attnflow.METHODS.unregister("scaled")
 
     made = run("first.py", 2)
     found = list(made)

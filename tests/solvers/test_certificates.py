@@ -9,8 +9,8 @@ import torch
 import attention as some
 import attnflow
 import oracle
-from attnflow.aggregation import through
 from attnflow.errors import AttnflowError, CertificateError, InputError
+from attnflow.methods import through
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers import bridge as bridges
 from attnflow.solvers import spreading

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attnflow
-from attnflow import AGGREGATORS, EDGE_RULES, Aggregator
+from attnflow import EDGE_RULES, METHODS
 from attnflow.errors import AttnflowError
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.models.loading import load_model
@@ -22,11 +22,11 @@ from attnflow.pipeline.source import LOGIT
 from attnflow_experiments.known_answers.cases import Case
 from attnflow_experiments.known_answers.trials import Settings, Trial, make_trials, models
 
-READ_EDGES = [each.name for each in AGGREGATORS.members() if isinstance(each, Aggregator)]
-FROM_LOGIT = [name for name in READ_EDGES if AGGREGATORS[name].from_logit is not None]
+READ_EDGES = [each.name for each in METHODS.members() if each.reads_edges]
+FROM_LOGIT = [name for name in READ_EDGES if METHODS[name].from_logit is not None]
 TAKE_APART = [rule.name for rule in EDGE_RULES.members() if rule.needs.blocks]
 DELETION = "deletion"
-IMPORTANCES = [*(name for name in AGGREGATORS if name not in READ_EDGES), DELETION]
+IMPORTANCES = [*(name for name in METHODS if name not in READ_EDGES), DELETION]
 LEARNED_ON = ("attention", "gradient")  # rules with heads
 FIRST_LEARNED, LEARNED_TEXTS = 300, 300  # after the texts that a trial asks about
 CORRECTED = {"plain": None, "sink": "sink"}  # beside what a method gets by default
@@ -117,7 +117,7 @@ def _rule(rule: str, correction: str | None, heads: str = "mean") -> Callable[[C
     def work(case: Case, model: Any) -> Scored:
         session = _opened(case, model, rule, heads)
         session = replace(session, config=replace(session.config, correction=correction))
-        able = [name for name in READ_EDGES if reads(AGGREGATORS[name], EDGE_RULES[rule])]
+        able = [name for name in READ_EDGES if reads(METHODS[name], EDGE_RULES[rule])]
         return {method: _plain(session.attribution(method)) for method in able}
 
     return _unless_refused(work)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import attnflow
-from attnflow import AGGREGATORS, EDGE_RULES
+from attnflow import EDGE_RULES, METHODS
 from attnflow.errors import AttnflowError, InputError
 from attnflow.evaluation.result import Evaluation
 from attnflow.io.checkpoint import Checkpoint
@@ -69,7 +69,7 @@ def allowed(
         return tuple(found)
 
     rules = [rule for rule in EDGE_RULES if rule not in without]
-    return tried("edges", rules), tried("method", AGGREGATORS), refused
+    return tried("edges", rules), tried("method", METHODS), refused
 
 
 def measure(tasks: Sequence[Task], workers: int) -> dict[str, Evaluation]:

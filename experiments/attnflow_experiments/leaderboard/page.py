@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from attnflow import AGGREGATORS, EDGE_RULES, Aggregator
+from attnflow import EDGE_RULES, METHODS
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Column, Evaluation, Explainer, Line
 from attnflow.evaluation.tables import SURE, cell
@@ -48,7 +48,7 @@ def write_page(found: Mapping[str, Evaluation], missing: Sequence[str] = ()) -> 
 
 def name_of(explainer: Explainer) -> str:
     """The explainer's name on the page; the layer is the top one of all."""
-    if explainer.method not in AGGREGATORS:
+    if explainer.method not in METHODS:
         return BASELINES.get(explainer.method, explainer.method)
     return f"`{explainer.method}`" + (f" on `{explainer.edges}`" if explainer.edges else "")
 
@@ -197,7 +197,7 @@ def section(board: Table) -> Iterator[str]:
 
 def grid(board: Table) -> Iterator[str]:
     """Comprehensiveness of every method on every kind of edges."""
-    methods = [each for each in AGGREGATORS if isinstance(AGGREGATORS[each], Aggregator)]
+    methods = [each for each in METHODS if METHODS[each].reads_edges]
     yield f"| comprehensiveness | {' | '.join(f'`{each}`' for each in methods)} |"
     yield "|---" * (len(methods) + 1) + "|"
     for rule in EDGE_RULES:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError
+from attnflow.methods import METHODS
 from attnflow.models.answers.interface import Answers
 from attnflow.models.answers.prompts import make_prompt, read_prompt
 from attnflow.models.text.writing import Writing
@@ -211,7 +211,7 @@ def _name(rule: str, method: str) -> str:
 def _both(trial: Trial, opened: Session, method: str, asked: Sequence[int]) -> list[FloatArray]:
     """The scores of documents and of sentences, summed over positions."""
     groups = trial.documents, trial.sentences
-    if AGGREGATORS[method].cost == "pair":  # where groups must not share tokens
+    if METHODS[method].cost == "pair":  # where groups must not share tokens
         parts = [opened.scores(method, (opened.depth,), asked, groups=each) for each in groups]
         return [each.values[0].sum(0) for each in parts]
     found = opened.scores(method, (opened.depth,), asked, groups=groups[0] + groups[1])
@@ -220,7 +220,7 @@ def _both(trial: Trial, opened: Session, method: str, asked: Sequence[int]) -> l
 
 def edge_methods() -> list[str]:
     """All methods that read edges."""
-    return [each.name for each in AGGREGATORS.members() if isinstance(each, Aggregator)]
+    return [each.name for each in METHODS.members() if each.reads_edges]
 
 
 def rank_correlation(first: FloatArray, second: FloatArray) -> float:
@@ -240,5 +240,5 @@ def rank_correlation(first: FloatArray, second: FloatArray) -> float:
 
 def usual_measures() -> list[str]:
     """Methods that read no edges and take a pass or some, not hundreds for every token."""
-    names = [each.name for each in AGGREGATORS.members() if isinstance(each, Measure)]
-    return [name for name in names if AGGREGATORS[name].cost == "pass"]
+    names = [each.name for each in METHODS.members() if not each.reads_edges]
+    return [name for name in names if METHODS[name].cost == "pass"]

@@ -140,7 +140,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             for the model shipped with attnflow.
         method: How edges become scores: ``"flow"``, ``"rollout"``, ``"raw"``; or without edges:
             ``"gradient-norm"``, ``"integrated"``, ``"blank-out"``; or another one of
-            ``attnflow.AGGREGATORS`` (docs/methods.md). ``"auto"`` is what answers best for the kind
+            ``attnflow.METHODS`` (docs/methods.md). ``"auto"`` is what answers best for the kind
             of model, with its edges; edges named alone have the method that reads them best.
         edges: What the edges of the graph are made of: ``"attention"``, ``"alti"``, ``"gradient"``,
             or another one of ``attnflow.EDGE_RULES`` (docs/methods.md). ``"auto"`` is what answers

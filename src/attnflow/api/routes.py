@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attnflow.aggregation import find_trace
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.io.keywords import known_keywords
+from attnflow.methods import find_trace
 from attnflow.pipeline.config import AUTO, ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import open_session

@@ -9,12 +9,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.errors import InputError, shown
 from attnflow.io.files import as_path
 from attnflow.io.inputs import several
 from attnflow.io.keywords import known_keywords
 from attnflow.io.rows import Columns, open_rows
+from attnflow.methods import METHODS
 from attnflow.models.fetching import ModelReference
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.config import AUTO, ExplainConfig
@@ -174,9 +174,7 @@ def _split(rules: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[str, 
     Those that read no edges are computed once; where there are no others, all are named again, and
     refused.
     """
-    on_edges = tuple(
-        name for name in names if name == AUTO or not isinstance(AGGREGATORS[name], Measure)
-    )
+    on_edges = tuple(name for name in names if name == AUTO or METHODS[name].reads_edges)
     for number, rule in enumerate(rules):
         yield rule, (on_edges or names) if number else names
 
@@ -188,4 +186,4 @@ def _methods(
         from_logit = options.get("source", POSITION) == LOGIT
         usual = methods_from_logit() if from_logit else usual_methods(options.get("heads", "mean"))
         return (AUTO,) if given or list(rules) == [AUTO] else tuple(usual)
-    return tuple(AGGREGATORS[name].name for name in several("methods", given))
+    return tuple(METHODS[name].name for name in several("methods", given))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-from attnflow.aggregation import find_aggregator
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.io.inputs import as_list, is_pair
 from attnflow.io.keywords import known_keywords
+from attnflow.methods import find_edge_method
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records.checks import check_flag
 from attnflow.records.similarity import Similarity
@@ -91,7 +91,7 @@ def similarity(  # noqa: PLR0913 - one keyword per option, the same words as eve
         batch_size: How many texts run through the model together at most.
         threads: How many threads flow uses; ``None`` is one per core.
     """
-    find_aggregator(method)  # the others explain one output, and no position
+    find_edge_method(method)  # the others explain one output, and no position
     check_flag("words", words)
     config = ExplainConfig(
         method=method,

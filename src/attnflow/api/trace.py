@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from attnflow.aggregation import find_trace
 from attnflow.edges.checks import Attention, check_probabilities, split_layers
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import Heads
 from attnflow.errors import InputError, shown
 from attnflow.io.keywords import known_keywords
+from attnflow.methods import find_trace
 from attnflow.pipeline.arrays import check_arrays_suffice, opened
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Activations, FlowTrace, Pair
@@ -78,7 +78,7 @@ def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhe
     graph = build_graph(
         Activations(layers),
         config.edge_options(method),
-        keep_maps=config.aggregator.uses_maps,
+        keep_maps=config.edge_method.uses_maps,
     )
     return trace_of(graph, pair)
 

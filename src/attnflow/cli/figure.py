@@ -80,8 +80,8 @@ def figure(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow figure heatmap "The food was not good." -o food.svg
     """
-    from attnflow.aggregation import find_aggregator
     from attnflow.cli.answers import Asked, make_answers
+    from attnflow.methods import find_edge_method
     from attnflow.pipeline.choice import shown_methods
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.views.figures import check_start, save
@@ -116,7 +116,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     methods = parsing.parse_methods(method)
     if chosen.edges:
         for name in methods:
-            find_aggregator(name)  # the others have no edges to draw
+            find_edge_method(name)  # the others have no edges to draw
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
         edges=edges,

@@ -58,9 +58,9 @@ def write_options(command: Any, context: Any, formatter: Any) -> None:
 def _with_names(about: str) -> str:
     """The help of an option with the names that it chooses from."""
     if "{methods}" in about:
-        from attnflow.aggregation import AGGREGATORS
+        from attnflow.methods import METHODS
 
-        about = about.replace("{methods}", _join_names(list(AGGREGATORS)))
+        about = about.replace("{methods}", _join_names(list(METHODS)))
     if "{kinds}" in about:
         from attnflow.views.kinds import KINDS
 

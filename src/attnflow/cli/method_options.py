@@ -14,9 +14,9 @@ _OWN_OR_BEST = (
 
 
 def _method_names() -> list[str]:
-    from attnflow.aggregation import AGGREGATORS
+    from attnflow.methods import METHODS
 
-    return list(AGGREGATORS)
+    return list(METHODS)
 
 
 def _rule_names() -> list[str]:

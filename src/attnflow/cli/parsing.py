@@ -9,12 +9,12 @@ from attnflow.errors import InputError
 
 def parse_methods(given: list[str] | None) -> list[str]:
     """The methods that were named; none leaves the choice to the model."""
-    from attnflow.aggregation import AGGREGATORS
+    from attnflow.methods import METHODS
 
     if given and "auto" in given and len(given) > 1:
         msg = "--method auto stands alone: it is chosen by the model; leave out the others"
         raise InputError(msg)
-    return [AGGREGATORS[name].name for name in given or () if name != "auto"]
+    return [METHODS[name].name for name in given or () if name != "auto"]
 
 
 def parse_layers(given: str | None) -> Any:

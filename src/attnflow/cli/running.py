@@ -37,7 +37,7 @@ def sessions(
     with show_status("loading the model"):
         loaded = load_model(model)
     # These are heavy: not before the model is found.
-    from attnflow.measures.question import no_progress
+    from attnflow.methods.question import no_progress
     from attnflow.pipeline.sessions import open_sessions
 
     check_texts(texts, loaded.kind, getattr(loaded, "takes_images", None))

@@ -7,5 +7,5 @@
     result, tables                      what is found, and how it is shown
     fit, ridge                          learning how much each head counts
 
-The measures themselves are in `attnflow.measures`: any method can be asked for by its name.
+The measures themselves are in `attnflow.methods`: any method can be asked for by its name.
 """

@@ -12,8 +12,8 @@ from attnflow.evaluation.importance import make_attribution
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
-from attnflow.measures.blank_out import MEMBER, changes
-from attnflow.measures.question import TargetSpec, resolve_targets
+from attnflow.methods.blank_out import MEMBER, changes
+from attnflow.methods.question import TargetSpec, resolve_targets
 from attnflow.models.loading import load_model
 from attnflow.pipeline.arguments import check_batch_size
 from attnflow.records import Attribution

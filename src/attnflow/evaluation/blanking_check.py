@@ -10,8 +10,8 @@ import numpy as np
 
 from attnflow.errors import InputError
 from attnflow.evaluation.importance import make_attribution
-from attnflow.measures.blank_out import MEMBER
-from attnflow.measures.question import Target
+from attnflow.methods.blank_out import MEMBER
+from attnflow.methods.question import Target
 from attnflow.models.objectives import output_index
 from attnflow.models.outputs import has_label
 from attnflow.models.sizes import independent_labels

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from attnflow.errors import InputError, shown
-from attnflow.measures.question import Target, batches_by_length, rows_that_fit, target_values
+from attnflow.methods.question import Target, batches_by_length, rows_that_fit, target_values
 from attnflow.records import FloatArray
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS
 from attnflow.errors import AttnflowError, InputError, shown
 from attnflow.evaluation.erasure import check_fillers
 from attnflow.evaluation.explainers import (
@@ -30,6 +29,7 @@ from attnflow.io.inputs import several
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
+from attnflow.methods import METHODS
 from attnflow.models.file_names import refuse_file_name
 from attnflow.models.loading import load_model
 from attnflow.models.text.bos import put_bos
@@ -175,7 +175,7 @@ def _compared(
     """The methods and the edge rules; by default the paper's and what `attnflow.explain` uses."""
     rules = None if edges is None else several("edges", edges)
     if methods is not None:
-        names = [AGGREGATORS[name].name for name in several("methods", methods)]
+        names = [METHODS[name].name for name in several("methods", methods)]
         if rules is not None and AUTO in rules and source != LOGIT:
             msg = (
                 "edges='auto' is what explain chooses, edges and method: leave methods out, or "

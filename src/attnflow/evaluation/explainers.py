@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.evaluation.erasure import Eraser
 from attnflow.evaluation.metrics.metric import Erase
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Explainer
 from attnflow.io.rows import Row
+from attnflow.methods import METHODS
 from attnflow.pipeline.config import AUTO, ExplainConfig, Layers
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.pipeline.source import LOGIT, POSITION
@@ -57,7 +57,7 @@ def make_configs(
     The rule ``"auto"`` is what `attnflow.explain` chooses, edges and method. From the logit, single
     layers have no scores.
     """
-    on_edges = [name for name in names if not isinstance(AGGREGATORS[name], Measure)]
+    on_edges = [name for name in names if METHODS[name].reads_edges]
     others = [name for name in names if name not in on_edges]
     alone = tuple(dict.fromkeys([*others, *COMPUTED, *REFERENCES]))
     attention = ExplainConfig(
@@ -125,7 +125,7 @@ def _score_one(
     for name in methods:
         method = session.config.method if name == AUTO else name
         one = session.attribution(method, only_asked=True)
-        if isinstance(AGGREGATORS[method], Measure):
+        if not METHODS[method].reads_edges:
             scores = one.values[at]
             if method in REFERENCES:
                 text.references[method] = scores

@@ -13,10 +13,10 @@ from attnflow.evaluation.importance import make_attribution
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
-from attnflow.measures.gradients import INPUT, NORM, EmbeddingGradient, norms, products
-from attnflow.measures.integrated import MEMBER as INTEGRATED
-from attnflow.measures.integrated import integrate
-from attnflow.measures.question import (
+from attnflow.methods.gradients import INPUT, NORM, EmbeddingGradient, norms, products
+from attnflow.methods.integrated import MEMBER as INTEGRATED
+from attnflow.methods.integrated import integrate
+from attnflow.methods.question import (
     Target,
     TargetSpec,
     batches_by_length,

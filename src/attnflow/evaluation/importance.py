@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.measures.question import Target
+from attnflow.methods.question import Target
 from attnflow.records import Attribution, FloatArray
 
 if TYPE_CHECKING:

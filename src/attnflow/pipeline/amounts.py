@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges import EDGE_RULES
 from attnflow.edges.corrections import SINK
 from attnflow.errors import InputError, shown
+from attnflow.methods import METHODS, Method
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attnflow.pipeline.config import ExplainConfig
 
 
-def reads(method: Aggregator, rule: EdgeRule) -> bool:
+def reads(method: Method, rule: EdgeRule) -> bool:
     """Whether a method can read a rule's edges."""
     if not rule.amounts or method.amounts == "any":
         return True
@@ -38,15 +38,13 @@ def check_layered(edges: str) -> None:
         raise InputError(msg)
 
 
-def check_amounts(config: ExplainConfig, members: Sequence[Aggregator]) -> None:
+def check_amounts(config: ExplainConfig, members: Sequence[Method]) -> None:
     """Refuse what has no meaning for amounts: nothing is divided, corrected or left out."""
     rule = config.rule
     for member in members:
         if not reads(member, rule):
             able = [
-                each.name
-                for each in AGGREGATORS.members()
-                if isinstance(each, Aggregator) and reads(each, rule)
+                each.name for each in METHODS.members() if each.reads_edges and reads(each, rule)
             ]
             msg = (
                 f"method={member.name!r} reads shares of what a position takes, and "
@@ -89,8 +87,8 @@ def check_amounts(config: ExplainConfig, members: Sequence[Aggregator]) -> None:
 def check_layers(config: ExplainConfig, depth: int) -> None:
     """Refuse layers below the top where scores are what arrives from the target."""
     layers, _ = config.resolve_layers(depth)
-    members = [AGGREGATORS[name] for name in config.asked]
-    starts = any(isinstance(each, Aggregator) and each.amounts == "conserved" for each in members)
+    members = [METHODS[name] for name in config.asked]
+    starts = any(each.reads_edges and each.amounts == "conserved" for each in members)
     if starts and config.rule.conserved and layers != (depth,):
         msg = (
             f"relevance starts at the target, above layer {depth}; what starts at layer "

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnflow.aggregation import Measure, Scores
-from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.errors import AttnflowError, ModelError
-from attnflow.measures.question import Question, Target, no_progress
+from attnflow.methods import Method, Scores
+from attnflow.methods.method import merge_statistics
+from attnflow.methods.question import Question, Target, no_progress
 from attnflow.models.adapter import ForwardPass, Objective
 from attnflow.models.answers.interface import AnswerPass, Answers, answer_positions
 from attnflow.models.text.blanking import first_positions
@@ -71,7 +71,7 @@ class AnswerSession:
     pause: Check | None = None
 
     @cached_property
-    def measure(self) -> Measure | None:
+    def measure(self) -> Method | None:
         """The method, where it reads no edges."""
         return find_measure(self.config.method)
 
@@ -181,7 +181,7 @@ class AnswerSession:
                 scores = session.scores(method, layers, queries, groups=each, check=self.pause)
             yield Scores(scores.values[0], scores.statistics)
 
-    def _measured(self, measure: Measure, number: int, groups: Groups | None) -> Scores:
+    def _measured(self, measure: Method, number: int, groups: Groups | None) -> Scores:
         """A measure's scores: of the text up to the token, which is all that it was made of."""
         at, model, pause = self.positions[number], self.answers.model, self.pause
         before = first_positions(self.tokens, at)
@@ -199,7 +199,7 @@ class AnswerSession:
             self.config.batch_size,
             no_progress if pause is None else lambda _: pause(),
         )
-        scores = measure.apply(asked)
+        scores = measure.answer(asked)
         values = np.zeros((1, len(self.tokens) if groups is None else len(groups)))
         values[0, places] = to_numpy(scores.values)
         return Scores(values, scores.statistics)

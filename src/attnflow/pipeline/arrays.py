@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnflow.aggregation import Scores
-from attnflow.aggregation.aggregator import merge_statistics
 from attnflow.edges.checks import Attention, check_probabilities, split_layers
 from attnflow.edges.graph import build_graph
 from attnflow.errors import InputError, shown
+from attnflow.methods import Scores
+from attnflow.methods.method import merge_statistics
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Activations, Array, Selection
 from attnflow.records.arrays import empty, is_tensor, namespace, on_cpu
@@ -71,10 +71,10 @@ def _score(layers: tuple[Array, ...], config: ExplainConfig, selection: Selectio
     graph = build_graph(
         Activations(layers),
         config.edge_options(config.method),
-        keep_maps=config.aggregator.uses_maps,
-        read_once=config.aggregator.reads_once,
+        keep_maps=config.edge_method.uses_maps,
+        read_once=config.edge_method.reads_once,
     )
-    return config.aggregator.apply(graph, selection, config.execution)
+    return config.edge_method.apply(graph, selection, config.execution)
 
 
 def opened(attention: Attention) -> Attention:
@@ -222,7 +222,7 @@ def _on_gpu(layer: Array, config: ExplainConfig) -> bool:
     """
     options = config.edge_options(config.method)
     plain = config.rule.fuses_heads and not options.discard and options.correction is None
-    solved = config.aggregator.cost == "pair" and config.execution.device != "cpu"
+    solved = config.edge_method.cost == "pair" and config.execution.device != "cpu"
     return plain and solved and not on_cpu(layer)
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.aggregation import Measure, Scores, find_aggregator
-from attnflow.measures.question import no_progress
+from attnflow.methods import Method, Scores, find_edge_method
+from attnflow.methods.question import no_progress
 from attnflow.pipeline.measured import Advance, describe_measured, find_measure
 from attnflow.pipeline.source import LOGIT
 from attnflow.records import Attribution, FloatArray, Selection
@@ -41,7 +41,7 @@ def attribute(
     if config.source == LOGIT:
         return _logit_attribution(session, method, groups)
     layers, layer = config.resolve_layers(session.depth)
-    at_once = find_aggregator(method).cost == "matrix" and not only_asked
+    at_once = find_edge_method(method).cost == "matrix" and not only_asked
     alone = session.towards_query or session.starts_at_target(method)
     everywhere = config.query == "all" or (at_once and not alone)
     queries = tuple(range(session.size)) if everywhere else _explained(session, groups)
@@ -63,7 +63,7 @@ def attribute(
 
 def logit_scores(session: Session, method: str, groups: Groups | None) -> Scores:
     """The scores from the target's logit, ``[layer, query, key]`` of one layer and position."""
-    parts, member = session.logit_parts, find_aggregator(method)
+    parts, member = session.logit_parts, find_edge_method(method)
     graph = session.logit_graph(method)
     keys = range(session.size if groups is None else len(groups))
     selection = Selection((graph.depth,), (session.size,), tuple(keys), groups=groups)
@@ -87,7 +87,7 @@ def _logit_attribution(session: Session, method: str, groups: Groups | None) -> 
     )
 
 
-def _measured_attribution(session: Session, measure: Measure, advance: Advance) -> Attribution:
+def _measured_attribution(session: Session, measure: Method, advance: Advance) -> Attribution:
     found = session.measured(measure, words=session.config.words, advance=advance)
     return make_attribution(
         session,

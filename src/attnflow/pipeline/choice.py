@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from attnflow.aggregation import AGGREGATORS, Aggregator, find_aggregator
 from attnflow.edges import EDGE_RULES
+from attnflow.methods import METHODS, find_edge_method
 from attnflow.models.heads import CLASSIFIER
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT
@@ -81,8 +81,8 @@ def choose(
         config = replace(config, edges=ENCODER.edges)  # which takes blocks apart
     if isinstance(config.heads, LearnedHeads) and config.edges == AUTO:
         config = replace(config, edges=config.heads.edges)  # those that they were learned on
-    named = [AGGREGATORS[name] for name in config.asked if name != AUTO]
-    readers = [member for member in named if isinstance(member, Aggregator)]
+    named = [METHODS[name] for name in config.asked if name != AUTO]
+    readers = [member for member in named if member.reads_edges]
     if config.edges != AUTO:
         rule = EDGE_RULES[config.edges]
         method = WITH_ROUTES if config.routes else rule.method
@@ -116,10 +116,10 @@ def usual_methods(heads: Heads = "mean", *, edges: bool = False) -> list[str]:
     """
     return [
         each.name
-        for each in AGGREGATORS.members()
+        for each in METHODS.members()
         if each.shown_by_default
-        and (heads != "each" or (isinstance(each, Aggregator) and each.single_heads))
-        and (not edges or isinstance(each, Aggregator))
+        and (heads != "each" or (each.reads_edges and each.single_heads))
+        and (not edges or each.reads_edges)
     ]
 
 
@@ -148,7 +148,7 @@ def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple
 
 def _refused(config: ExplainConfig, choice: Choice) -> str:
     """The option that a choice can't honour, as it was given; empty where it can."""
-    rule, method = EDGE_RULES[choice.edges], find_aggregator(choice.method)
+    rule, method = EDGE_RULES[choice.edges], find_edge_method(choice.method)
     if config.residual is not None and rule.residual == "measured":
         return f"residual={config.residual}"
     single = config.heads == "each" and not method.single_heads

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnflow.aggregation import AGGREGATORS, Aggregator, Measure, find_aggregator
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
 from attnflow.edges.heads import fuse_heads
 from attnflow.edges.options import EdgeOptions, Heads, check_heads
 from attnflow.errors import InputError, shown
 from attnflow.io.inputs import check_choice
+from attnflow.methods import METHODS, Method, find_edge_method
 from attnflow.pipeline.amounts import check_amounts
 from attnflow.pipeline.arguments import (
     check_batch_size,
@@ -42,8 +42,8 @@ Layers = int | Iterable[int] | Literal["all"] | None
 
 def check_single_heads(method: str) -> None:
     """Refuse single heads for a method that knows merged ones only."""
-    if not find_aggregator(method).single_heads:
-        members = AGGREGATORS.members()
+    if not find_edge_method(method).single_heads:
+        members = METHODS.members()
         having = [each.name for each in members if getattr(each, "single_heads", False)]
         msg = (
             f"method={method!r} needs merged heads and has no scores of single ones, which "
@@ -114,7 +114,7 @@ class ExplainConfig:
         EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
         check_steps(self.steps)
         check_batch_size(self.batch_size)
-        members = [AGGREGATORS[name] for name in self.asked if not is_auto(name)]
+        members = [METHODS[name] for name in self.asked if not is_auto(name)]
         self._check_methods(members)
         check_source(self, members)
 
@@ -138,13 +138,13 @@ class ExplainConfig:
         return self.methods or (self.method,)
 
     @property
-    def aggregator(self) -> Aggregator:
+    def edge_method(self) -> Method:
         """The method, where edges are asked for."""
-        return find_aggregator(self.method)
+        return find_edge_method(self.method)
 
-    def _check_methods(self, members: Sequence[Aggregator | Measure]) -> None:
+    def _check_methods(self, members: Sequence[Method]) -> None:
         """Refuse options that none of the methods has; single heads, where one has them not."""
-        measures = [member for member in members if isinstance(member, Measure)]
+        measures = [member for member in members if not member.reads_edges]
         if measures and len(measures) == len(members):
             self._check_measure(measures[0].name)
         if self.steps is not None and not any(member.uses_steps for member in measures):
@@ -159,9 +159,9 @@ class ExplainConfig:
             )
             raise InputError(msg)
         if self.rule.amounts:
-            check_amounts(self, [each for each in members if isinstance(each, Aggregator)])
+            check_amounts(self, [each for each in members if each.reads_edges])
         for member in members:
-            if isinstance(member, Aggregator):
+            if member.reads_edges:
                 self.edge_options(member.name)
             if self.heads == "each":
                 check_single_heads(member.name)
@@ -193,15 +193,15 @@ class ExplainConfig:
     @property
     def uses_target(self) -> bool:
         """Whether anything that is asked for depends on the target."""
-        named = [AGGREGATORS[name] for name in self.asked if not is_auto(name)]
+        named = [METHODS[name] for name in self.asked if not is_auto(name)]
         towards = self.rule.needs.target or self.source == LOGIT
-        return towards or any(isinstance(each, Measure) for each in named)
+        return towards or any(not each.reads_edges for each in named)
 
     def residual_of(self, method: str) -> float:
         """The share of the residual connection that a method gets."""
         if self.rule.residual == "measured":
             return 0.0
-        return find_aggregator(method).residual if self.residual is None else self.residual
+        return find_edge_method(method).residual if self.residual is None else self.residual
 
     def edge_options(self, method: str, correction: str | None = None) -> EdgeOptions:
         """How a method's edges are built, with a correction of `correction_for`."""
@@ -218,11 +218,11 @@ class ExplainConfig:
             if self.rule.amounts:
                 # What passed the first token speaks for almost any answer: attention goes there
                 # that has nowhere else to go.
-                arrives = self.rule.conserved and find_aggregator(method).amounts == "conserved"
+                arrives = self.rule.conserved and find_edge_method(method).amounts == "conserved"
                 return SINK if arrives else None
             # Even attention is no measure of edges that are made of something else.
             usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
-            return find_aggregator(method).correction or usual
+            return find_edge_method(method).correction or usual
         if self.correction and not causal and size > 1:
             msg = (
                 f"correction={self.correction!r} is for causal decoders, and this model is not one"

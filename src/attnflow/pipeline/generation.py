@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, shown
-from attnflow.measures.question import no_progress
+from attnflow.methods import METHODS
+from attnflow.methods.question import no_progress
 from attnflow.models.answers.interface import Answers
 from attnflow.models.answers.prompts import Prompt, read_prompt
 from attnflow.models.text.bos import both_answers, drop_bos, put_bos
@@ -177,8 +177,8 @@ def _finished(found: AnswerSession, values: FloatArray) -> FloatArray:
 
 def _check_method(config: ExplainConfig, answers: Answers) -> None:
     """Refuse a method that has no scores of answers, before anything is written."""
-    member = None if is_auto(config.method) else AGGREGATORS[config.method]
-    if not isinstance(member, Aggregator):
+    member = None if is_auto(config.method) else METHODS[config.method]
+    if member is None or not member.reads_edges:
         return
     if answers.model.kind == "pair":
         member.check_pairs()

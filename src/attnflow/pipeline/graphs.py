@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from attnflow.aggregation import find_aggregator
 from attnflow.edges.graph import build_graph, chance_graph
 from attnflow.edges.heads import add_heads, fuse_layers
 from attnflow.edges.rule import Maps
 from attnflow.errors import InputError
+from attnflow.methods import find_edge_method
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.records import Activations, Array, LayeredGraph
 from attnflow.records.learned import LearnedHeads
@@ -96,7 +96,7 @@ class Graphs:
             activations, options = self.fused, replace(options, heads="mean")
         elif options.heads == "each":
             options = replace(options, heads="mean")
-        keep_maps = find_aggregator(method).uses_maps
+        keep_maps = find_edge_method(method).uses_maps
         key = (options.residual, options.correction, each_head, chance, keep_maps)
         if key not in self._built:
             build = chance_graph if chance else build_graph

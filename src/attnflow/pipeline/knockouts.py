@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_choice, check_unicode
-from attnflow.measures.question import rows_that_fit
+from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.answers.finding import answers_of, reads_prompts
 from attnflow.models.answers.interface import Answers, answer_positions

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attnflow.aggregation import AGGREGATORS, Measure, Scores
 from attnflow.errors import InputError
-from attnflow.measures.question import (
+from attnflow.methods import METHODS, Method, Scores
+from attnflow.methods.question import (
     Question,
     Target,
     batches_by_length,
@@ -80,7 +80,7 @@ def probabilities_without(session: Session, groups: Groups) -> dict[tuple[int, .
 
 
 def measured(
-    session: Session, measure: Measure, *, words: bool = False, advance: Advance = no_progress
+    session: Session, measure: Method, *, words: bool = False, advance: Advance = no_progress
 ) -> Scores:
     """The scores of one method, ``[key]``: each token's, or each word's."""
     alone = tuple((at,) for at in range(session.size))
@@ -93,14 +93,14 @@ def measured(
         session.config.batch_size,
         advance,
     )
-    scores = measure.apply(question)
+    scores = measure.answer(question)
     values: FloatArray = to_numpy(scores.values)
     return Scores(values, scores.statistics)
 
 
 def measured_scores(
     session: Session,
-    measure: Measure,
+    measure: Method,
     layers: Sequence[int],
     queries: Sequence[int],
     *,
@@ -140,7 +140,7 @@ def describe_measured(session: Session) -> dict[str, Any]:
     return {**options, **bos, "target": target.label, **contrast}
 
 
-def find_measure(method: str) -> Measure | None:
+def find_measure(method: str) -> Method | None:
     """The method, if it reads no edges."""
-    member = AGGREGATORS[method]
-    return member if isinstance(member, Measure) else None
+    member = METHODS[method]
+    return member if not member.reads_edges else None

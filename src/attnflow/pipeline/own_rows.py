@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnflow.aggregation import Scores
-from attnflow.aggregation.aggregator import AGGREGATORS, Aggregator
 from attnflow.edges.corrections import ON_MAPS, correct_maps
 from attnflow.edges.heads import fuse_layers
+from attnflow.methods import Scores
+from attnflow.methods.method import METHODS
 from attnflow.models.answers.text import TextAnswers
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.arrays import to_numpy
@@ -30,8 +30,8 @@ def reads_own_rows(answers: Answers, config: ExplainConfig, size: int) -> bool:
 
     A correction may compare with the graph of chance, which has all rows.
     """
-    member = AGGREGATORS[config.method]
-    if not isinstance(member, Aggregator):
+    member = METHODS[config.method]
+    if not member.reads_edges:
         return False
     correction = config.correction_for(config.method, causal=True, size=size)
     return (

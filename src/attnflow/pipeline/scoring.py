@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnflow.aggregation import Scores, find_aggregator
-from attnflow.aggregation.aggregator import merge_statistics
+from attnflow.methods import Scores, find_edge_method
+from attnflow.methods.method import merge_statistics
 from attnflow.records import LayeredGraph, Selection
 from attnflow.records.arrays import ratio, to_numpy
 
@@ -28,7 +28,7 @@ def score(
     ``check`` is called before each piece of work.
     """
     count = len(selection.keys)
-    whole = check is None or find_aggregator(method).cost != "pair"
+    whole = check is None or find_edge_method(method).cost != "pair"
     sources = len(selection.layers) * len(selection.queries) * (session.heads if each_head else 1)
     most = count if whole else _keys_per_piece(session, sources)
     parts = []
@@ -44,7 +44,7 @@ def score(
 
 
 def _solve(session: Session, method: str, selection: Selection, *, each_head: bool) -> Scores:
-    execution, member = session.config.execution, find_aggregator(method)
+    execution, member = session.config.execution, find_edge_method(method)
 
     def solve(graph: LayeredGraph) -> Scores:
         return member.apply(graph, selection, execution)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from attnflow.aggregation import Measure, Scores, find_aggregator
 from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
-from attnflow.measures.question import Target, no_progress
+from attnflow.methods import Method, Scores, find_edge_method
+from attnflow.methods.question import Target, no_progress
 from attnflow.models.adapter import Objective
 from attnflow.models.objectives import is_number
 from attnflow.pipeline.attributions import attribute
@@ -123,7 +123,7 @@ class Session:
 
     def starts_at_target(self, method: str) -> bool:
         """Whether a method's scores are those of the target alone, whatever the position."""
-        return self.config.rule.conserved and find_aggregator(method).amounts == "conserved"
+        return self.config.rule.conserved and find_edge_method(method).amounts == "conserved"
 
     @cached_property
     def groups(self) -> Groups:
@@ -184,7 +184,7 @@ class Session:
             return False
 
     def measured(
-        self, measure: Measure, *, words: bool = False, advance: Advance = no_progress
+        self, measure: Method, *, words: bool = False, advance: Advance = no_progress
     ) -> Scores:
         """The scores of a method that reads no edges, ``[key]``; computed once."""
         key = measure.name, words
@@ -220,7 +220,7 @@ class Session:
 
     def logit_graph(self, method: str) -> LayeredGraph:
         """The graph that a method runs on, with the target's logit as its last position."""
-        capacities = find_aggregator(method).from_logit == "capacities"
+        capacities = find_edge_method(method).from_logit == "capacities"
         return with_logit(self.graph(method), self.logit_parts.shares, capacities=capacities)
 
     def describe(self, method: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, one_each
-from attnflow.measures.question import rows_that_fit
+from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.room import check_heads_room

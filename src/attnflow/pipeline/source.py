@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, shown
+from attnflow.methods import METHODS, Method
 
 if TYPE_CHECKING:
     from attnflow.pipeline.config import ExplainConfig
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 POSITION, LOGIT = "position", "logit"
 
 
-def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure]) -> None:
+def check_source(config: ExplainConfig, members: Sequence[Method]) -> None:
     """Refuse what has no meaning where scores start at the target's logit."""
     if not (isinstance(config.source, str) and config.source in (POSITION, LOGIT)):
         msg = f"source={shown(config.source)} is unknown; allowed: {POSITION!r}, {LOGIT!r}"
@@ -23,7 +23,7 @@ def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure])
     if config.source == POSITION:
         return
     for member in members:
-        if isinstance(member, Measure) or member.from_logit is None:
+        if member.from_logit is None:
             msg = (
                 f"source='logit' is not for method={member.name!r}, which has no meaning for edges "
                 f"that lead to all layers at once; it is for {', '.join(methods_from_logit())}"
@@ -55,7 +55,5 @@ def check_source(config: ExplainConfig, members: Sequence[Aggregator | Measure])
 def methods_from_logit() -> list[str]:
     """The methods whose scores can start at a logit."""
     return [
-        each.name
-        for each in AGGREGATORS.members()
-        if isinstance(each, Aggregator) and each.from_logit is not None
+        each.name for each in METHODS.members() if each.reads_edges and each.from_logit is not None
     ]

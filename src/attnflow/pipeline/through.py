@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS, Measure, Scores, find_aggregator
-from attnflow.aggregation.through import flow_through, hand_on
 from attnflow.errors import InputError, shown
+from attnflow.methods import METHODS, Scores, find_edge_method
+from attnflow.methods.through import flow_through, hand_on
 from attnflow.pipeline.config import is_auto
 from attnflow.pipeline.scoring import corrected
 from attnflow.pipeline.source import LOGIT, methods_from_logit
@@ -32,8 +32,8 @@ def check_through(config: ExplainConfig, through: object) -> None:
         raise InputError(msg)
     if through == TOKENS:
         return
-    member = None if is_auto(config.method) else AGGREGATORS[config.method]
-    if isinstance(member, Measure) or (member is not None and member.from_logit is None):
+    member = None if is_auto(config.method) else METHODS[config.method]
+    if member is not None and member.from_logit is None:
         msg = (
             f"through='prompt' is not for method={config.method!r}, which does not follow paths; "
             f"it is for {', '.join(methods_from_logit())}"
@@ -54,7 +54,7 @@ def rows_through_prompt(
     found: AnswerSession, keys: Sequence[Groups | None], advance: Advance
 ) -> list[Scores]:
     """``[answer, key]`` for tokens (``None``) and for groups of tokens, all of the prompt."""
-    capacities = find_aggregator(found.config.method).from_logit == "capacities"
+    capacities = find_edge_method(found.config.method).from_logit == "capacities"
     if found.each_alone and (capacities or found.correction == "uniform"):
         what = "flow" if capacities else "correction='uniform'"
         msg = (
@@ -86,7 +86,7 @@ def _by_ratios(found: AnswerSession, groups: Groups | None, advance: Advance) ->
     queries = tuple(at - 1 for at in found.positions)
     keys = tuple(range(len(found.tokens)))
     selection = Selection((found.first.step(found.layer),), queries, keys)
-    method = find_aggregator(found.config.method)
+    method = find_edge_method(found.config.method)
 
     def solve(graph: LayeredGraph) -> Scores:
         scores = method.apply(graph, selection, found.config.execution)

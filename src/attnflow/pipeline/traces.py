@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from attnflow.aggregation import find_trace
+from attnflow.methods import find_trace
 from attnflow.pipeline.source import LOGIT
 from attnflow.records import FlowTrace, Pair
 from attnflow.records.selection import resolve

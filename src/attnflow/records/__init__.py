@@ -1,11 +1,11 @@
 """What travels through the library, each record frozen and checked on creation.
 
     Activations    what a model computed on one input      models      → edges
-    LayeredGraph   weighted edges between layers           edges       → aggregation
-    Selection      which scores are computed               pipeline    → aggregation
-    Attribution    scores of input tokens                  aggregation → views
-    FlowTrace      how one score came about                aggregation → views
-    Generation     scores for every token of an answer     aggregation → views
+    LayeredGraph   weighted edges between layers           edges       → methods
+    Selection      which scores are computed               pipeline    → methods
+    Attribution    scores of input tokens                  methods     → views
+    FlowTrace      how one score came about                methods     → views
+    Generation     scores for every token of an answer     methods     → views
 
 `files` saves and loads them, `checks` is what their fields may be; `selection`, `positions` and
 `words` resolve what callers name.

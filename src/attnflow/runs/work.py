@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attnflow.aggregation import AGGREGATORS
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
+from attnflow.methods import METHODS
 from attnflow.models.adapter import Objective
 from attnflow.models.file_names import refuse_file_name
 from attnflow.models.text.bos import put_bos
@@ -202,8 +202,8 @@ def _own_code(configs: Sequence[ExplainConfig]) -> dict[str, str]:
     """
     names = dict.fromkeys(name for config in configs for name in config.methods if name != AUTO)
     rules = dict.fromkeys(config.edges for config in configs if config.edges != AUTO)
-    members = [*(AGGREGATORS[name] for name in names), *(EDGE_RULES[rule] for rule in rules)]
-    found = {member.name: code_digest(member) for member in members}
+    found = {name: code_digest(METHODS[name]) for name in names}
+    found |= {rule: code_digest(EDGE_RULES[rule]) for rule in rules}
     return {name: code for name, code in found.items() if code}
 
 

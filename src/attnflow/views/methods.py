@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.edges import EDGE_RULES
+from attnflow.methods import METHODS, Method
 from attnflow.records import Attribution
 
 _OTHER_SLOT = 7
@@ -56,14 +56,14 @@ def _free_slot(place: int) -> int:
 
 def method_info(name: str) -> MethodInfo:
     """How a method is shown; a saved attribution's may not be registered here."""
-    if name not in AGGREGATORS:
+    if name not in METHODS:
         title = name[:1].upper() + name[1:]
         return MethodInfo(title, title, _OTHER_SLOT)
-    member = AGGREGATORS[name]
+    member = METHODS[name]
     return MethodInfo(
         title=member.title,
         label=name.capitalize(),
-        slot=_free_slot(list(AGGREGATORS).index(name)) if member.slot is None else member.slot,
+        slot=_free_slot(list(METHODS).index(name)) if member.slot is None else member.slot,
         signed=member.signed,
         summary=member.summary,
         shown_by_default=member.shown_by_default,
@@ -71,9 +71,9 @@ def method_info(name: str) -> MethodInfo:
     )
 
 
-def _of_edges(member: Aggregator | Measure) -> dict[str, Any]:
+def _of_edges(member: Method) -> dict[str, Any]:
     """What only methods that read edges have."""
-    if isinstance(member, Measure):
+    if not member.reads_edges:
         return {}
     return {
         "reaches_input": member.reaches_input,
@@ -134,11 +134,11 @@ def unit_note(method: str, options: Mapping[str, Any]) -> str:
     ('scores are sums over layers of attention', '')
     """
     edges = options.get("edges")
-    if method not in AGGREGATORS or edges not in EDGE_RULES or options.get("normalize"):
+    if method not in METHODS or edges not in EDGE_RULES or options.get("normalize"):
         return ""
-    member = AGGREGATORS[method]
+    member = METHODS[method]
     rule = EDGE_RULES[edges]
-    if not isinstance(member, Aggregator) or not rule.unit:
+    if not member.reads_edges or not rule.unit:
         return ""
     if rule.conserved and member.amounts == "conserved":
         return f"scores are in {rule.unit}"

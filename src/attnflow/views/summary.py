@@ -13,7 +13,7 @@ from attnflow.evaluation.blanking_check import (
     read_blank_out,
     why_unchecked,
 )
-from attnflow.measures.blank_out import MEMBER
+from attnflow.methods.blank_out import MEMBER
 from attnflow.records import Attribution
 from attnflow.records.words import word_groups
 from attnflow.views.claims import LONGEST, Claims

@@ -14,9 +14,9 @@ import httpx
 import pytest
 from transformers import PreTrainedModel
 
-from attnflow.aggregation import AGGREGATORS
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError, ModelError
+from attnflow.methods import METHODS
 from attnflow.views.explorer.images import pixels_of
 from attnflow.views.explorer.server import bodies, requests, routes
 from attnflow.views.explorer.server.app import make_app
@@ -231,7 +231,7 @@ def test_what_is_refused_is_refused_before_the_model_runs(models):
         body = {"model": name, "text": TEXT, **({"answer": "the cat"} if name == "tiny/t5" else {})}
         ask(routes.explain, requests.InputRequest(**body))  # what is found out once per model
         depth = served[name].depth
-        for method in AGGREGATORS:
+        for method in METHODS:
             edges = rng.choice(ALL_EDGES)
             chosen = {**body, "method": method, "edges": edges, "query": rng.choice([0, 1, 4])}
             layers = rng.choice([[depth], [1, depth], [1]])

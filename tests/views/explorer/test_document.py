@@ -9,9 +9,9 @@ from pydantic import TypeAdapter
 
 import attnflow
 import tiny
-from attnflow.aggregation import AGGREGATORS
-from attnflow.aggregation.rollout import carried
 from attnflow.errors import InputError
+from attnflow.methods import METHODS
+from attnflow.methods.rollout import carried
 from attnflow.views.explorer.attribution import attribution_view
 from attnflow.views.explorer.document import make_document, make_view, to_json
 from attnflow.views.explorer.extent import SERVED, STANDALONE
@@ -230,7 +230,7 @@ def test_methods_are_described(models, classifier):
     view = make_view(opened(TEXT, classifier), SERVED)
     names = [m["name"] for m in view["methods"]]
     assert names[0] == "flow"  # what was asked for comes first
-    assert sorted(names) == sorted(AGGREGATORS)
+    assert sorted(names) == sorted(METHODS)
     assert all(m["summary"].endswith(".") for m in view["methods"])
     first = sorted((m for m in view["methods"] if m["first"]), key=lambda m: m["slot"])
     assert [(m["name"], m["title"], m["label"], m["slot"]) for m in first] == [

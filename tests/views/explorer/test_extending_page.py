@@ -3,7 +3,7 @@
 import pytest
 
 import attnflow
-from attnflow import AGGREGATORS, EDGE_RULES
+from attnflow import EDGE_RULES, METHODS
 from attnflow.pipeline.amounts import layered_rules
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.palette import colour_of
@@ -47,7 +47,7 @@ def test_every_method_is_offered_and_computed_when_it_is_chosen(tab, address, cl
     tab.goto(f"{address}/#text={TEXT.replace(' ', '+')}&edges=alti")
     tab.wait_for_selector(".token.traced")
     offered = tab.eval_on_selector_all("[name=method]", "all => all.map(e => e.value)")
-    assert sorted(offered) == sorted(AGGREGATORS)
+    assert sorted(offered) == sorted(METHODS)
     assert offered[:3] == ["rollout", "raw", "flow"]
     assert not tab.is_visible("[name=method][value=barrier]")
     tab.click("#more-methods summary")

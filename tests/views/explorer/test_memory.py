@@ -8,7 +8,7 @@ import pytest
 import tiny
 from attnflow.edges import EDGE_RULES
 from attnflow.evaluation.blanking_check import MOST_WORK
-from attnflow.measures.question import BATCH_BYTES
+from attnflow.methods.question import BATCH_BYTES
 from attnflow.pipeline.amounts import layered_rules
 from attnflow.views.explorer.server.memory import Shape
 from opened import opened

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from attnflow.aggregation import AGGREGATORS, Aggregator, Measure
 from attnflow.errors import AttnflowError
+from attnflow.methods import METHODS, Method
 from attnflow.pipeline.measured import Check
 from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
@@ -73,18 +73,18 @@ def make_view(
     layers = list(range(1, session.depth + 1))
     few = session.size <= extent.all_queries and not session.towards_query
     queries = list(range(session.size)) if few else [query]
-    members = sorted(AGGREGATORS.members(), key=lambda each: each.name != session.config.method)
+    members = sorted(METHODS.members(), key=lambda each: each.name != session.config.method)
     offered = [
         member
         for member in members
         if (extent.all_methods or _is_shown(member, session))
-        and (isinstance(member, Aggregator) or session.measurable)
+        and (member.reads_edges or session.measurable)
     ]
     methods = [
         member.name
         for member in offered
         if (_is_shown(member, session) and session.size <= extent.most(member.cost))
-        or (isinstance(member, Measure) and _is_asked(member, session))
+        or (not member.reads_edges and _is_asked(member, session))
     ]
     by_head = [name for name in methods if can_show_heads(session, name)]
     if extent.all_methods:  # a server adds the scores that the document lacks
@@ -166,22 +166,22 @@ def _unchecked(session: Session, why: str, extent: Extent) -> list[str]:
         saved = session.size > extent.blanks and not extent.all_methods  # has no model to ask
         where = " with attnflow serve" if saved else ""
         return [as_sentence(f"{why}; “blank it out”{where} shows it of one token")]
-    title = AGGREGATORS[BLANK_OUT].title
+    title = METHODS[BLANK_OUT].title
     if extent.all_methods:
         return [as_sentence(f"{why}; the method {title} does it")]
     limit = f" (a page does that for up to {extent.blanks})" if session.size > extent.blanks else ""
     return [as_sentence(f"{why}{limit}; a page that is made with the method {title} has it")]
 
 
-def _is_shown(member: Aggregator | Measure, session: Session) -> bool:
+def _is_shown(member: Method, session: Session) -> bool:
     return member.shown_by_default or _is_asked(member, session)
 
 
-def _is_asked(member: Aggregator | Measure, session: Session) -> bool:
+def _is_asked(member: Method, session: Session) -> bool:
     return member.name in (session.config.method, *session.config.methods)
 
 
-def _describe(session: Session, member: Aggregator | Measure) -> MethodDescription:
+def _describe(session: Session, member: Method) -> MethodDescription:
     ratio = _correction(session, member.name) == "uniform"
     described = describe_method(member.name, edges=session.config.rule.name, ratio=ratio)
     return {**described, "first": _is_shown(member, session)}
@@ -189,14 +189,14 @@ def _describe(session: Session, member: Aggregator | Measure) -> MethodDescripti
 
 def _correction(session: Session, method: str) -> str | None:
     """How a method is corrected for a decoder's receptive field, if it reads edges."""
-    reads_edges = isinstance(AGGREGATORS[method], Aggregator)
+    reads_edges = METHODS[method].reads_edges
     return session.correction(method) if reads_edges else None
 
 
 def _residual(session: Session) -> float | None:
     """The share that the first method's edges have, if it reads edges."""
     method = session.config.method
-    reads_edges = isinstance(AGGREGATORS[method], Aggregator)
+    reads_edges = METHODS[method].reads_edges
     return session.config.residual_of(method) if reads_edges else None
 
 
@@ -204,15 +204,15 @@ def _extent(
     session: Session, method: str, layers: Sequence[int], queries: Sequence[int]
 ) -> tuple[Sequence[int], Sequence[int]]:
     """The layers and positions that a method has scores of."""
-    if isinstance(AGGREGATORS[method], Measure):
+    if not METHODS[method].reads_edges:
         return [session.depth], [session.target.position]
     return layers, queries
 
 
 def can_show_heads(session: Session, method: str) -> bool:
     """Whether a method has scores of single heads that take seconds at most for a layer."""
-    member = AGGREGATORS[method]
-    if not (isinstance(member, Aggregator) and member.single_heads):
+    member = METHODS[method]
+    if not (member.reads_edges and member.single_heads):
         return False
     steps = len(session.activations.attention)
     slow = takes_long(method, session.heads, steps, session.size)
@@ -221,17 +221,17 @@ def can_show_heads(session: Session, method: str) -> bool:
 
 def takes_long(method: str, heads: int, steps: int, size: int) -> bool:
     """Whether the scores of all heads of a layer take more than seconds."""
-    return AGGREGATORS[method].cost != "matrix" and heads * steps * size**3 > MOST_HEAD_WORK
+    return METHODS[method].cost != "matrix" and heads * steps * size**3 > MOST_HEAD_WORK
 
 
 def _heads_within(session: Session, method: str, extent: Extent) -> bool:
     few = session.depth * session.heads * session.size <= extent.heads
-    return AGGREGATORS[method].cost == "matrix" or few
+    return METHODS[method].cost == "matrix" or few
 
 
 def _ranking(session: Session, query: int) -> FloatArray:
     """The scores that choose which tokens are traced first, by a fast method."""
-    methods = [each for each in AGGREGATORS.members() if isinstance(each, Aggregator)]
+    methods = [each for each in METHODS.members() if each.reads_edges]
     cheap = [each.name for each in methods if each.reaches_input and each.cost == "matrix"]
     method = cheap[0] if cheap else session.config.method
     values: FloatArray = session.scores(method, [session.depth], [query]).values[0, 0]
@@ -240,8 +240,8 @@ def _ranking(session: Session, query: int) -> FloatArray:
 
 def _has_routes(method: str) -> bool:
     """Whether a trace has more than one edge."""
-    member = AGGREGATORS[method]
-    return isinstance(member, Aggregator) and member.trace is not None and member.reaches_input
+    member = METHODS[method]
+    return member.reads_edges and member.trace is not None and member.reaches_input
 
 
 def scores_of(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS, Measure, Scores
 from attnflow.evaluation.blanking_check import check_by_blanking
+from attnflow.methods import METHODS, Scores
 from attnflow.pipeline.attributions import make_attribution
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution, FloatArray
@@ -63,7 +63,7 @@ def find_elsewhere(
     """
     # What the model says without each word is used where it is known: this is asked for scores.
     check = check_by_blanking(session, session.size) if session.blanking.known else None
-    if isinstance(AGGREGATORS[method], Measure):
+    if not METHODS[method].reads_edges:
         found = find(session.attribution(method), None, check)
         return [describe_finding(found, session.depth, session.query)]
     breaker = method_info(method).tie_breaker

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS
 from attnflow.errors import InputError, shown
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation
 from attnflow.evaluation.statistics import interval
 from attnflow.evaluation.tables import SURE
+from attnflow.methods import METHODS
 from attnflow.records import FloatArray
 from attnflow.views.figures.style import THEMES
 
@@ -166,7 +166,7 @@ def _looks(of: Evaluation) -> list[dict[str, Any]]:
     seen = {THEME.muted: 1}
     looks = []
     for each in of.explainers:
-        colour = THEME.method(each.method) if each.method in AGGREGATORS else THEME.muted
+        colour = THEME.method(each.method) if each.method in METHODS else THEME.muted
         style = STYLES[seen.get(colour, 0) % len(STYLES)]
         seen[colour] = seen.get(colour, 0) + 1
         looks.append({"color": colour, "linestyle": style})

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnflow.aggregation import AGGREGATORS, Measure, find_aggregator, find_trace
 from attnflow.errors import InputError, ModelError
+from attnflow.methods import METHODS, find_edge_method, find_trace
 from attnflow.models.heads import BARE, TAGGER
 from attnflow.pipeline.config import check_single_heads
 from attnflow.pipeline.measured import check_output_alone
@@ -42,8 +42,8 @@ def _check_within(name: str, values: Sequence[int], least: int, most: int) -> No
 
 def check_method(of: Prepared, method: str, layers: Sequence[int], query: int) -> None:
     """Refuse a method that the model has no scores of, at these layers and this position."""
-    member = AGGREGATORS[method]
-    if not isinstance(member, Measure):
+    member = METHODS[method]
+    if member.reads_edges:
         if of.adapter.kind == "pair":
             member.check_pairs()
         return
@@ -81,7 +81,7 @@ def check_trace(of: Prepared, method: str) -> None:
     """Refuse a method that can't tell how a score came about."""
     find_trace(method)
     if of.adapter.kind == "pair":
-        find_aggregator(method).check_pairs(routes=True)
+        find_edge_method(method).check_pairs(routes=True)
 
 
 def check_blankable(of: Prepared, sets: Sequence[Sequence[int]]) -> None:

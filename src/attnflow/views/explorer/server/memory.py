@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnflow.evaluation.blanking_check import is_cheap
-from attnflow.measures.question import BATCH_BYTES
+from attnflow.methods.question import BATCH_BYTES
 from attnflow.pipeline.blanking import BLANK_BATCH
 from attnflow.views.explorer.server.limits import GIB, ApiError, Job, Limits
 

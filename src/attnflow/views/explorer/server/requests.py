@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 from pydantic_core import PydanticCustomError
 
-from attnflow.aggregation import AGGREGATORS, Aggregator
 from attnflow.edges import EDGE_RULES
+from attnflow.methods import METHODS
 from attnflow.pipeline.amounts import check_layered
 from attnflow.pipeline.config import AUTO
 from attnflow.registry import Registry
@@ -89,8 +89,8 @@ def _name_in(family: Registry[Any], *more: str) -> tuple[AfterValidator, Any]:
     return AfterValidator(check), Field(json_schema_extra=describe)
 
 
-Method = Annotated[str, *_name_in(AGGREGATORS)]
-AnyMethod = Annotated[str, *_name_in(AGGREGATORS, AUTO)]
+Method = Annotated[str, *_name_in(METHODS)]
+AnyMethod = Annotated[str, *_name_in(METHODS, AUTO)]
 Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
 
 
@@ -170,7 +170,7 @@ class PositionRequest(InputRequest):
     @property
     def explained(self) -> int | None:
         """The position, where the method reads edges."""
-        return self.query if isinstance(AGGREGATORS[self.method], Aggregator) else None
+        return self.query if METHODS[self.method].reads_edges else None
 
 
 class ScoresRequest(PositionRequest):

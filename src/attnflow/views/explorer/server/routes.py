@@ -11,8 +11,8 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from attnflow.aggregation import AGGREGATORS, Measure
 from attnflow.errors import shown
+from attnflow.methods import METHODS
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
     heads_of,
@@ -89,7 +89,7 @@ def _merged(shape: Shape) -> int:
 
 def _scoring(method: str) -> Cost:
     """What scores of a method take: graphs, or further runs of the model."""
-    if isinstance(AGGREGATORS[method], Measure):
+    if not METHODS[method].reads_edges:
         return lambda shape: shape.measuring
     return _merged
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.maps import asks_few_rows, require_maps, select, select_keys
-from attnflow.aggregation.sparse import added_rows
+from attnflow.methods.maps import asks_few_rows, require_maps, select, select_keys
+from attnflow.methods.method import Method, Scores
+from attnflow.methods.sparse import added_rows
 from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.sparse import SparseLayers
@@ -94,7 +94,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     return FlowTrace.of(pair, value, edges, method=MEMBER.name)
 
 
-MEMBER = Aggregator(
+MEMBER = Method(
     name="additive",
     title="Additive relevance",
     summary="Adds up what each layer brings to what the layers below have brought.",

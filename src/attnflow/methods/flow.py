@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnflow.aggregation import relevance_flow
-from attnflow.aggregation.aggregator import Aggregator, Scores, merge_statistics
-from attnflow.aggregation.sparse import flows
+from attnflow.methods import relevance_flow
+from attnflow.methods.method import Method, Scores, merge_statistics
+from attnflow.methods.sparse import flows
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Route, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
@@ -165,7 +165,7 @@ def _items(graph: LayeredGraph) -> Iterator[LayeredGraph]:
         yield LayeredGraph(graph.weights[:, item], heads)
 
 
-MEMBER = Aggregator(
+MEMBER = Method(
     name="flow",
     title="Attention flow",
     summary="Edges as pipes: the most that could pass from a token to the position.",

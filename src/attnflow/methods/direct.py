@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.maps import require_maps, select, select_keys
-from attnflow.aggregation.sparse import summed_rows
+from attnflow.methods.maps import require_maps, select, select_keys
+from attnflow.methods.method import Method, Scores
+from attnflow.methods.sparse import summed_rows
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import double, to_numpy
 from attnflow.records.sparse import SparseLayers
@@ -58,7 +58,7 @@ def trace_everywhere(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     return FlowTrace.of(pair, float(edges.sum()), edges, method=EVERYWHERE.name)
 
 
-MEMBER = Aggregator(
+MEMBER = Method(
     name="direct",
     title="Direct contributions",
     summary="What the position itself takes from a token, summed over layers.",
@@ -72,7 +72,7 @@ MEMBER = Aggregator(
     correction="sink",
     shown_by_default=False,
 )
-EVERYWHERE = Aggregator(
+EVERYWHERE = Method(
     name="direct-all",
     title="Direct contributions, all positions",
     summary="What all positions take from a token, summed over layers.",

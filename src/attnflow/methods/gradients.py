@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from attnflow.aggregation import Measure, Scores
-from attnflow.measures.question import Question, Target, target_values
+from attnflow.methods import Method, Scores
+from attnflow.methods.question import Question, Target, target_values
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
 
@@ -75,18 +75,18 @@ def _at_once(question: Question) -> tuple[Tensor, Tensor, Tensor]:
     return EmbeddingGradient(question.model, [question.tokens], [question.target]).at()
 
 
-NORM = Measure(
+NORM = Method(
     "gradient-norm",
     "Gradient norm",
-    measure_norm,
+    measure=measure_norm,
     summary="How much the answer moves with a small change of a token, in any direction.",
     shown_by_default=False,
     slot=5,
 )
-INPUT = Measure(
+INPUT = Method(
     "gradient-input",
     "Gradient × input",
-    measure_input,
+    measure=measure_input,
     summary="The gradient times the token itself: whether it speaks for the answer or against it.",
     signed=True,
     shown_by_default=False,

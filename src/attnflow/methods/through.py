@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnflow.aggregation.aggregator import Scores
 from attnflow.errors import InputError
+from attnflow.methods.method import Scores
 from attnflow.records import Array, FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.aggregation.aggregator import Scores
-from attnflow.aggregation.maps import select_keys
+from attnflow.methods.maps import select_keys
+from attnflow.methods.method import Scores
 from attnflow.records import FloatArray, LayeredGraph, Selection
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers.execution import Execution

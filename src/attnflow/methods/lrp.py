@@ -8,9 +8,9 @@ refused.
 
 from __future__ import annotations
 
-from attnflow.aggregation import Measure, Scores
-from attnflow.measures.gradients import sum_groups
-from attnflow.measures.question import Question
+from attnflow.methods import Method, Scores
+from attnflow.methods.gradients import sum_groups
+from attnflow.methods.question import Question
 from attnflow.records.arrays import to_numpy
 
 
@@ -28,10 +28,10 @@ def measure(question: Question) -> Scores:
     return Scores(to_numpy(sum_groups(tokens, question.groups)), found.statistics)
 
 
-MEMBER = Measure(
+MEMBER = Method(
     "lrp",
     "Layer-wise relevance",
-    measure,
+    measure=measure,
     summary="The answer’s score, handed back through every layer to the tokens that made it.",
     signed=True,
     shown_by_default=False,

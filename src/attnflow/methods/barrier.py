@@ -3,16 +3,16 @@
 A maximum flow goes to one token; flows to all tokens at once share the network, and there are many.
 The barrier flow is the unique one that maximises Σ over edges of log f + log (c − f), the choice of
 Generalized Attention Flow (Azarkhalili & Libbrecht 2025): it sums to 1 and has no ties
-(`attnflow.aggregation.analytic_centre` finds it).
+(`attnflow.methods.analytic_centre` finds it).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.analytic_centre import find_analytic_centre
-from attnflow.aggregation.rollout import carried
+from attnflow.methods.analytic_centre import find_analytic_centre
+from attnflow.methods.method import Method, Scores
+from attnflow.methods.rollout import carried
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.solvers.execution import Execution
@@ -67,7 +67,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     return FlowTrace.of(pair, float(edges[0].sum()), edges, method=MEMBER.name)
 
 
-MEMBER = Aggregator(
+MEMBER = Method(
     name="barrier",
     title="Barrier flow",
     summary="One flow from all tokens at once, away from all limits: it ranks where flow is full.",

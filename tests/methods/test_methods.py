@@ -14,12 +14,12 @@ import barrier_oracle
 import families
 import oracle
 import tiny
-from attnflow.aggregation import AGGREGATORS, Aggregator, analytic_centre
-from attnflow.aggregation.analytic_centre import find_analytic_centre
 from attnflow.edges.corrections import correct_maps
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
 from attnflow.errors import AttnflowError
+from attnflow.methods import METHODS, analytic_centre
+from attnflow.methods.analytic_centre import find_analytic_centre
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
@@ -30,7 +30,7 @@ from attnflow.solvers.execution import Execution
 TEXT = "the keys to the cabinet are here"
 COMPOSING = ("rollout", "barrier")
 NEW = ("barrier", "widest", "additive", "direct", "direct-all")
-READ_EDGES = [name for name in AGGREGATORS if isinstance(AGGREGATORS[name], Aggregator)]
+READ_EDGES = [name for name in METHODS if METHODS[name].reads_edges]
 SIZES = [(2, 3), (3, 4)]
 
 
@@ -44,14 +44,14 @@ def scores(weights, method, queries=None, keys=None, layers=None, groups=None):
         groups=groups,
     )
     graph = LayeredGraph(weights, maps=weights)
-    return AGGREGATORS[method].score(graph, chosen, Execution())
+    return METHODS[method].score(graph, chosen, Execution())
 
 
 def barrier_edges(weights, query):
     """The library's joint flow on the edges below the top layer: all its traces together."""
     graph = LayeredGraph(weights)
     pairs = [Pair(len(weights), query, key) for key in range(weights.shape[-1])]
-    return sum(AGGREGATORS["barrier"].trace(graph, pair).edges for pair in pairs)[:-1]
+    return sum(METHODS["barrier"].trace(graph, pair).edges for pair in pairs)[:-1]
 
 
 def check_barrier(weights, query, tolerance=1e-9):
@@ -207,7 +207,7 @@ def test_the_barrier_flow_of_single_heads_and_words():
     graph = build_graph(Activations(tuple(attention)), EdgeOptions(heads="each"))
     groups = ((0,), (1, 3), (2,))
     chosen = Selection((3,), (1,), (0, 1, 2), groups=groups)
-    found = AGGREGATORS["barrier"].score(graph, chosen, Execution()).values
+    found = METHODS["barrier"].score(graph, chosen, Execution()).values
     for head in range(2):
         weights = np.concatenate([graph.weights[:2], graph.heads[2:, head]])
         expected = barrier_oracle.barrier(weights, 1)[0].sum(0)
@@ -232,7 +232,7 @@ def test_the_widest_path_is_the_widest_of_all(kind):
     found = scores(weights, "widest").values
     for (at, query, key), value in np.ndenumerate(found):
         assert value == pytest.approx(width_of(weights, at + 1, query, [key]), abs=1e-15)
-        traced = AGGREGATORS["widest"].trace(LayeredGraph(weights), Pair(at + 1, query, key))
+        traced = METHODS["widest"].trace(LayeredGraph(weights), Pair(at + 1, query, key))
         assert traced.value == value
         for route in traced.routes:
             edges = pairwise(route.positions)
@@ -292,11 +292,11 @@ def check_trace(traced, value):
 @pytest.mark.parametrize("method", READ_EDGES)
 def test_traces_of_arrays_have_the_scores(method):
     attention = some.make("sparse", 3, 4, seed=9, heads=2)
-    residual = AGGREGATORS[method].residual
-    maps = AGGREGATORS[method].uses_maps
+    residual = METHODS[method].residual
+    maps = METHODS[method].uses_maps
     graph = build_graph(Activations(tuple(attention)), EdgeOptions(residual), keep_maps=maps)
     chosen = Selection((3,), (0, 1, 2, 3), (0, 1, 2, 3))
-    found = AGGREGATORS[method].score(graph, chosen, Execution()).values[0]
+    found = METHODS[method].score(graph, chosen, Execution()).values[0]
     for query, key in ((0, 0), (0, 3), (2, 1), (3, 3)):
         traced = attnflow.trace(attention, key=key, query=query, method=method)
         check_trace(traced, found[query, key])
@@ -305,10 +305,10 @@ def test_traces_of_arrays_have_the_scores(method):
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow", "barrier", "widest"])
 def test_traces_of_single_heads_have_their_scores(method):
     attention = some.make("dense", 3, 4, seed=9, heads=2)
-    options = EdgeOptions(AGGREGATORS[method].residual, "each")
+    options = EdgeOptions(METHODS[method].residual, "each")
     graph = build_graph(Activations(tuple(attention)), options)
     chosen = Selection((3,), (1,), (0, 1, 2, 3))
-    found = AGGREGATORS[method].score(graph, chosen, Execution()).values
+    found = METHODS[method].score(graph, chosen, Execution()).values
     for head in range(2):
         traced = attnflow.trace(attention, key=2, query=1, method=method, head=head)
         check_trace(traced, found[0, head, 0, 2])
@@ -359,10 +359,10 @@ def test_few_positions_of_a_long_text_have_the_scores_of_all(method, monkeypatch
         Selection((2, 4), (3, 8), (0, 5, 8), to_layer=1),
         Selection((3,), (6,), (0, 2, 3), groups=groups),
     ):
-        member, execution = AGGREGATORS[method], Execution()
+        member, execution = METHODS[method], Execution()
         whole = member.apply(graph, selection, execution).values
         with monkeypatch.context() as patch:
-            patch.setattr("attnflow.aggregation.maps.LONG", 1)
+            patch.setattr("attnflow.methods.maps.LONG", 1)
             for name in ("empty_like", "eye"):  # of whole maps
                 patch.setattr(np, name, None)
             rows = member.apply(graph, selection, execution).values

@@ -9,10 +9,9 @@ import transformers as tf
 
 import attnflow
 import tiny
-from attnflow.aggregation import AGGREGATORS, Measure, Scores
 from attnflow.errors import InputError, ModelError
-from attnflow.measures import integrated
-from attnflow.measures.question import batches_by_length
+from attnflow.methods import METHODS, Method, Scores, integrated
+from attnflow.methods.question import batches_by_length
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
@@ -172,12 +171,12 @@ def test_a_measure_of_ones_own_works_by_its_name(classifier):
     def length(question):
         return Scores(np.array([float(len(group)) for group in question.groups]))
 
-    AGGREGATORS.register(Measure("length", "Length", length))
+    METHODS.register(Method("length", "Length", measure=length))
     try:
         found = attnflow.explain(TEXT, classifier, method="length", words=True)
         assert dict(found.top(1)) == {"playing": 2.0}
     finally:
-        AGGREGATORS.unregister("length")
+        METHODS.unregister("length")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +191,7 @@ def test_a_measure_of_ones_own_works_by_its_name(classifier):
 )
 def test_what_others_need_to_know_of_a_measure(name, cost, signed, steps):
     """Its cost to a server, whether signs mean something, whether a page shows it at first."""
-    of = AGGREGATORS[name]
+    of = METHODS[name]
     assert (of.cost, of.signed, of.uses_steps, of.shown_by_default) == (cost, signed, steps, False)
     assert of.summary
 

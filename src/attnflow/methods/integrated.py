@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnflow.aggregation import Measure, Scores
-from attnflow.measures.gradients import EmbeddingGradient, products, sum_groups
-from attnflow.measures.question import Question, Target, no_progress, rows_that_fit
+from attnflow.methods import Method, Scores
+from attnflow.methods.gradients import EmbeddingGradient, products, sum_groups
+from attnflow.methods.question import Question, Target, no_progress, rows_that_fit
 from attnflow.records.arrays import to_numpy
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ def measure(question: Question) -> Scores:
     return Scores(to_numpy(sum_groups(scores, question.groups)), statistics)
 
 
-MEMBER = Measure(
+MEMBER = Method(
     "integrated",
     "Integrated gradients",
-    measure,
+    measure=measure,
     summary="Gradients summed on the way from a blank input: parts that add up to the answer.",
     cost="passes",
     uses_steps=True,

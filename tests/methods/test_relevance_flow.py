@@ -6,8 +6,8 @@ import pytest
 import attnflow
 import temporal_oracle
 import tiny
-from attnflow.aggregation import find_aggregator
 from attnflow.errors import InputError
+from attnflow.methods import find_edge_method
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session, open_sessions
 from attnflow.records import LayeredGraph, Relevances, Selection
@@ -41,7 +41,7 @@ def made(seed=0, depth=3, size=5, read=(0,)):
 def scores(graph, queries=(0,), **options):
     keys = options.pop("keys", range(graph.size))
     selection = Selection((graph.depth,), tuple(queries), tuple(keys), **options)
-    return find_aggregator("flow").apply(graph, selection, Execution(1)).values
+    return find_edge_method("flow").apply(graph, selection, Execution(1)).values
 
 
 @pytest.mark.parametrize("read", [(0,), (4,), (1, 3)])
@@ -67,7 +67,7 @@ def test_the_flow_to_a_word_is_that_to_all_its_tokens():
 def test_layers_below_the_top_start_nowhere():
     graph, _ = made()
     with pytest.raises(InputError, match="relevance starts at the target"):
-        find_aggregator("flow").apply(graph, Selection((2,), (0,), (0,)), Execution(1))
+        find_edge_method("flow").apply(graph, Selection((2,), (0,), (0,)), Execution(1))
     with pytest.raises(InputError, match="the target is read at position 0"):
         scores(graph, (3,))
 

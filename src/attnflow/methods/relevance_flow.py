@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnflow.aggregation.aggregator import Scores, merge_statistics
 from attnflow.errors import InputError
+from attnflow.methods.method import Scores, merge_statistics
 from attnflow.records import (
     Array,
     Edge,

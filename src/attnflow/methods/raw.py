@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.maps import select
-from attnflow.aggregation.sparse import rows_of
+from attnflow.methods.maps import select
+from attnflow.methods.method import Method, Scores
+from attnflow.methods.sparse import rows_of
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution
@@ -28,7 +28,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     return FlowTrace.of(pair, value, edges, method=MEMBER.name)
 
 
-MEMBER = Aggregator(
+MEMBER = Method(
     name="raw",
     title="Raw attention",
     summary="What the position takes from each token of the layer below, whatever came before.",

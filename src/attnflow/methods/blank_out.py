@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from attnflow.aggregation import Measure, Scores
 from attnflow.errors import InputError
-from attnflow.measures.question import (
+from attnflow.methods import Method, Scores
+from attnflow.methods.question import (
     Question,
     Target,
     batches_by_length,
@@ -112,10 +112,10 @@ def measure(question: Question) -> Scores:
     return Scores(np.abs(change), statistics)
 
 
-MEMBER = Measure(
+MEMBER = Method(
     "blank-out",
     "Blank-out",
-    measure,
+    measure=measure,
     summary=(
         "How much the answer’s probability, or with a contrast the difference of logits, changes "
         "when a token is blanked out."

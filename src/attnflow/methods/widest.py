@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from attnflow.aggregation.aggregator import Aggregator, Scores
+from attnflow.methods.method import Method, Scores
 from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Route, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
@@ -75,7 +75,7 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
     return FlowTrace.of(pair, value, edges, routes=routes, method=MEMBER.name)
 
 
-MEMBER = Aggregator(
+MEMBER = Method(
     name="widest",
     title="Widest path",
     summary="The one best path from a token: as wide as its narrowest edge.",

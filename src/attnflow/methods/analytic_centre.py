@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnflow.aggregation.interior import inside_limits
 from attnflow.errors import CertificateError
+from attnflow.methods.interior import inside_limits
 from attnflow.records import FloatArray
 from attnflow.solvers.interface import BoolArray
 

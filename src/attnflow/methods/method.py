@@ -1,19 +1,21 @@
-"""Methods: how the edges of a graph become scores of input tokens, or what is measured instead.
+"""Methods: how the scores of input tokens are computed.
 
-An `Aggregator` reads edges; a `Measure` reads none and runs the model again. Both are members of
-one family, `AGGREGATORS`, and say of themselves what they have.
+A method either reads the edges of a graph (``score``) or runs the model again (``measure``). All
+are members of one family, `METHODS`, and declare what they can do, so that nobody else has to ask
+which kind a method is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from attnflow.errors import InputError
 from attnflow.registry import Registry, name_failure
 
 if TYPE_CHECKING:
+    from attnflow.methods.question import Question
     from attnflow.records import Array, FlowTrace, LayeredGraph, Pair, Selection
     from attnflow.solvers.execution import Execution
 
@@ -28,37 +30,29 @@ class Scores:
 
 @dataclass(frozen=True)
 class Method:
-    """What every method has, whatever its scores are made of.
+    """A way to compute scores, and what it can do.
+
+    Exactly one of ``score`` and ``measure`` is given. A method with ``score`` reads edges. One with
+    ``measure`` runs the model again: it has one score per token, towards a target, and no layers,
+    heads or routes.
 
     Attributes:
         name: What users write: ``method="flow"``.
         title: What figures and pages call it.
+        score: The scores of a selection of a graph's layers, queries and keys.
+        measure: The scores ``[key]`` for a `attnflow.methods.question.Question`, one for each of
+            its groups of tokens.
         summary: What its scores are, in one line.
         signed: Whether scores below 0 speak against what is explained.
         shown_by_default: Whether commands and pages show it where no method is named.
         slot: The place of its colour in the palette; ``None`` is the next free one.
-    """
-
-    name: str
-    title: str
-    summary: str = field(default="", kw_only=True)
-    signed: bool = field(default=False, kw_only=True)
-    shown_by_default: bool = field(default=True, kw_only=True)
-    slot: int | None = field(default=None, kw_only=True)
-
-
-@dataclass(frozen=True)
-class Aggregator(Method):
-    """A method that goes from the edges of a graph down to the input tokens.
-
-    Attributes:
-        score: The scores of a selection.
         trace: How one score came about, edge by edge; ``None`` where a method can't tell.
         residual: The share of the residual connection that the method is usually run with.
         reaches_input: Whether scores are of input tokens; otherwise of the layer directly below.
-        cost: What is computed at once: ``"matrix"``, the scores of all positions of a layer;
-            ``"query"``, those of one position to all tokens; ``"pair"``, each score by a solve of
-            its own.
+        cost: What is computed at once. With edges: ``"matrix"``, the scores of all positions of a
+            layer (the default); ``"query"``, those of one position to all tokens; ``"pair"``, each
+            score by a solve of its own. Without: ``"pass"``, a few passes through the model,
+            whatever the length (the default); ``"passes"``, many, or one per token.
         reads_once: Whether it reads layer after layer, each once, and all positions of it.
         single_heads: Whether it has scores of single heads on top of merged layers.
         uses_maps: Whether it reads the rule's maps before rows are made to sum to 1.
@@ -79,13 +73,21 @@ class Aggregator(Method):
         everywhere: Whether scores are what all positions read, whichever is explained.
         not_for_pairs: Why it is not defined for encoder–decoders; empty where it is.
         no_pair_routes: Why it has no routes through them; empty where it has.
+        uses_steps: Whether the option ``steps`` says how exactly it is computed.
     """
 
-    score: Callable[[LayeredGraph, Selection, Execution], Scores]
+    name: str
+    title: str
+    score: Callable[[LayeredGraph, Selection, Execution], Scores] | None = None
+    measure: Callable[[Any], Scores] | None = field(default=None, kw_only=True)
+    summary: str = field(default="", kw_only=True)
+    signed: bool = field(default=False, kw_only=True)
+    shown_by_default: bool = field(default=True, kw_only=True)
+    slot: int | None = field(default=None, kw_only=True)
     trace: Callable[[LayeredGraph, Pair], FlowTrace] | None = None
     residual: float = 0.5
     reaches_input: bool = True
-    cost: Literal["matrix", "query", "pair"] = "matrix"
+    cost: Literal["matrix", "query", "pair", "pass", "passes"] = "matrix"
     reads_once: bool = False
     single_heads: bool = False
     uses_maps: bool = False
@@ -101,9 +103,27 @@ class Aggregator(Method):
     everywhere: bool = False
     not_for_pairs: str = ""
     no_pair_routes: str = ""
+    uses_steps: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.score is None) == (self.measure is None):
+            msg = (
+                f"method={self.name!r} needs one of score=, a function that reads the edges of a "
+                "graph, and measure=, a function that runs the model again"
+            )
+            raise InputError(msg)
+        if not self.reads_edges and self.cost == "matrix":
+            object.__setattr__(self, "cost", "pass")
+
+    @property
+    def reads_edges(self) -> bool:
+        """Whether scores come from the edges of a graph, and not from running the model again."""
+        return self.score is not None
 
     def apply(self, graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
-        """The scores of a selection, of the shape that it asks for."""
+        """The scores of a selection of a graph, of the shape that it asks for."""
+        if self.score is None:
+            self.refuse_edges()
         if graph.source is not None:
             self.check_pairs()
         with name_failure(f"method={self.name!r}"):
@@ -113,6 +133,23 @@ class Aggregator(Method):
         ends = (len(selection.queries), len(selection.keys))
         return _checked(self.name, scores, (len(selection.layers), *batch, *heads, *ends))
 
+    def answer(self, question: Question) -> Scores:
+        """The scores of a question's groups of tokens, ``[key]``, by running the model again."""
+        if self.measure is None:
+            msg = f"method={self.name!r} reads edges and answers no question"
+            raise InputError(msg)
+        with name_failure(f"method={self.name!r}"):
+            scores = self.measure(question)
+        return _checked(self.name, scores, (len(question.groups),))
+
+    def refuse_edges(self) -> NoReturn:
+        """An error that says that this method reads none."""
+        msg = (
+            f"method={self.name!r} reads no edges: it runs the model again and scores the "
+            "tokens for its output, without layers, heads or routes"
+        )
+        raise InputError(msg)
+
     def check_pairs(self, *, routes: bool = False) -> None:
         """Refuse encoder–decoders, where the method, or its routes, are not defined for them."""
         what, why = "is not defined for encoder–decoders", self.not_for_pairs
@@ -121,32 +158,6 @@ class Aggregator(Method):
         if why:
             msg = f"method={self.name!r} {what}: {why}. Use method='rollout' or 'flow'"
             raise InputError(msg)
-
-
-@dataclass(frozen=True)
-class Measure(Method):
-    """A method that runs the model again and reads no edges.
-
-    It has one score per token, of the output: no layers, no heads, no routes. The scores are
-    towards a target.
-
-    Attributes:
-        measure: The scores ``[token]`` that answer a `attnflow.measures.question.Question`, one
-            for each of its groups of tokens.
-        cost: ``"pass"``: some passes through the model, whatever the length; ``"passes"``: many,
-            or one per token.
-        uses_steps: Whether the option ``steps`` says how exactly it is computed.
-    """
-
-    measure: Callable[[Any], Scores]
-    cost: Literal["pass", "passes"] = "pass"
-    uses_steps: bool = False
-
-    def apply(self, question: Any) -> Scores:
-        """The scores of a question's groups of tokens, ``[key]``."""
-        with name_failure(f"method={self.name!r}"):
-            scores = self.measure(question)
-        return _checked(self.name, scores, (len(question.groups),))
 
 
 def _checked(method: str, scores: Any, expected: tuple[int, ...]) -> Scores:
@@ -162,42 +173,38 @@ def _checked(method: str, scores: Any, expected: tuple[int, ...]) -> Scores:
     return scores
 
 
-AGGREGATORS: Registry[Aggregator | Measure] = Registry(
+METHODS: Registry[Method] = Registry(
     "method",
-    "Aggregator or Measure",
+    "Method",
     {
-        "raw": "attnflow.aggregation.raw",
-        "rollout": "attnflow.aggregation.rollout",
-        "flow": "attnflow.aggregation.flow",
-        "barrier": "attnflow.aggregation.barrier",
-        "widest": "attnflow.aggregation.widest",
-        "additive": "attnflow.aggregation.additive",
-        "direct": "attnflow.aggregation.direct",
-        "direct-all": "attnflow.aggregation.direct:EVERYWHERE",
-        "gradient-norm": "attnflow.measures.gradients:NORM",
-        "gradient-input": "attnflow.measures.gradients:INPUT",
-        "integrated": "attnflow.measures.integrated",
-        "blank-out": "attnflow.measures.blank_out",
-        "lrp": "attnflow.measures.lrp",
+        "raw": "attnflow.methods.raw",
+        "rollout": "attnflow.methods.rollout",
+        "flow": "attnflow.methods.flow",
+        "barrier": "attnflow.methods.barrier",
+        "widest": "attnflow.methods.widest",
+        "additive": "attnflow.methods.additive",
+        "direct": "attnflow.methods.direct",
+        "direct-all": "attnflow.methods.direct:EVERYWHERE",
+        "gradient-norm": "attnflow.methods.gradients:NORM",
+        "gradient-input": "attnflow.methods.gradients:INPUT",
+        "integrated": "attnflow.methods.integrated",
+        "blank-out": "attnflow.methods.blank_out",
+        "lrp": "attnflow.methods.lrp",
     },
 )
 
 
-def find_aggregator(name: object) -> Aggregator:
-    """The method of that name, where edges are asked for; an error for one that reads none."""
-    member = AGGREGATORS[name]
-    if isinstance(member, Measure):
-        msg = (
-            f"method={member.name!r} reads no edges: it runs the model again and scores the "
-            "tokens for its output, without layers, heads or routes"
-        )
-        raise InputError(msg)
+def find_edge_method(name: object) -> Method:
+    """The method of that name, where edges are needed; an error for one that reads none."""
+    member = METHODS[name]
+    if not member.reads_edges:
+        member.refuse_edges()
     return member
 
 
 def find_trace(name: object) -> Callable[[LayeredGraph, Pair], FlowTrace]:
     """How a method tells how a score came about; an error where it can't."""
-    member = find_aggregator(name)
+    member = find_edge_method(name)
     if member.trace is None:
         msg = f"method={member.name!r} can't tell how a score came about: it has no trace"
         raise InputError(msg)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.maps import asks_few_rows, select, select_keys
-from attnflow.aggregation.relevance_flow import arrived, check_start
-from attnflow.aggregation.sparse import rolled_rows
 from attnflow.errors import InputError
+from attnflow.methods.maps import asks_few_rows, select, select_keys
+from attnflow.methods.method import Method, Scores
+from attnflow.methods.relevance_flow import arrived, check_start
+from attnflow.methods.sparse import rolled_rows
 from attnflow.records import (
     Array,
     FloatArray,
@@ -103,7 +103,7 @@ def carried(weights: FloatArray, query: int, key: int) -> FloatArray:
     return carried
 
 
-MEMBER = Aggregator(
+MEMBER = Method(
     name="rollout",
     title="Attention rollout",
     summary="Multiplies edges along each path from a token to the position, and adds the paths up.",
