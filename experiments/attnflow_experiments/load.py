@@ -3,8 +3,8 @@
     python -m attnflow_experiments.load --clients 50 --seconds 30
     python -m attnflow_experiments.load --texts 10000
 
-The second explains different texts one by one and prints the memory that the server holds. Both start
-``attnflow serve`` with the shipped model in a process of its own and ask as the page does.
+The second explains different texts one by one and prints the memory that the server holds. Both
+start ``attnflow serve`` with the shipped model in a process of its own and ask as the page does.
 """
 
 from __future__ import annotations
