@@ -123,11 +123,11 @@ def test_a_model_needs_all_its_weights_but_those_of_its_pooler(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     weights = network.state_dict()
     without = {name: each for name, each in weights.items() if "pooler" not in name}
-    network.save_pretrained(tmp_path, state_dict=without)
+    network.save_pretrained(tmp_path, state_dict=dict(without))
     load_model(tmp_path)
     _load_once.cache_clear()
     del without["encoder.layer.1.attention.output.dense.bias"]
-    network.save_pretrained(tmp_path, state_dict=without)
+    network.save_pretrained(tmp_path, state_dict=dict(without))
     with pytest.raises(
         ModelError, match=r"missing: encoder\.layer\.1\.attention\.output\.dense\.bias"
     ):
