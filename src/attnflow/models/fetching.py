@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
+
+from safetensors import SafetensorError
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.notebooks import import_tqdm
@@ -21,6 +24,7 @@ from attnflow.models.packing import PACKED, unpack
 from attnflow.shipped import OWNER, find_shipped
 
 log = logging.getLogger("attnflow")
+SPARE = ("pooler", "masked_spec_embed")  # what many checkpoints lack, and no explanation reads
 DTYPES = ("float32", "float16", "bfloat16", "auto")
 
 
@@ -156,7 +160,10 @@ class Checkpoint:
                 head = self._head()
                 network = self._network(head)
                 return network, self._processor(network, head)
-        except (OSError, ValueError, ImportError, KeyError) as error:
+        except (
+            *(OSError, ValueError, ImportError, KeyError, EOFError),
+            *(RuntimeError, UnpicklingError, SafetensorError),  # of files that are damaged
+        ) as error:
             raise ModelError(why_not_loaded(self.source, self.where, error)) from error
 
     def _get(self, auto: str) -> Any:
@@ -175,15 +182,25 @@ class Checkpoint:
     def _network(self, head: HeadKind) -> Any:
         if exists(Path(self.where) / PACKED):
             return self._packed()
-        loader, options = self._loader(head), {**self.find, **self.build}
+        network, missing = self._read(self._loader(head))
+        if missing and head is not BARE:
+            log.warning(
+                "%s: weights of its head are missing (%s …); loaded without",
+                self.where,
+                min(missing),
+            )
+            network, missing = self._read(self.transformers.AutoModel)
+        # Where weights are missing, transformers draws them at random.
+        if lacking := sorted(name for name in missing if not any(map(name.__contains__, SPARE))):
+            msg = f"{len(lacking)} weights of the model are missing: {', '.join(lacking[:3])}"
+            raise ValueError(msg + " …" * (len(lacking) > 3))
+        return network
+
+    def _read(self, loader: Any) -> tuple[Any, Collection[str]]:
+        """The network, and the names of its weights that the checkpoint does not have."""
+        options = {**self.find, **self.build}
         network, report = loader.from_pretrained(self.where, output_loading_info=True, **options)
-        missing = report["missing_keys"]
-        if head is BARE or not missing:
-            return network
-        log.warning(
-            "%s: weights of its head are missing (%s …); loaded without", self.where, min(missing)
-        )
-        return self.transformers.AutoModel.from_pretrained(self.where, **options)
+        return network, report["missing_keys"]
 
     def _packed(self) -> Any:
         """The network of a folder whose weights are 8-bit integers, all of them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 
 from attnflow.errors import ModelError
@@ -29,7 +30,16 @@ def locate(source: str) -> tuple[str, dict[str, str]]:
         return source, {}
     if path.suffix == ".gguf" and path.is_file():
         return str(path.parent), {"gguf_file": path.name}
-    if path.is_dir() and not (path / "config.json").exists():
+    whole = (path / "config.json").exists()
+    # Without peft, transformers would load such a folder's model and ignore the adapter.
+    if exists(path / "adapter_config.json") and not (whole and find_spec("peft")):
+        msg = (
+            f"{source!r} holds an adapter, to be loaded with the model that it belongs to: install "
+            f"peft, load both with AutoModelFor….from_pretrained({source!r}) of transformers, and "
+            "give (model, tokenizer)"
+        )
+        raise ModelError(msg)
+    if path.is_dir() and not whole:
         found = sorted(path.glob("*.gguf"))
         if len(found) != 1:
             msg = (

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from attnflow.edges import EDGE_RULES
 from attnflow.models.adapter import Objective
 from attnflow.models.heads import CLASSIFIER
+from attnflow.models.pair.seq2seq import ANSWER, Seq2SeqModel
 from attnflow.models.text.bos import put_bos
+from attnflow.models.text.writing import Writing
 from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
@@ -34,7 +36,6 @@ EXAMPLES = {full_name("sentiment"): "The story is slow, but the music is wonderf
 """What is explained at first: by the model that is served first, or `EXAMPLE`."""
 Opened = tuple[Session, str | None]  # with the data URL of an image
 Cost = Callable[[Shape], int]  # bytes of the work on a session, beside its forward pass
-MOST_SPECIAL = 8  # tokens that a tokenizer adds to a text
 
 
 @dataclass(frozen=True)
@@ -162,23 +163,20 @@ class SessionCache:
         return Prepared(adapter, tokens, chosen, objective, url, name in self._falling_back)
 
     def _tokenize(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
-        writes = adapter.kind == "pair" and adapter.description["head"] != CLASSIFIER.name
-        if not writes or request.answer is not None:
+        given = request.answer is not None
+        if given or not isinstance(adapter, Seq2SeqModel) or adapter.head is CLASSIFIER:
             item = request.text if request.pair is None else (request.text, request.pair)
             return adapter.tokenize(item, answer=request.answer)
         if request.pair is not None:
             msg = f"{adapter.name} takes one text; send no 'pair'"
             raise ApiError(422, "invalid", msg)
-        # The model's own answer takes runs of the model: the text alone must be within the limits.
-        # A short one is, whatever its tokens: they are no more than its bytes and special tokens.
-        size = len(str(request.text).encode()) + MOST_SPECIAL
-        if size > self.limits.tokens:
-            alone = adapter.tokenize(request.text, answer="")
-            self.check_size(len(alone))
-            size = len(alone)
-        shape = Shape(adapter, EDGE_RULES["attention"], size, threads=1)
+        # The model writes its own answer, which takes a run for every token.
+        source = adapter.read_source(request.text)
+        self.check_size(len(source))
+        shape = Shape(adapter, EDGE_RULES["attention"], len(source), threads=1)
         with self.memory.reserve(shape.forward, job):
-            return adapter.tokenize(request.text)
+            written = adapter.write_target(source, Writing(ANSWER, check=job.check))
+            return adapter.join(source, written)
 
     def check_size(self, tokens: int) -> None:
         """Refuse an input of more tokens than are explained here."""
