@@ -72,6 +72,26 @@ def planted(model: Any, seed: int, clauses: tuple[int, int]) -> Iterator[Case]:
             yield Case(text, positions_of(tokens, word))
 
 
+def turning(model: Any, seed: int, clauses: tuple[int, int]) -> Iterator[Case]:
+    """Planted sentences whose label turns once the word is deleted.
+
+    For a model that was not trained on such sentences, and may have read other words, too.
+    """
+    for case in planted(model, seed, clauses):
+        before, after = (
+            model.predict([model.tokenize(text)], [0])[0].label
+            for text in (case.text, _deleted(model, case))
+        )
+        if before != after:
+            yield case
+
+
+def _deleted(model: Any, case: Case) -> str:
+    tokens = model.tokenize(case.text)
+    words = {tokens.word_texts[tokens.word_ids[at]] for at in case.deciding}
+    return " ".join(each for each in case.text.split() if each not in words)
+
+
 def positions_of(tokens: Any, word: str) -> frozenset[int]:
     """The tokens of a word, by the words that they are pieces of."""
     ids, texts = tokens.word_ids, tokens.word_texts
