@@ -139,7 +139,8 @@ def knockout_table(boards: Mapping[str, Sequence[Found]]) -> Iterator[str]:
             size = np.mean([one["edges"].get(name, one["edges"][WORD]) for one in having])
             span = f"{_minus(values.mean())} [{', '.join(map(_minus, interval(values)))}]"
             cells = [f"{title} ({len(having)})", name, f"{size:.0f} of {total:.0f}", span]
-            yield f"| {' | '.join(cells)} | {values.mean() / random:.1f} |"
+            ratio = f"{values.mean() / random:.1f}" if random < 0 else "–"
+            yield f"| {' | '.join(cells)} | {ratio} |"
 
 
 def _minus(number: float) -> str:
