@@ -12,7 +12,7 @@ from attnflow.aggregation import AGGREGATORS
 from attnflow.records import LayeredGraph, Relevances, Selection
 from attnflow.solvers.execution import Execution
 from attnflow_experiments.evidence import __main__ as command
-from attnflow_experiments.evidence import measure, small_models, stations, tables
+from attnflow_experiments.evidence import made, measure, stations, tables
 from attnflow_experiments.known_answers.cases import Case
 from attnflow_experiments.parts.cases import DOCUMENTS, make_cases
 
@@ -87,15 +87,15 @@ def test_every_document_has_a_score_and_a_deletion(llama):
     assert drops["fact"] == case.fact
 
 
-def test_small_models_of_other_kinds_are_trained_and_asked(monkeypatch, tmp_path):
-    monkeypatch.setattr(small_models, "STEPS", 2)
-    monkeypatch.setattr(small_models, "SEEN_STEPS", 2)
-    model = attnflow.load_model(small_models.watcher(tmp_path / "watcher", 0))
-    (case,) = islice(small_models.pictures(model, 0), 1)
+def test_made_of_other_kinds_are_trained_and_asked(monkeypatch, tmp_path):
+    monkeypatch.setattr(made, "STEPS", 2)
+    monkeypatch.setattr(made, "SEEN_STEPS", 2)
+    model = attnflow.load_model(made.watcher(tmp_path / "watcher", 0))
+    (case,) = islice(made.pictures(model, 0), 1)
     found = measure.scores(measure.WAYS["relevance flow"])(case, model)
-    assert (len(found["scores"]), sum(found["deciding"])) == (small_models.GRID**2, 1)
-    model = attnflow.load_model(small_models.copier(tmp_path / "copier", 0))
-    text, word, at = small_models.list_with_sign(small_models.random.Random(0))
+    assert (len(found["scores"]), sum(found["deciding"])) == (made.GRID**2, 1)
+    model = attnflow.load_model(made.copier(tmp_path / "copier", 0))
+    text, word, at = made.list_with_sign(made.random.Random(0))
     assert text.split()[at] == word
     found = measure.scores(measure.WAYS["relevance flow"])(Case(text, frozenset([at])), model)
     assert found["deciding"].index(True) == at

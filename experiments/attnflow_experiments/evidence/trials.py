@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnflow_experiments.evidence import measure, small_models
+from attnflow_experiments.evidence import made, measure
 from attnflow_experiments.evidence.measure import BASELINES, WAYS, Work
 from attnflow_experiments.known_answers import cases
 from attnflow_experiments.known_answers.cases import Case
@@ -83,8 +83,9 @@ def all_models(settings: Settings) -> dict[str, Callable[[], Path | str]]:
     return {
         **models(settings),
         "sentiment": lambda: "sentiment",
-        "copier": lambda: small_models.copier(work / "copier", seed),
-        "watcher": lambda: small_models.watcher(work / "watcher", seed),
+        "copier": lambda: made.copier(work / "copier", seed),
+        "probe": lambda: made.probe(work / "probe", Path(models(settings)["smollm"]()), seed),
+        "watcher": lambda: made.watcher(work / "watcher", seed),
     }
 
 
@@ -146,10 +147,21 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
             "first",
             ON_DECODERS,
         ),
+        "planted-probe": Trial(
+            "planted word, linear classifier on SmolLM2", "probe", planted, 60, "first", ON_DECODERS
+        ),
+        "turning-probe": Trial(
+            "the same where deleting the word turns its label",
+            "probe",
+            turning,
+            60,
+            "first",
+            ON_DECODERS,
+        ),
         "copied-pair": Trial(
             "copied word, encoder–decoder",
             "copier",
-            lambda model: small_models.lists(model, seed),
+            lambda model: made.lists(model, seed),
             60,
             "first",
             ON_OTHERS,
@@ -157,7 +169,7 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
         "patch": Trial(
             "coloured patch, vision transformer",
             "watcher",
-            lambda model: small_models.pictures(model, seed),
+            lambda model: made.pictures(model, seed),
             60,
             "first",
             ON_OTHERS,

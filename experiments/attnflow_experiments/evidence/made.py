@@ -1,7 +1,8 @@
-"""Two small models that are trained here to do a known thing, for kinds that no package carries.
+"""Models that are trained here to do a known thing, for kinds that no package carries.
 
 An encoder–decoder writes the word that follows the sign ``>`` in a list of random words; a vision
-transformer says of which colour the one patch is that is not grey.
+transformer says of which colour the one patch is that is not grey; a classifier on a decoder reads
+the last state of SmolLM2, whose own weights stay as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnflow_experiments.known_answers.cases import Case
+from attnflow.models.locating import locate
+from attnflow_experiments.known_answers.cases import Case, planted_sentence
 
 WORDS = (
     *("apple", "bread", "chair", "door", "engine", "field", "garden", "house", "island", "jacket"),
@@ -26,6 +28,7 @@ STEPS, BATCH = 1500, 64
 COLOURS = ("red", "green", "blue")
 GRID, PATCH = 4, 8  # patches a side, pixels a side
 SEEN_STEPS = 200
+PROBED = 400  # sentences
 
 
 def list_with_sign(chance: random.Random) -> tuple[str, str, int]:
@@ -139,3 +142,48 @@ def pictures(_: Any, seed: int) -> Iterator[Case]:
     while True:
         image, _, at = picture(chance)
         yield Case(image, frozenset([at + 1]))  # type: ignore[arg-type] # an image for a text
+
+
+def probe(folder: Path, base: Path, seed: int) -> Path:
+    """A linear classifier of planted sentences on the last state of a decoder, fitted once."""
+    if (folder / "config.json").exists():
+        return folder
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    where, options = locate(str(base))
+    tokenizer = AutoTokenizer.from_pretrained(where, **options)
+    names = ("negative", "positive")
+    network = AutoModelForSequenceClassification.from_pretrained(
+        where,
+        **options,
+        id2label=dict(enumerate(names)),
+        label2id={name: at for at, name in enumerate(names)},
+        pad_token_id=tokenizer.pad_token_id,
+    ).eval()
+    chance = random.Random(seed)
+    rows = [planted_sentence(chance, (0, 3)) for _ in range(PROBED)]
+    with torch.no_grad():
+        states = torch.stack(
+            [
+                network.model(torch.tensor([tokenizer(text)["input_ids"]])).last_hidden_state[0, -1]
+                for text, _, _ in rows
+            ]
+        )
+    labels = torch.tensor([label for _, _, label in rows])
+    weights = torch.zeros(len(names), states.shape[1], requires_grad=True)
+    optimizer = torch.optim.LBFGS([weights], max_iter=200)
+
+    def loss() -> Any:
+        optimizer.zero_grad()
+        found = torch.nn.functional.cross_entropy(states @ weights.T, labels)
+        found = found + 1e-3 * (weights**2).sum()
+        found.backward()
+        return found
+
+    optimizer.step(loss)
+    with torch.no_grad():
+        network.score.weight.copy_(weights)
+    tokenizer.save_pretrained(folder)
+    network.save_pretrained(folder)
+    return folder
