@@ -80,9 +80,10 @@ def test_random_edges_that_spare_the_first_token_are_edges_of_a_decoder():
 def test_every_document_has_a_score_and_a_deletion(llama):
     (case,) = make_cases(1)
     for way in ("relevance flow", "relevance flow, stations", "lrp", "default"):
-        found = measure.documents(measure.WAYS[way])(case, llama)
-        assert len(found["documents"]) == DOCUMENTS
-    drops = measure.deletions(case, llama)
+        for length in (None, 2):
+            found = measure.documents(measure.WAYS[way], length)(case, llama)
+            assert len(found["documents"]) == DOCUMENTS
+    drops = measure.deletions(None)(case, llama)
     assert len(drops["drops"]) == DOCUMENTS
     assert drops["fact"] == case.fact
 
@@ -124,10 +125,10 @@ def test_tables_say_how_often_and_how_much():
     assert hits["lrp"] == [1.0, 0.5]
     assert hits[tables.FIXED_BEST] == [1.0, 1.0]
     assert hits[tables.CHANCE] == pytest.approx([1 / 3, 1 / 3])
-    document = {"deletions": {"drops": [0.1, 5.0, 0.2], "fact": 1}}
-    hits = tables.document_hits([{**document, "lrp": {"documents": [1.0, 3.0, 2.0]}}])
-    assert hits["lrp"] == hits[tables.HAS_FACT] == [1.0]
-    assert hits[tables.LAST] == [0.0]
+    document = {"deletions": {"drops": [0.1, 5.0, 0.2], "fact": 0}}
+    hurts, has = tables.document_hits([{**document, "lrp": {"documents": [1.0, 3.0, 2.0]}}])
+    assert hurts["lrp"] == hurts[tables.DELETED] == [1.0]
+    assert has["lrp"] == has[tables.FIXED_LAST] == [0.0]
     changes = {"its cut": -2.0, "random edges": -0.1}
     one = {"knockouts": {"changes": changes, "edges": {"its cut": 7}, "total": 90}}
     rows = list(tables.knockout_table({"a board": [one, one]}))

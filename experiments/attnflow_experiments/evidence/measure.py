@@ -23,7 +23,7 @@ from attnflow_experiments.parts.cases import Case as Question
 Measured = dict[str, Any]
 Work = Callable[[Any, Any], Measured]
 
-FLOW = {"edges": "relevance", "method": "flow"}
+FLOW: dict[str, Any] = {"edges": "relevance", "method": "flow"}
 WAYS: dict[str, dict[str, Any]] = {
     "relevance flow": FLOW,
     "relevance flow, first token kept": {**FLOW, "correction": None},
@@ -70,30 +70,35 @@ def scores(way: dict[str, Any]) -> Work:
     return work
 
 
-def _prompt(case: Question, model: Any) -> dict[str, Any]:
-    """The options of `attnflow.explain` that ask about a fact, given by three documents."""
+def _prompt(case: Question, model: Any, length: int | None) -> dict[str, Any]:
+    """The options of `attnflow.explain` that ask about an answer to a question over documents."""
     chat = [{"role": "user", "content": case.content}]
     named = {str(at): " ".join(each) for at, each in enumerate(case.documents)}
-    return {"text": chat, "model": model, "answer": case.answer, "parts": named}
+    answer = {"answer": case.answer} if length is None else {"generate": length}
+    return {"text": chat, "model": model, "parts": named, "parts_only": True, **answer}
 
 
-def documents(way: dict[str, Any]) -> Work:
-    """What each document gave to the answer that states the fact."""
+def documents(way: dict[str, Any], length: int | None) -> Work:
+    """What each document gave to the fact, or to what the model writes, of at most some tokens."""
 
     def work(case: Question, model: Any) -> Measured:
-        found = attnflow.explain(**_prompt(case, model), parts_only=True, **way)
+        found = attnflow.explain(**_prompt(case, model, length), **way)
         rows = {row.name: row.score for row in found.table()}
         return {"documents": [rows[str(at)] for at in range(len(case.documents))]}
 
     return work
 
 
-def deletions(case: Question, model: Any) -> Measured:
+def deletions(length: int | None) -> Work:
     """By how much the answer's log-probability falls without each document."""
-    options = {"edges": "attention", "method": "raw", "parts_only": True, "deletions": True}
-    found = attnflow.explain(**_prompt(case, model), **options)
-    drops = {row.name: row.drop for row in found.table()}
-    return {"drops": [drops[str(at)] for at in range(len(case.documents))], "fact": case.fact}
+
+    def work(case: Question, model: Any) -> Measured:
+        asked = {**_prompt(case, model, length), "deletions": True}
+        found = attnflow.explain(**asked, edges="attention", method="raw")
+        drops = {row.name: row.drop for row in found.table()}
+        return {"drops": [drops[str(at)] for at in range(len(case.documents))], "fact": case.fact}
+
+    return work
 
 
 def faithful(name: str, filler: str) -> Work:
@@ -117,7 +122,7 @@ def _baseline(name: str, text: str, size: int) -> FloatArray:
     if name == "random order":
         return np.random.default_rng(list(text.encode())).random(size)
     sign = -1.0 if name == "first token first" else 1.0
-    return sign * np.arange(size)
+    return np.arange(size, dtype=np.float64) * sign
 
 
 def knockouts(case: Case, model: Any) -> Measured:

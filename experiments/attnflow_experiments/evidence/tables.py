@@ -21,8 +21,8 @@ Found = dict[str, dict[str, Any]]
 FIXED = (0, 1, 2, 3, -4, -3, -2, -1)  # positions that a baseline may always name
 WORD, RANDOM = "its cut", "random edges"
 FIXED_BEST, CHANCE = "best fixed position", "random"
-HAS_FACT, LAST = "the document that has the fact", "the last document"
-UNEXPLAINED = (HAS_FACT, LAST, FIXED_BEST, CHANCE)
+DELETED, FIXED_LAST = "deleting each document", "the last document"
+UNEXPLAINED = (DELETED, FIXED_LAST, FIXED_BEST, CHANCE)
 Hits = dict[str, list[float]]
 
 
@@ -37,8 +37,13 @@ def write_tables(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[st
         elif trial.kind == "faithful":
             tables[trial.title] = "\n".join(faithful_table(cases))
         else:
-            hits = first_hits(cases) if trial.kind == "first" else document_hits(cases)
-            known.setdefault(trial.table, {})[trial.title] = hits
+            boards = known.setdefault(trial.table, {})
+            if trial.kind == "first":
+                boards[trial.title] = first_hits(cases)
+            else:
+                hurts, has = document_hits(cases)
+                boards[f"{trial.title}: deleted, it hurts most"] = hurts
+                boards[f"{trial.title}: it has the fact"] = has
     rates = {title: "\n".join(rate_table(boards)) for title, boards in known.items()}
     found = {**rates, **tables}
     return {**found, "Knockouts": "\n".join(knockout_table(cuts))} if cuts else found
@@ -63,19 +68,19 @@ def _answered(case: Found) -> Found:
     return {way: one for way, one in case.items() if "scores" in one}
 
 
-def document_hits(cases: Sequence[Found]) -> Hits:
-    """Whether the document with the highest score is the one whose deletion hurts most."""
-    hits: Hits = {}
+def document_hits(cases: Sequence[Found]) -> tuple[Hits, Hits]:
+    """Whether the highest document is that whose deletion hurts most, and that of the fact."""
+    found: tuple[Hits, Hits] = {}, {}
     for case in cases:
         drops = np.array(case["deletions"]["drops"])
-        truth = drops == drops.max()
-        for way, one in case.items():
-            if "documents" in one:
-                hits.setdefault(way, []).append(is_first(np.array(one["documents"]), truth))
-        hits.setdefault(HAS_FACT, []).append(float(truth[case["deletions"]["fact"]]))
-        hits.setdefault(LAST, []).append(float(truth[-1]))
-        hits.setdefault(CHANCE, []).append(1 / len(truth))
-    return hits
+        fact = np.arange(len(drops)) == case["deletions"]["fact"]
+        given = {way: one["documents"] for way, one in case.items() if "documents" in one}
+        for hits, truth in zip(found, (drops == drops.max(), fact), strict=True):
+            scored = {**given, DELETED: drops, FIXED_LAST: np.arange(len(drops))}
+            for way, scores in scored.items():
+                hits.setdefault(way, []).append(is_first(np.array(scores, float), truth))
+            hits.setdefault(CHANCE, []).append(1 / len(drops))
+    return found
 
 
 def rate_table(boards: Mapping[str, Hits]) -> Iterator[str]:

@@ -44,6 +44,7 @@ class Trial:
             ``"knockouts"``.
         ways: The ways to explain that are tried, names of `measure.WAYS`; of knockouts, none.
         filler: What stands for removed tokens, where some are.
+        length: Of answers that the model writes; ``None`` where they are given.
         drawn: Whether cases are drawn quickly and alike each time; otherwise they are kept.
     """
 
@@ -54,6 +55,7 @@ class Trial:
     kind: str
     ways: tuple[str, ...] = ()
     filler: str = "mask"
+    length: int | None = None
     drawn: bool = False
 
     @property
@@ -68,8 +70,8 @@ class Trial:
             return {"knockouts": measure.knockouts}
         if self.kind == "documents":
             return {
-                "deletions": measure.deletions,
-                **{way: measure.documents(WAYS[way]) for way in self.ways},
+                "deletions": measure.deletions(self.length),
+                **{way: measure.documents(WAYS[way], self.length) for way in self.ways},
             }
         if self.kind == "faithful":
             names = (*self.ways, *BASELINES)
@@ -133,6 +135,16 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
             40,
             "documents",
             ON_DOCUMENTS,
+            drawn=True,
+        ),
+        "written": Trial(
+            "which of three documents, the model's own words",
+            "smollm",
+            documents,
+            20,
+            "documents",
+            ("relevance flow", "lrp", "default"),
+            length=24,
             drawn=True,
         ),
         "contrasts": Trial(

@@ -35,7 +35,7 @@ class Case:
     contrast: str | None = None
 
     @property
-    def question(self) -> dict[str, str]:
+    def question(self) -> dict[str, Any]:
         """The options of `attnflow.explain` that ask it."""
         if self.target is None or self.contrast is None:
             return {}
