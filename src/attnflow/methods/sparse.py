@@ -57,7 +57,7 @@ def summed_rows(layers: SparseLayers, selection: Selection, *, everywhere: bool)
 
 def flows(graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
     """One maximum flow for every selected (layer, query, key), each with its proof."""
-    from attnflow.solvers.cpu.sparse_solver import solve
+    from attnflow.solvers.cpu.sparse import solve
 
     layers = graph.weights[selection.to_layer : max(selection.layers)]
     groups = selection.groups or tuple((at,) for at in range(graph.size))
