@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from attnflow.edges.corrections import correct_maps
+from attnflow.edges.corrections import correct_maps, first_seen
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
-from attnflow.edges.sight import first_seen
 from attnflow.records import Activations
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers.cpu.solver import CpuSolver
