@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from attnflow.methods import METHODS, Method, Scores
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
-    from attnflow.records.edges import Edges
     from attnflow.records.generation import Generation
-    from attnflow.records.knockout import Knockout
+    from attnflow.records.knockout import Edges, Knockout
     from attnflow.records.learned import LearnedHeads
     from attnflow.records.similarity import Similarity
     from attnflow.runs.reading import Run, read_run
@@ -46,7 +45,7 @@ _MODULES = {
     "Attribution": "attnflow.records",
     "EDGE_RULES": "attnflow.edges",
     "EdgeRule": "attnflow.edges",
-    "Edges": "attnflow.records.edges",
+    "Edges": "attnflow.records.knockout",
     "Evaluation": "attnflow.evaluation.result",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",

@@ -18,8 +18,8 @@ from attnflow.edges.corrections import correct_maps
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
 from attnflow.errors import AttnflowError
-from attnflow.methods import METHODS, analytic_centre
-from attnflow.methods.analytic_centre import find_analytic_centre
+from attnflow.methods import METHODS, barrier
+from attnflow.methods.barrier import find_analytic_centre
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
@@ -179,7 +179,7 @@ def test_the_barrier_flow_of_extreme_graphs_is_that_of_sixty_digits(seed):
 
 
 def test_a_centre_that_is_not_reached_is_refused(monkeypatch):
-    monkeypatch.setattr(analytic_centre, "MOST_STEPS", 2)
+    monkeypatch.setattr(barrier, "MOST_STEPS", 2)
     weights = oracle.edges(some.make("peaked", 4, 6, seed=1))
     with pytest.raises(AttnflowError, match="came no nearer to its optimum than a decrement of"):
         find_analytic_centre(weights[:-1], weights[-1, 0])

@@ -12,7 +12,7 @@ import attnflow
 import tiny
 from attnflow.errors import InputError, ModelError
 from attnflow.models import loading
-from attnflow.records.files.attributions import to_json
+from attnflow.records.files import to_json
 
 TEXTS = [
     "the keys to the cabinet are here",

@@ -282,7 +282,7 @@ def _load(model: Source) -> ModelAdapter:
 
 
 def _save(found: Sequence[Generation], file: Path) -> None:
-    from attnflow.records.files.generations import save_all
+    from attnflow.records.files import save_all
 
     save_all(found, file, overwrite=True)  # which was checked before any work
     what = "answer" if len(found) == 1 else f"{len(found)} answers"

@@ -272,7 +272,7 @@ def _save_page(sessions: Sequence[Session], file: Path) -> None:
 
 
 def _save(attributions: Sequence[Attribution], file: Path) -> None:
-    from attnflow.records.files.attributions import save_all
+    from attnflow.records.files import save_all
 
     save_all(attributions, file, overwrite=True)  # which was checked before any work
     echo(f"saved {len(attributions)} attributions to {file}", err=True)

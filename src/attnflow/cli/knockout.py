@@ -286,7 +286,7 @@ def _parse_edges(
     own: bool,
 ) -> list[Any]:
     """The edges between tokens, of each head that is named."""
-    from attnflow.records.edges import Edges
+    from attnflow.records.knockout import Edges
 
     if not (hide or readers or layers or heads):
         if own:

@@ -20,8 +20,7 @@ from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.blank_out import blank_out
 from attnflow.evaluation.ridge import nonnegative_ridge
 from attnflow.io.checkpoint import Checkpoint
-from attnflow.io.checksums import digest
-from attnflow.io.files import check_target
+from attnflow.io.files import check_target, digest
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar

@@ -16,8 +16,7 @@ import numpy as np
 from attnflow.errors import InputError
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.statistics import all_paired_p, holm, interval
-from attnflow.io.checksums import with_checksum, without_checksum
-from attnflow.io.files import as_path, check_target, write_file
+from attnflow.io.files import as_path, check_target, with_checksum, without_checksum, write_file
 from attnflow.records import FloatArray
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.methods.maps import asks_few_rows, require_maps, select, select_keys
+from attnflow.methods.maps import added_rows, asks_few_rows, require_maps, select, select_keys
 from attnflow.methods.method import Method, Scores
-from attnflow.methods.sparse import added_rows
 from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.sparse import SparseLayers

@@ -15,7 +15,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from attnflow.errors import InputError, ModelError, shown
-from attnflow.io.notebooks import import_tqdm
+from attnflow.io.progress import import_tqdm
 from attnflow.models import hub
 from attnflow.models.heads import BARE, CAUSAL, CTC, SEQ2SEQ, HeadKind, head_of
 from attnflow.models.locating import exists, locate, why_not_here, why_not_loaded

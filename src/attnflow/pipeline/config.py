@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
-from attnflow.edges.heads import fuse_heads
+from attnflow.edges.graph import fuse_heads
 from attnflow.edges.options import EdgeOptions, Heads, check_heads
 from attnflow.errors import InputError, shown
 from attnflow.io.inputs import check_choice

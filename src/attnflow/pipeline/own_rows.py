@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnflow.edges.corrections import ON_MAPS, correct_maps
-from attnflow.edges.heads import fuse_layers
+from attnflow.edges.graph import fuse_layers
 from attnflow.methods import Scores
 from attnflow.methods.method import METHODS
 from attnflow.models.answers.text import TextAnswers

@@ -11,8 +11,14 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from attnflow.errors import InputError, shown
-from attnflow.io.checksums import CHECKSUM, with_checksum, without_checksum
-from attnflow.io.files import as_path, check_target, write_file
+from attnflow.io.files import (
+    CHECKSUM,
+    as_path,
+    check_target,
+    with_checksum,
+    without_checksum,
+    write_file,
+)
 
 FORMAT = "attnflow learned heads 1"
 MOST_BYTES = 1 << 26

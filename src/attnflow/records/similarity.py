@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.io.checksums import with_checksum, without_checksum
-from attnflow.io.files import as_path, check_target, write_file
+from attnflow.io.files import as_path, check_target, with_checksum, without_checksum, write_file
 from attnflow.records import checks
 from attnflow.records.selection import is_integer
 from attnflow.records.types import FloatArray

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.runs.manifest import versions
-from attnflow.runs.remote import TRIES, RemoteWorker, answered
+from attnflow.runs.pool import TRIES, RemoteWorker, answered
 from attnflow.runs.work import Advance, Job, Work
 
 if TYPE_CHECKING:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
-from attnflow.io.checksums import digest
-from attnflow.io.files import PART_SUFFIX
+from attnflow.io.files import PART_SUFFIX, digest
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, Rows, row_bytes
 from attnflow.records.learned import LearnedHeads
 from attnflow.runs import manifest as manifests
 from attnflow.runs.cluster import Cluster, RayActors
-from attnflow.runs.lock import only_writer
 from attnflow.runs.options import OPTIONS
 from attnflow.runs.pool import OneProcess, Processes, WorkerPool
 from attnflow.runs.shards import (
@@ -34,6 +33,42 @@ from attnflow.runs.work import Job, Work
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where folders can't be locked
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[bool]:
+    """Refuse a folder that another process runs into; yields whether it was possible to find out.
+
+    The system drops the lock with the process, however that ends.
+    """
+    if fcntl is None:
+        yield False
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        yield _lock(handle, folder)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        msg = (
+            f"another process is running into {folder}; wait until it ends, or choose another "
+            "folder"
+        )
+        raise InputError(msg) from None
+    except OSError:  # file systems of other machines often can't
+        return False
+    return True
+
 
 SAMPLE = 2  # rows on which every worker finds out once what a model does
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from attnflow.errors import InputError, shown
 from attnflow.io.checkpoint import check_same_request
-from attnflow.io.checksums import CHECKSUM, digest, matches_checksum, with_checksum
-from attnflow.io.files import write_file, writing
+from attnflow.io.files import CHECKSUM, digest, matches_checksum, with_checksum, write_file, writing
 from attnflow.runs.shards import PATTERN, Shard, describe, read_shard
 from attnflow.version import VERSION
 

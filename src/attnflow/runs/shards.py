@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from attnflow.errors import InputError
 from attnflow.io.rows import Row
 from attnflow.records.attribution import Attribution
-from attnflow.records.files.attributions import from_dict, to_json
+from attnflow.records.files import to_json
 
 if TYPE_CHECKING:
     from attnflow.records import FloatArray
@@ -246,4 +246,4 @@ def to_attribution(record: Mapping[str, Any]) -> Attribution:
     details = json.loads(record["details"])
     stored = {name: record[name] for name in STORED}
     stored[SCORES] = np.array(record[SCORES], np.float64).reshape(record["shape"])
-    return from_dict(details | stored)
+    return Attribution.from_dict(details | stored)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.records.answer_spans import Span
-from attnflow.records.generation import Generation
+from attnflow.records.generation import Generation, Span
 from attnflow.records.parts import PART, Part, PartScore
 from attnflow.records.rounding import round_scores
 from attnflow.views.labels import isolate, label, printable

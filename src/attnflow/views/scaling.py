@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from attnflow.records import Attribution, FloatArray, positions
+from attnflow.records import Attribution, FloatArray, selection
 
 
 class Tokenized(Protocol):
@@ -45,7 +45,7 @@ class Explained(Tokenized, Protocol):
 
 def input_positions(of: Tokenized, size: int) -> list[int]:
     """The positions of tokens that are part of the input itself."""
-    return positions.input_positions(of.word_ids, of.segments, size)
+    return selection.input_positions(of.word_ids, of.segments, size)
 
 
 def ordinary_patches(of: Explained) -> list[int]:

@@ -1,4 +1,9 @@
-"""Records as JSON, without loss: it keeps every bit of a float64, and has a checksum."""
+"""Records as JSON, without loss: every bit of a float64 is kept, and there is a checksum.
+
+JSON has no NaN and no infinity: where statistics, options or predictions hold one, it becomes
+``null``; of a probability ``null`` is read as NaN, elsewhere as ``None``. Lone halves of surrogate
+pairs, which UTF-8 does not have, are escaped.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,18 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.io.checksums import with_checksum, without_checksum
-from attnflow.io.files import check_target, write_file
+from attnflow.io.files import as_path, check_target, with_checksum, without_checksum, write_file
 from attnflow.records.prediction import Prediction
 
-Record = TypeVar("Record")
+Saved = TypeVar("Saved", bound="SavedRecord")
 FORMAT = 1
 MOST_BYTES = 1 << 30
 """The largest file that is written or read, unpacked: a small compressed one may unpack to more
@@ -30,13 +34,81 @@ GZIP, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 SPLIT_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
+class SavedRecord:
+    """What a frozen dataclass needs to be saved: its kind, and how its fields are read back."""
+
+    _kind: ClassVar[str]
+    _tagged: ClassVar[bool] = True  # attributions, the first records that were saved, have no tag
+    _with_gaps: ClassVar[tuple[str, ...]] = ()  # fields in which NaN becomes ``null``
+    _writer: ClassVar[str]
+
+    @classmethod
+    def _read(cls, values: dict[str, Any]) -> Self:
+        """The record of its fields as plain data, the names of which are checked."""
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, numbers and strings, which `from_dict` reads back without loss."""
+        return to_plain_dict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The record that `to_dict` described."""
+        name = f"{'an' if cls._kind[0] in 'aeiou' else 'a'} {cls._kind}"
+        if not isinstance(data, Mapping):
+            msg = f"this is not {name}: {shown(data)} is not a dict"
+            raise InputError(msg)
+        values = dict(data)
+        found = values.pop("format", None)
+        if type(found) is not int or found != FORMAT:
+            msg = f"this is not {name} of format {FORMAT}: format={shown(found)}"
+            raise InputError(msg)
+        tag = values.pop("record", None) if cls._tagged else cls._kind
+        if tag != cls._kind:
+            msg = f"this is not {name} of format {FORMAT}: record={shown(tag)}"
+            raise InputError(msg)
+        return cls._read(check_fields(cls._kind, cls, values))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write JSON (compressed where the name ends in ``.gz``); `load` reads it back."""
+        return _write(as_path(path), to_json(self), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        found = cls.load_all(path)
+        if len(found) != 1:
+            msg = f"{path} holds {len(found)} {cls._kind}s; read them with {cls.__name__}.load_all"
+            raise InputError(msg)
+        return found[0]
+
+    @classmethod
+    def load_all(cls, path: str | Path) -> list[Self]:
+        """Read a file of one or many, such as the command line writes with ``--save FILE``."""
+        return _load(as_path(path), cls)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # options are read-only views, which pickle refuses
+        return (type(self).from_dict, (self.to_dict(),))
+
+
+def to_plain_dict(record: SavedRecord, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Lists, numbers, strings and ``None`` only; ``without`` these fields."""
+    plain: dict[str, Any] = {"format": FORMAT}
+    if record._tagged:
+        plain["record"] = record._kind
+    names = [each.name for each in fields(record)]  # type: ignore[arg-type] # a dataclass
+    return plain | {name: to_plain(getattr(record, name)) for name in names if name not in without}
+
+
+def save_all(records: Sequence[SavedRecord], path: Path, *, overwrite: bool) -> Path:
+    """Write a line of JSON for each, compressed where the name ends in ``.gz``."""
+    return _write(path, b"".join(to_json(each) + b"\n" for each in records), overwrite=overwrite)
+
+
 def read_prediction(data: Any) -> Prediction:
     """The prediction that was written."""
     values = check_fields("prediction", Prediction, data)
-    alternatives = values.get("alternatives", ())
-    if not isinstance(alternatives, list | tuple):
-        msg = f"alternatives={shown(alternatives)} must be a list"
-        raise InputError(msg)
+    alternatives = read_list("alternatives", values.get("alternatives", ()))
     values["alternatives"] = tuple(
         (each[0], _or_nan(each[1])) if isinstance(each, list | tuple) and len(each) == 2 else each
         for each in alternatives
@@ -72,8 +144,8 @@ def _named(field: object) -> str:
     return field if isinstance(field, str) and field.isidentifier() else shown(field)
 
 
-def write_json(path: Path, content: bytes, *, overwrite: bool) -> Path:
-    """Write what a record is as JSON, compressed where the name ends in ``.gz``."""
+def _write(path: Path, content: bytes, *, overwrite: bool) -> Path:
+    """Write JSON, compressed where the name ends in ``.gz``."""
     check_target(path, overwrite=overwrite)
     if len(content) > MOST_BYTES:
         msg = (
@@ -85,11 +157,12 @@ def write_json(path: Path, content: bytes, *, overwrite: bool) -> Path:
     return path
 
 
-def dump(plain: dict[str, Any], gaps: Collection[str], *, checksum: bool = True) -> bytes:
-    """A record's plain data as one line of JSON; in the fields ``gaps`` NaN becomes ``null``."""
-    plain = {name: _finite(each) if name in gaps else each for name, each in plain.items()}
+def to_json(record: SavedRecord, *, without: Collection[str] = ()) -> bytes:
+    """One line of JSON in UTF-8; ``without`` these fields, and then without a checksum."""
+    plain = to_plain_dict(record, without=without)
+    plain |= {name: _finite(plain[name]) for name in record._with_gaps if name in plain}
     try:
-        whole = with_checksum(plain) if checksum else plain
+        whole = plain if without else with_checksum(plain)
         text = json.dumps(whole, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         msg = f"options and statistics must be plain numbers, texts, lists and dicts: {error}"
@@ -104,11 +177,11 @@ def dump(plain: dict[str, Any], gaps: Collection[str], *, checksum: bool = True)
     return text.encode(errors="backslashreplace")  # such as \ud83d: JSON's escape, too
 
 
-def load_records(path: Path, read: Callable[[Any], Record], what: str, writer: str) -> list[Record]:
-    """Read the records of a file by ``read``; errors say what it is not, and what writes such."""
+def _load(path: Path, kind: type[Saved]) -> list[Saved]:
+    """Read the records of a file; errors say what it is not, and what writes such a file."""
     try:
         text = _content(path).decode("utf-8-sig")
-        return [read(without_checksum(item)) for item in _each(text)]
+        return [kind.from_dict(without_checksum(item)) for item in _each(text)]
     except UnicodeDecodeError as error:
         reason: object = f"it is not UTF-8 text (byte {error.start})"
     except RecursionError:
@@ -120,7 +193,7 @@ def load_records(path: Path, read: Callable[[Any], Record], what: str, writer: s
     except OSError as error:
         msg = f"{path} can't be read: {error.strerror}; check the name"
         raise InputError(msg) from error
-    msg = f"{path} is not a saved {what}: {reason}; give a file that {writer} wrote"
+    msg = f"{path} is not a saved {kind._kind}: {reason}; give a file that {kind._writer} wrote"
     raise InputError(msg)
 
 
@@ -190,6 +263,8 @@ def _finite(value: Any) -> Any:
 
 def to_plain(value: Any) -> Any:
     """Lists, dicts, numbers and texts for what records hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -197,3 +272,11 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
     return value
+
+
+def read_list(name: str, given: Any) -> tuple[Any, ...]:
+    """A list that was written, as a tuple."""
+    if not isinstance(given, list | tuple):
+        msg = f"{name}={shown(given)} must be a list"
+        raise InputError(msg)
+    return tuple(given)
