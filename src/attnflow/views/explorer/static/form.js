@@ -51,14 +51,15 @@ export class Form {
   }
 
   showFields(comparesTexts) {
-    const { reads_text: readsText, reads_pairs: readsPairs, has_source, writes } = this.model;
+    const { reads_text: readsText, reads_pairs: readsPairs, writes } = this.model;
+    const targeted = readsText && !this.model.has_source;
     byId("text-field").hidden = !readsText;
     byId("image-field").hidden = readsText;
     byId("answer-field").hidden = !writes;
     byId("length-field").hidden = !writes;
     byId("pair-field").hidden = !readsPairs;
-    byId("target-field").hidden = !readsText || has_source;
-    byId("contrast-field").hidden = !readsText || has_source;
+    byId("target-field").hidden = !targeted;
+    byId("contrast-field").hidden = !targeted;
     byId("other-field").hidden = !comparesTexts || !readsText;
     byId("model-field").hidden = this.models.length < 2;
     byId("edges-field").hidden = this.rules.length < 2;
@@ -70,10 +71,9 @@ export class Form {
     const can = this.model;
     if (!can.reads_text) return [{ model, edges, image: await readImage() }];
     const second = can.reads_pairs ? pair : "";
-    const more =
-      can.has_source
-        ? { answer, pair: second }
-        : { ...named({ target, contrast }), pair: second };
+    const more = can.has_source
+      ? { answer, pair: second }
+      : { ...named({ target, contrast }), pair: second };
     const given = Object.entries(more).filter(([, value]) => value !== "");
     const first = { model, edges, text, ...Object.fromEntries(given) };
     return comparesTexts && other.trim() ? [first, { ...first, text: other }] : [first];
