@@ -8,7 +8,7 @@ import pytest
 
 import attnflow
 import talkers
-from attnflow.aggregation import AGGREGATORS
+from attnflow.methods import METHODS
 from attnflow.records import LayeredGraph, Relevances, Selection
 from attnflow.solvers.execution import Execution
 from attnflow_experiments.evidence import __main__ as command
@@ -23,7 +23,7 @@ TEXT = "the story is slow , but the music is wonderful ."
 def _stations():
     stations.register()
     yield
-    AGGREGATORS.unregister(stations.MEMBER.name)
+    METHODS.unregister(stations.MEMBER.name)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_stations_that_limit_nothing_give_flow():
     relevance = Relevances(maps, rng.random(5), 1.0, 0.0, streams)
     graph = LayeredGraph(maps, relevance=relevance)
     selection = Selection((3,), (4,), tuple(range(5)))
-    free = AGGREGATORS["flow"].apply(graph, selection, Execution(1)).values
+    free = METHODS["flow"].apply(graph, selection, Execution(1)).values
     limited = stations.score(graph, selection, Execution(1)).values
     assert limited == pytest.approx(free)
     streams[1:-1] = 0.01

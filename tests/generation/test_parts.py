@@ -9,7 +9,7 @@ from tokenizers.processors import TemplateProcessing
 import attnflow
 import talkers
 from attnflow.errors import InputError, ModelError
-from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.interface import answers_of
 from attnflow.models.answers.prompts import make_prompt, read_prompt
 
 CHAT = [

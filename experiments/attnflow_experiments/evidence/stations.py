@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.aggregation import AGGREGATORS
-from attnflow.aggregation.aggregator import Aggregator, Scores
-from attnflow.aggregation.relevance_flow import AGAINST, FOR, arrived, read_at
+from attnflow.methods import METHODS
+from attnflow.methods.method import Method, Scores
+from attnflow.methods.relevance_flow import AGAINST, FOR, arrived, read_at
 from attnflow.errors import InputError
 from attnflow.records import LayeredGraph, Selection
 from attnflow.records.arrays import to_numpy
@@ -40,7 +40,7 @@ def score(graph: LayeredGraph, selection: Selection, execution: Execution) -> Sc
     return Scores(np.broadcast_to(values, shape).copy())
 
 
-MEMBER = Aggregator(
+MEMBER = Method(
     name="stations",
     title="Flow with stations",
     summary="Flow on relevance, limited by the relevance of the streams that it passes.",
@@ -54,5 +54,5 @@ MEMBER = Aggregator(
 
 def register() -> None:
     """Make the method known, once."""
-    if MEMBER.name not in AGGREGATORS:
-        AGGREGATORS.register(MEMBER)
+    if MEMBER.name not in METHODS:
+        METHODS.register(MEMBER)

@@ -44,9 +44,9 @@ class Answering:
         from attnflow.models.answers.prompts import is_chat
 
         prompts = any(map(is_chat, items)) or (
-            any(isinstance(item, Mapping) for item in items) and _reads_prompts(adapter)
+            any(isinstance(item, Mapping) for item in items) and adapter.writes
         )
-        if prompts or (answer is not None and adapter.kind == "text"):
+        if prompts or (answer is not None and adapter.reads_text and not adapter.has_source):
             return True
         given = {
             "parts": self.parts is not None,
@@ -72,7 +72,7 @@ class Answering:
         advance: Callable[[float], None],
     ) -> Iterator[Generation]:
         """One result per prompt and method; each is what it would be alone."""
-        from attnflow.models.answers.finding import answers_of
+        from attnflow.models.answers.interface import answers_of
         from attnflow.models.answers.prompts import make_prompt
         from attnflow.models.text.writing import Writing
         from attnflow.pipeline.generation import AnswerConfig, explain_by_each
@@ -97,12 +97,6 @@ class Answering:
 
             yield from explain_by_each(prompt, answers, config, each, within)
             advance(place + 1)
-
-
-def _reads_prompts(adapter: ModelAdapter) -> bool:
-    from attnflow.models.answers.finding import reads_prompts  # torch takes its time
-
-    return reads_prompts(adapter)
 
 
 def prompts_of(given: Any) -> tuple[list[Any], bool]:

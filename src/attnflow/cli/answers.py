@@ -55,7 +55,8 @@ class Asked:
         """Whether an answer is explained: causal models are asked about what is given, too."""
         if self.given or self.answer is None:
             return self.given
-        return _load(model).kind == "text"
+        loaded = _load(model)
+        return loaded.reads_text and not loaded.has_source
 
     def refuse_without(self) -> None:
         """Refuse options of answers where no answer is asked about."""

@@ -199,7 +199,7 @@ def knockout(  # noqa: PLR0913 - one argument per option
     with show_status("loading the model"):
         loaded = load_model(chosen)
     if isinstance(item, str | tuple):
-        check_texts([item], loaded.kind, getattr(loaded, "takes_images", None))
+        check_texts([item], loaded)
     with show_status("removing edges"):
         found = remove(
             item,

@@ -40,7 +40,7 @@ def sessions(
     from attnflow.methods.question import no_progress
     from attnflow.pipeline.sessions import open_sessions
 
-    check_texts(texts, loaded.kind, getattr(loaded, "takes_images", None))
+    check_texts(texts, loaded)
     terminal = sys.stderr.isatty()
     with_bar = terminal and len(texts) >= MANY
     # One bar at a time: of the texts where there are many, of the work on one where there are few.

@@ -73,7 +73,7 @@ def similarity(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.api.similarity import similarity as compare
 
-    check_texts([first, second], "text")
+    check_texts([first, second])
     if model is None:
         msg = (
             "similarity needs a model of sentence embeddings; give its name or folder with --model"

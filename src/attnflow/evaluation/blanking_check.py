@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MOST_WORK = 3 * 10**10  # multiplications: about a second on two cores
 
-WHOLE = ("pair", "image")  # kinds of models that say something of inputs without some of them
 MOST_LOGITS = 700.0  # whose exponential is still a number
 
 
@@ -89,7 +88,7 @@ def why_unchecked(session: Session, tokens: int = 0) -> str | None:
         return ""
     if not _can_check(session):
         return "that is done for texts, images and encoder–decoders of texts"
-    measured = session.measurable or adapter.kind in WHOLE
+    measured = session.measurable or adapter.has_source or adapter.has_grid
     if not measured or not session.blanking.positions:
         return ""
     if session.objective.contrast is not None and not session.measurable:
@@ -105,8 +104,8 @@ def why_unchecked(session: Session, tokens: int = 0) -> str | None:
 
 def _can_check(session: Session) -> bool:
     """Whether it is known what blanking a token is: an image among a text has no filler."""
-    kind, grid = session.adapter.kind, session.tokens.grid
-    return kind == "image" or (kind in ("text", "pair") and grid is None)
+    adapter = session.adapter
+    return adapter.erases and (adapter.has_grid or session.tokens.grid is None)
 
 
 def _noun(session: Session) -> str:

@@ -101,6 +101,6 @@ def check_fillers(model: ModelAdapter, fillers: Sequence[str]) -> None:
             raise InputError(msg)
         if name != "mean":
             model.filler(name)
-        elif model.kind != "text":
+        elif not model.edits_words:
             msg = f"filler='mean' needs a model of one text, and {model.name} is none; leave it out"
             raise InputError(msg)

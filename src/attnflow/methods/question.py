@@ -135,6 +135,8 @@ def rows_that_fit(
     """
     if not model.batchable(inputs):
         return 1
+    if not model.estimates_memory:
+        return most
     length = max(map(len, inputs), default=1)
     return max(1, min(most, BATCH_BYTES // model.row_bytes(length, gradients=gradients)))
 

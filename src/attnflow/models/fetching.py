@@ -17,9 +17,9 @@ from safetensors import SafetensorError
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.progress import import_tqdm
 from attnflow.models import hub
-from attnflow.models.heads import BARE, CAUSAL, CTC, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.heads import BARE, CAUSAL, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.kinds import kind_of
 from attnflow.models.locating import exists, locate, why_not_here, why_not_loaded
-from attnflow.models.modality import hears, reads_both, two_towers
 from attnflow.models.packing import PACKED, unpack
 from attnflow.shipped import OWNER, find_shipped
 
@@ -157,6 +157,7 @@ class Checkpoint:
         """The network, and its tokenizer, image processor or whatever reads its inputs."""
         try:
             with no_bars():
+<<<<<<< HEAD
                 head = self._head()
                 network = self._network(head)
                 return network, self._processor(network, head)
@@ -164,6 +165,11 @@ class Checkpoint:
             *(OSError, ValueError, ImportError, KeyError, EOFError),
             *(RuntimeError, UnpicklingError, SafetensorError),  # of files that are damaged
         ) as error:
+=======
+                network = self._network(self._head())
+                return network, self._processor(network)
+        except (OSError, ValueError, ImportError, KeyError) as error:
+>>>>>>> models
             raise ModelError(why_not_loaded(self.source, self.where, error)) from error
 
     def _get(self, auto: str) -> Any:
@@ -227,15 +233,9 @@ class Checkpoint:
         named = getattr(self.transformers, (config.architectures or [""])[0], None)
         return loader if named is None or type(config) in loader._model_mapping else named
 
-    def _processor(self, network: Any, head: HeadKind) -> Any:
-        if hears(network):
-            # One that writes needs its tokenizer as well.
-            return self._get("AutoProcessor" if head in (CTC, SEQ2SEQ) else "AutoFeatureExtractor")
-        if two_towers(network) or reads_both(network):
-            return self._get("AutoProcessor")
-        if network.main_input_name == "pixel_values":
-            return self._get("AutoImageProcessor")
-        return self._get("AutoTokenizer")
+    def _processor(self, network: Any) -> Any:
+        auto = kind_of(network).processor(network)
+        return None if auto is None else self._get(auto)
 
 
 @contextmanager

@@ -17,9 +17,9 @@ def refuse_file_name(adapter: ModelAdapter, text: str) -> None:
 
     Whether there is such a file is not asked: a row is the same wherever it is explained.
     """
-    alone = getattr(adapter, "takes_images", None) == "alone"
+    alone = adapter.reads_images == "alone"
     name = text.strip().lower()
-    if adapter.kind not in ("text", "pair") or len(name.split()) != 1:
+    if not adapter.reads_text or len(name.split()) != 1:
         return
     picture, sound = name.endswith(PICTURES), name.endswith(SOUNDS)
     if sound or (picture and not alone):

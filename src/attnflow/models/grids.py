@@ -11,30 +11,32 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import ModelError
-from attnflow.models.adapter import ForwardPass, Objective, Query, Tokens
+from attnflow.models.adapter import ForwardPass, ModelAdapter, Objective, Query, Tokens
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.towards import Aim, add_edges
 from attnflow.models.checks.deciding import deciding_positions
 from attnflow.models.checks.layout import Layout
 from attnflow.models.checks.memory import once
-from attnflow.models.heads import HeadKind
+from attnflow.models.heads import BARE, HeadKind
 from attnflow.models.objectives import label_indices, make_aim
 from attnflow.models.outputs import predict_label
 from attnflow.models.sizes import depth_of, describe, heads_in
-from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import PatchGrid, Prediction
 
 
 @dataclass(frozen=True, eq=False)
-class GridModel(UnmeasuredModel):
+class GridModel(ModelAdapter):
     """A model whose input is cut into pieces that lie in rows and columns."""
 
     network: Any
     processor: Any
     name: str
     head: HeadKind
+
+    reads_text = False
+    has_grid = True
 
     def __post_init__(self) -> None:
         self.check()
@@ -81,10 +83,6 @@ class GridModel(UnmeasuredModel):
     def config(self) -> Any:
         """The configuration of what reads the input."""
         return self.network.config
-
-    @property
-    def mask_token(self) -> None:
-        """It predicts no masked words."""
 
     def run(
         self,
@@ -141,8 +139,15 @@ class GridModel(UnmeasuredModel):
         """Whether these inputs have one size."""
         return len({tokens.inputs[self.reads].shape for tokens in inputs}) == 1
 
-    def _labels_inputs(self) -> bool:
-        return self.head is self.labels
+    @property
+    def labels_of(self) -> Any:
+        """The network's configuration where outputs are labels of a whole input; else ``None``."""
+        return self.network.config if self.head is self.labels else None
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it has a head."""
+        return self.head is not BARE
 
     def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
         return self.logits_at(output, item, at - _before(tokens))
@@ -173,11 +178,6 @@ class GridModel(UnmeasuredModel):
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
         """The pieces."""
         return [at for at, segment in enumerate(tokens.segments or ()) if segment == "patch"]
-
-    def generate(self, tokens: Tokens, length: int) -> list[int]:
-        """Not defined: it writes no text."""
-        msg = f"{self.name} writes no text"
-        raise ModelError(msg)
 
     def inputs(self, batch: Sequence[Tokens]) -> dict[str, Tensor]:
         """What the network is called with, where it is and in its precision."""

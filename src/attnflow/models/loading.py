@@ -13,21 +13,13 @@ from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.keywords import known_keywords
 from attnflow.models.adapter import ModelAdapter
 from attnflow.models.fetching import Checkpoint, LoadOptions, ModelReference
-from attnflow.models.heads import AUDIO, BARE, CLASSIFIER, SEQ2SEQ, SPANS, head_of
+from attnflow.models.kinds import adapt
 from attnflow.models.locating import exists
-from attnflow.models.modality import HEARS, hears, reads_both, two_towers
 from attnflow.shipped import DEFAULT, find_shipped, full_name
 
 log = logging.getLogger("attnflow")
 Source = str | Path | tuple[Any, Any] | list[Any] | ModelAdapter | ModelReference | None
 _load_lock = threading.Lock()
-READS = {
-    "audio_values": "audio and video",
-    "pixel_values_videos": "videos",
-    "past_values": "time series",
-    "flattened_patches": "images cut into patches before",
-    "inputs": "bytes of any kind into a latent array",
-}
 
 
 @known_keywords()
@@ -99,65 +91,10 @@ def warn_of_folder(name: str) -> None:
         log.warning("%s is the model shipped with attnflow; the folder here is ./%s", name, name)
 
 
-def adapt(network: Any, processor: Any, name: str) -> ModelAdapter:
-    """Wrap a network and its tokenizer or image processor."""
-    network = getattr(network, "_orig_mod", network)  # what torch.compile wrapped
-    head = head_of(type(network).__name__)
-    refuse_other_inputs(network)
-    if found := two_towers(network):
-        from attnflow.models.image.towers import make_towers
-
-        return make_towers(found, processor, name)
-    if hears(network):
-        from attnflow.models.audio.model import AudioModel
-        from attnflow.models.audio.speech import SpeechModel
-
-        if getattr(network.config, "is_encoder_decoder", False) and head is SEQ2SEQ:
-            return SpeechModel(network, processor, name, head)
-        return AudioModel(network, processor, name, AUDIO if head is CLASSIFIER else head)
-    if reads_both(network):
-        from attnflow.models.image.image_text import make_image_text
-
-        return make_image_text(network, processor, name)
-    if getattr(network.config, "is_encoder_decoder", False):
-        from attnflow.models.pair.classifier import Seq2SeqClassifier
-        from attnflow.models.pair.seq2seq import Seq2SeqModel
-
-        kind = Seq2SeqClassifier if head is CLASSIFIER else Seq2SeqModel
-        return kind(network, processor, name, head)
-    if (
-        hasattr(processor, "image_mean")
-        or getattr(network, "main_input_name", "") == "pixel_values"
-    ):
-        from attnflow.models.image.vision import VisionModel
-
-        return VisionModel(network, processor, name, head)
-    from attnflow.models.text.model import TextModel
-    from attnflow.models.text.spans import SpanModel
-
-    if head is SPANS:
-        return SpanModel(network, processor, name, head)
-    # Others that are named so write no text: sounds, say, after a text.
-    return TextModel(network, processor, name, BARE if head is SEQ2SEQ else head)
-
-
-def refuse_other_inputs(network: Any) -> None:
-    """Refuse a model that reads neither text nor images, by what it reads."""
-    reads = getattr(network, "main_input_name", "input_ids")
-    reads = reads if isinstance(reads, str) else " and ".join(reads)
-    if reads not in ("input_ids", "pixel_values", "inputs_embeds", *HEARS):
-        msg = (
-            f"{type(network).__name__} reads {READS.get(reads, repr(reads))}; models that read "
-            "text, images or sounds can be explained"
-        )
-        raise ModelError(msg)
-
-
 def _adapter(source: Any) -> ModelAdapter:
     """What `load_model` returned before; anything else is an error that says what it lacks."""
-    if hasattr(source, "tokenize") and hasattr(source, "run"):
-        adapter: ModelAdapter = source
-        return adapter
+    if isinstance(source, ModelAdapter):
+        return source
     bare = hasattr(source, "config")
     what = "comes without its tokenizer or image processor" if bare else "is not a model"
     msg = (

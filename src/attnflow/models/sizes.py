@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from attnflow.errors import ModelError
-from attnflow.models.heads import AUDIO, CLASSIFIER, IMAGES, HeadKind
+from attnflow.models.heads import AUDIO, CLASSIFIER, IMAGES, TAGGER, HeadKind
 from attnflow.models.outputs import is_multi_label
 
 INDEPENDENT = "independent_labels"  # in the description of a model
@@ -96,6 +96,11 @@ def describe(net: Any, head: HeadKind) -> dict[str, Any]:
         **({"decides": decides} if isinstance(decides, str) else {}),
         **({INDEPENDENT: True} if head in LABELLING and is_multi_label(net.config) else {}),
     }
+
+
+def labels_tokens(description: Any) -> bool:
+    """Whether a model that was so described labels single tokens."""
+    return isinstance(description, Mapping) and description.get("head") == TAGGER.name
 
 
 def independent_labels(description: Any) -> bool:

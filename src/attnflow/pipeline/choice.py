@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS, find_edge_method
-from attnflow.models.heads import CLASSIFIER
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
@@ -136,10 +135,10 @@ def fallback_note(error: Exception) -> str:
 
 
 def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple[Choice, str]:
-    if adapter.kind in ("pair", "speech"):
+    if adapter.has_source:
         return PAPER, UNTRIED
     decoder = adapter.is_decoder(tokens)
-    if decoder and adapter.description.get("head") != CLASSIFIER.name:
+    if decoder and adapter.labels_of is None:
         return DECODER, ""
     if towards:
         return ENCODER_WITH_TARGET, ""

@@ -13,8 +13,7 @@ from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_choice, check_unicode
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
-from attnflow.models.answers.finding import answers_of, reads_prompts
-from attnflow.models.answers.interface import Answers, answer_positions
+from attnflow.models.answers.interface import Answers, answer_positions, answers_of
 from attnflow.models.answers.prompts import is_chat, make_prompt, read_prompt
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey, without_edges
@@ -25,9 +24,8 @@ from attnflow.models.outputs import (
     rank_outputs,
     to_probabilities,
 )
-from attnflow.models.sizes import depths_of_sides
 from attnflow.models.text.bos import put_bos
-from attnflow.models.text.spans import END, SPAN, START, SpanModel, Spans
+from attnflow.models.text.spans import END, SPAN, START, Spans
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.arguments import check_batch_size, plain_query
 from attnflow.pipeline.edge_sets import EdgeReader, count_edges, draw
@@ -103,9 +101,9 @@ def knock_out(
     """
     check_known([Objective(config.target, config.contrast)], adapter)
     given = _read(item, adapter, config)
-    if adapter.kind not in ("image", "audio"):
+    if not adapter.has_grid:
         for one in sets.values():
-            given.reader(given.tokens, _steps(adapter)).read(one)
+            given.reader(given.tokens, adapter.steps).read(one)
     forward = given.run()
     probe = given.probe(forward)
     edges, (first,) = survey(adapter, forward, probe.ask)
@@ -158,21 +156,13 @@ def _run(
 ) -> Iterator[Any]:
     """What the model gives without each of these sets, as many as fit in one forward pass."""
     tokens = [edges.tokens] * len(rows)
-    if model.kind == "text":
+    if model.estimates_memory:
         size = rows_that_fit(model, tokens, batch_size)
     else:
         size = min(batch_size, MOST_PIECES) if model.batchable(tokens) else 1
     for first in range(0, len(rows), size):
         some = rows[first : first + size]
         yield from probe.without([edges] * len(some), some)
-
-
-def _steps(adapter: Any) -> int:
-    """How many steps the graph of a model has."""
-    if adapter.kind not in ("pair", "speech"):
-        return int(adapter.depth)
-    encoder, decoder = depths_of_sides(adapter.network)
-    return encoder + 2 * decoder
 
 
 @dataclass(frozen=True)
@@ -217,7 +207,7 @@ class _Given:
             return _answer_probe(self.answers, forward)
         if forward.prediction is None:
             raise ModelError(NOTHING_SAID.format(self.adapter.name))
-        if isinstance(self.adapter, SpanModel):
+        if self.adapter.finds_spans:
             return _span_probe(self.adapter, forward, self.config)
         if self.config.query is not None and forward.prediction.position is None:
             msg = (
@@ -231,7 +221,8 @@ class _Given:
 def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
     """The tokens of an input, with its parts and its answer where there are any."""
     item = check_unicode("text", item)
-    answers = reads_prompts(adapter)
+    answers = adapter.writes
+    pair = adapter.has_source and adapter.reads_text
     prompt = is_chat(item) or (isinstance(item, Mapping) and answers)
     if config.parts is not None and not answers:
         msg = (
@@ -239,11 +230,11 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
             "by itself: Edges(keys='its words')"
         )
         raise InputError(msg)
-    asked = config.generate is not None or (config.answer is not None and adapter.kind != "speech")
-    writes = asked or (answers and adapter.kind == "pair")
-    if asked and not answers and adapter.kind != "pair":
+    asked = config.generate is not None or (config.answer is not None and not adapter.reads_sound)
+    writes = asked or (answers and pair)
+    if asked and not answers and not pair:
         answers_of(adapter)  # an error that says why
-    if adapter.kind == "pair" and config.by_token and config.generate is None:
+    if pair and config.by_token and config.generate is None:
         writes = False  # what follows the answer is asked about, as in `explain`
     if not answers or not (prompt or writes or config.parts is not None):
         tokens = adapter.tokenize(item, truncate=config.truncate, answer=config.answer)
@@ -345,12 +336,13 @@ def _answer_probe(answers: Answers, forward: ForwardPass) -> _Probe:
     )
 
 
-def _span_probe(model: SpanModel, forward: ForwardPass, config: KnockoutConfig) -> _Probe:
+def _span_probe(model: Any, forward: ForwardPass, config: KnockoutConfig) -> _Probe:
     """The log-probabilities of the start and the end of a span."""
 
     def without(edges: Sequence[ModelEdges], removed: Sequence[Removed]) -> list[Spans]:
         with removing(edges, removed):
-            return model.spans([each.tokens for each in edges])
+            found: list[Spans] = model.spans([each.tokens for each in edges])
+            return found
 
     def read(start: Spans) -> _Reading:
         ends = {START: [(0, start.best.start)], END: [(1, start.best.end)]}

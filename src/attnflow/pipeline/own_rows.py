@@ -14,7 +14,6 @@ from attnflow.edges.corrections import ON_MAPS, correct_maps
 from attnflow.edges.graph import fuse_layers
 from attnflow.methods import Scores
 from attnflow.methods.method import METHODS
-from attnflow.models.answers.text import TextAnswers
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.arrays import to_numpy
 
@@ -35,7 +34,7 @@ def reads_own_rows(answers: Answers, config: ExplainConfig, size: int) -> bool:
         return False
     correction = config.correction_for(config.method, causal=True, size=size)
     return (
-        isinstance(answers, TextAnswers)
+        answers.keeps_rows
         and member.own_rows
         and config.rule.by_row
         and config.rule.needs.gradients

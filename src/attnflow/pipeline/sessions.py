@@ -13,7 +13,6 @@ from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.room import check_heads_room
-from attnflow.models.heads import SPANS
 from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
@@ -128,7 +127,7 @@ def batches_by_length(
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
     alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
     size = 1 if alone else batch_size
-    if size > 1 and spec.towards_target and adapter.kind == "text":
+    if size > 1 and spec.towards_target and adapter.estimates_memory:
         # All that was computed is kept until it is differentiated.
         size = rows_that_fit(adapter, tokens, size, gradients=True)
     for start in range(0, len(order), size):
@@ -201,8 +200,10 @@ def open_batch(
 def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
     config.resolve_layers(adapter.depth)
-    if config.source == LOGIT and adapter.kind != "text":
-        msg = f"source='logit' is for decoders of texts, and {adapter.name} is none; leave it out"
+    if config.source == LOGIT and (adapter.has_source or not adapter.reads_text):
+        msg = (
+            f"source='logit' is for decoders of texts, and {adapter.name} is not one; leave it out"
+        )
         raise InputError(msg)
     if isinstance(config.heads, LearnedHeads):
         config.heads.check_model(adapter.name, adapter.depth)
@@ -215,7 +216,7 @@ def check_objectives(
     given = next((each for each in objectives if each != Objective()), None)
     if given is None:
         return
-    spans = adapter.description.get("head") == SPANS.name
+    spans = adapter.finds_spans
     if spans and given.contrast is not None:
         msg = (
             f"contrast={shown(given.contrast)} is not for {adapter.name}: the answer is a span and "

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attnflow.evaluation.blanking_check import BlankingCheck
-from attnflow.models.heads import TAGGER
 from attnflow.models.outputs import has_label
-from attnflow.models.sizes import independent_labels
+from attnflow.models.sizes import independent_labels, labels_tokens
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.claims import COUNTER, LONGEST, MOST_NAMED, Claims, Part, listed, plural
 from attnflow.views.labels import clip, isolate, label, printable, word_labels
@@ -124,7 +123,7 @@ class Wording:
             none = independent and not has_label(of.prediction.probability)
             said = Part(NO_LABEL if none else label(of.prediction.label, LONGEST), "said")
             start = [Part(about), said] if about else [said]
-            if isinstance(model, Mapping) and model.get("head") == TAGGER.name:
+            if labels_tokens(model):
                 start = [Part(self._label(of.query), "token", of.query), Part(" is "), said]
             asked_for = _asked_for(of, always=none)
             if asked_for:  # the model said one thing, and the scores are of another

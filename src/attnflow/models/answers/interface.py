@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from attnflow.errors import ModelError
 from attnflow.models.adapter import Tokens
 from attnflow.models.outputs import predict
 from attnflow.models.text.writing import Writing
@@ -60,6 +61,10 @@ class Answers(Protocol):
     def tokenizer(self) -> Any:
         """Its tokenizer."""
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `run` can keep the rows alone at which tokens were predicted (``queries``)."""
+
     def read(self, text: str, *, truncate: bool = False, special: bool = True) -> Tokens:
         """A prompt as tokens; without ``special``, the text has its special tokens already."""
 
@@ -71,6 +76,14 @@ class Answers(Protocol):
 
     def log_probabilities(self, batch: Sequence[Tokens]) -> list[Tensor]:
         """``[answer]`` for every prompt with its answer, in float64."""
+
+
+def answers_of(model: ModelAdapter) -> Answers:
+    """How this model writes answers; an error for one that writes none."""
+    found = model.answers()
+    if found is None:
+        raise ModelError(model.why_no_answers)
+    return found
 
 
 def answer_positions(tokens: Tokens) -> tuple[int, ...]:

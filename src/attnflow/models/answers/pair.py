@@ -36,6 +36,8 @@ class PairAnswers:
 
     model: Seq2SeqModel
 
+    keeps_rows = False
+
     @property
     def tokenizer(self) -> Any:
         """The model's tokenizer."""

@@ -43,6 +43,8 @@ class TextAnswers:
 
     model: TextModel
 
+    keeps_rows = True
+
     @property
     def tokenizer(self) -> Any:
         """The model's tokenizer."""

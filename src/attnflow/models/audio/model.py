@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError, shown
-from attnflow.models.adapter import Filler, Kind, Query, Tokens, refuse_answer
+from attnflow.models.adapter import Filler, Query, Tokens, refuse_answer
 from attnflow.models.audio.frames import Frames, find_frames, longest
 from attnflow.models.audio.sounds import Sound, given_sound
 from attnflow.models.checks.layout import Layout, find_frame_layout
@@ -32,17 +32,15 @@ SUMS = (
 class AudioModel(GridModel):
     """A model of sounds with its feature extractor; for CTC with its tokenizer, too."""
 
+    kind = "audio"
+    reads_sound = True
+    erases = False
     labels = AUDIO
     pieces = ("frame", "its time")
 
     def check(self) -> None:
         """Refuse what does not come with its feature extractor."""
         check_extractor(self.extractor, self.network)
-
-    @property
-    def kind(self) -> Kind:
-        """It takes a sound."""
-        return "audio"
 
     @property
     def reads(self) -> str:

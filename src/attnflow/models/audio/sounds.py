@@ -54,7 +54,7 @@ class Sound:
 
 def with_rates(items: Sequence[Any], adapter: ModelAdapter, rate: int | None) -> list[Any]:
     """The inputs of a model, arrays with the sampling rate that their caller named."""
-    if rate is not None and adapter.kind not in ("audio", "speech"):
+    if rate is not None and not adapter.reads_sound:
         msg = f"sampling_rate={shown(rate)} is for sounds, and {adapter.name} hears none"
         raise InputError(msg)
     return [with_rate(item, rate) for item in items]

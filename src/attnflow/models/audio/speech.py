@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import Filler, Kind, Tokens
+from attnflow.models.adapter import Filler, Tokens
 from attnflow.models.audio.frames import find_frames
 from attnflow.models.audio.model import check_extractor, features_of, hear, show_sound, silence
 from attnflow.models.capture import run as network
@@ -27,6 +27,10 @@ from attnflow.models.text.answers import source_size
 class SpeechModel(Seq2SeqModel):
     """A model that writes what it hears, with its feature extractor and tokenizer."""
 
+    kind = "speech"
+    reads_text = False
+    reads_sound = True
+    erases = False
     starts_itself = True
 
     def __init__(self, net: Any, processor: Any, name: str, head: HeadKind) -> None:
@@ -50,9 +54,20 @@ class SpeechModel(Seq2SeqModel):
         return (FORCED, *SUPPRESSED) if whisper else (FORCED,)
 
     @property
-    def kind(self) -> Kind:
-        """It takes a sound and writes a text."""
-        return "speech"
+    def reads_pairs(self) -> bool:
+        """It reads one sound."""
+        return False
+
+    def answers(self) -> None:
+        """What it writes is explained at its last token alone."""
+
+    @property
+    def why_no_answers(self) -> str:
+        """That the last token is explained, and how the others are."""
+        return (
+            f"what {self.name} writes is explained at its last token, not token by token: leave "
+            "out generate= (--generate); the tokens before are positions for query= (--query)"
+        )
 
     @property
     def reads(self) -> str:

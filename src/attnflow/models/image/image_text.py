@@ -72,11 +72,19 @@ class ImageTextModel(TextModel):
     """A causal language model that reads patches among its tokens, with its processor."""
 
     processor: Any
-    takes_images = "with text"
+    reads_images = "with text"
 
     def __init__(self, net: Any, processor: Any, name: str, head: HeadKind = CAUSAL) -> None:
         object.__setattr__(self, "processor", processor)
         super().__init__(net, processor.tokenizer, name, head)
+
+    @property
+    def reads_pairs(self) -> bool:
+        """It reads one text, perhaps with an image."""
+        return False
+
+    def answers(self) -> None:
+        """What it writes is explained at its last token alone."""
 
     @property
     def image_token(self) -> int:

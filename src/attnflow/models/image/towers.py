@@ -17,7 +17,6 @@ from attnflow.io.pictures import PICTURES, names_image
 from attnflow.models.adapter import (
     Filler,
     ForwardPass,
-    Kind,
     ModelAdapter,
     Objective,
     Query,
@@ -39,6 +38,11 @@ TOWERS = ("text", "vision")
 
 class FilledTextModel(TextModel):
     """A tower that was trained on texts filled up to its length, and reads the last position."""
+
+    @property
+    def reads_pairs(self) -> bool:
+        """It reads one text."""
+        return False
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens, filled up with padding that the model reads like any token."""
@@ -80,14 +84,17 @@ def make_towers(found: tuple[Any, Any], processor: Any, name: str) -> ModelAdapt
 
 
 @dataclass(frozen=True, eq=False)
-class TowersModel:
+class TowersModel(ModelAdapter):
     """Two towers, each asked about what it reads."""
 
     text: TextModel
     vision: VisionModel
     name: str
 
-    takes_images = "alone"
+    kind = "text"
+    reads_images = "alone"
+    edits_words = True
+    estimates_memory = True
 
     def tower(self, name: str) -> ModelAdapter:
         """One tower alone."""
@@ -112,9 +119,19 @@ class TowersModel:
         return self.vision if "pixel_values" in batch[0].inputs else self.text
 
     @property
-    def kind(self) -> Kind:
-        """It takes a text; images, too."""
-        return "text"
+    def reads_pairs(self) -> bool:
+        """Whether its texts can be pairs."""
+        return self.text.reads_pairs
+
+    @property
+    def predicts(self) -> bool:
+        """It has no head."""
+        return False
+
+    @property
+    def text_reader(self) -> ModelAdapter:
+        """The tower for texts."""
+        return self.text
 
     @property
     def description(self) -> dict[str, Any]:
@@ -131,10 +148,6 @@ class TowersModel:
     def heads(self) -> int:
         """The most heads that a layer has."""
         return max(self.text.heads, self.vision.heads)
-
-    @property
-    def mask_token(self) -> None:
-        """It predicts no masked words."""
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """A text as tokens, an image as patches."""
@@ -167,32 +180,17 @@ class TowersModel:
         """Not defined: it has no head."""
         return self._for([tokens]).decision(tokens)
 
-    def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Never."""
-        return False
-
     def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
         """Not defined: it has no head."""
         return self._for(batch).logits(batch, positions, edit)
 
-    def probabilities(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """Not defined: it has no head."""
-        return self._for(batch).probabilities(batch, positions, edit)
-
     def relevance(
         self, tokens: Tokens, position: int, target: int, contrast: int | None = None
     ) -> ItemRelevance:
         """Not defined: it has no head."""
         return self._for([tokens]).relevance(tokens, position, target, contrast)
-
-    @property
-    def labels_of(self) -> Any:
-        """None: it has no head."""
-        return None
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one text takes."""
@@ -218,6 +216,6 @@ class TowersModel:
         """The input with fillers."""
         return self._for([tokens]).blank(tokens, positions, filler)
 
-    def generate(self, tokens: Tokens, length: int) -> list[int]:
-        """Not defined: it writes no text."""
-        return self._for([tokens]).generate(tokens, length)
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+        """What the tower that reads these inputs is called with."""
+        return self._for(batch).inputs(batch)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
+from attnflow.models.adapter import Filler, ForwardPass, ModelAdapter, Objective, Query, Tokens
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
@@ -35,22 +35,27 @@ from attnflow.models.text.blanking import blank_tokens, find_filler
 from attnflow.models.text.joining import changed_notice, decode
 from attnflow.models.text.tokens import check_text, name_token, tokenize
 from attnflow.models.text.writing import Writing
-from attnflow.models.unmeasured import UnmeasuredModel
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
+
+if TYPE_CHECKING:
+    from attnflow.models.answers.interface import Answers
 
 ANSWER = 32  # the most tokens of the model's own answer
 SOURCE = {name: name for name in ("input_ids", "attention_mask")}  # what every encoder takes
 
 
 @dataclass(frozen=True, eq=False)
-class Seq2SeqModel(UnmeasuredModel):
+class Seq2SeqModel(ModelAdapter):
     """An encoder–decoder language model with its tokenizer."""
 
     network: Any
     tokenizer: Any
     name: str
     head: HeadKind
+
+    kind = "pair"
+    has_source = True
 
     def __post_init__(self) -> None:
         if self.head not in (SEQ2SEQ, CLASSIFIER):
@@ -62,9 +67,9 @@ class Seq2SeqModel(UnmeasuredModel):
             raise ModelError(msg)
 
     @property
-    def kind(self) -> Kind:
-        """It takes a text and writes another."""
-        return "pair"
+    def reads_pairs(self) -> bool:
+        """Classifiers do; what is translated or summarised is one text."""
+        return self.head is CLASSIFIER
 
     @property
     def description(self) -> dict[str, Any]:
@@ -86,8 +91,21 @@ class Seq2SeqModel(UnmeasuredModel):
         return heads_in(self.network)
 
     @property
-    def mask_token(self) -> None:
-        """It predicts no masked words."""
+    def steps(self) -> int:
+        """One per encoder layer, two per decoder layer."""
+        encoder, decoder = self._depths
+        return encoder + 2 * decoder
+
+    @property
+    def labels_of(self) -> Any:
+        """The network's configuration where outputs are labels of a whole input; else ``None``."""
+        return self.network.config if self.head is CLASSIFIER else None
+
+    def answers(self) -> Answers | None:
+        """The target side, token by token."""
+        from attnflow.models.answers.pair import PairAnswers
+
+        return PairAnswers(self) if self.head is SEQ2SEQ else None
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Source and target as one list of tokens."""
@@ -290,9 +308,6 @@ class Seq2SeqModel(UnmeasuredModel):
             encoder = network.in_eval_mode(self.network).get_encoder()
             found = last_states(encoder, self._sources([tokens]))
         return None if found is None or found.shape[1] != len(tokens.inputs[ids]) else found[0]
-
-    def _labels_inputs(self) -> bool:
-        return self.head is CLASSIFIER
 
     def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
         """Of what follows a position of the answer; positions of the source predict nothing."""

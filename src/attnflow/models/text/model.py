@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -36,6 +36,9 @@ from attnflow.models.text.tokens import name_token
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
 
+if TYPE_CHECKING:
+    from attnflow.models.answers.interface import Answers
+
 
 @dataclass(frozen=True, eq=False)
 class PositionLogits:
@@ -59,6 +62,12 @@ class SomeLogits:
 
 class TextModel(SequenceModel):
     """A model of one sequence: its maps, what it predicts, and where."""
+
+    def answers(self) -> Answers | None:
+        """Causal language models continue a prompt."""
+        from attnflow.models.answers.text import TextAnswers
+
+        return TextAnswers(self) if self.head is CAUSAL else None
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
         """Whether these inputs give together what each gives alone."""
@@ -165,7 +174,7 @@ class TextModel(SequenceModel):
         tokens: Tokens,
     ) -> tuple[Activations, Objective | None]:
         """With how the target's logit is read, where one position decides."""
-        logits = None if position is None else self._logits(output, item, position)
+        logits = None if position is None else self._logits(output, item, tokens, position)
         labels = self.head is CLASSIFIER
         if position is None or logits is None:
             return activations, None
@@ -186,12 +195,6 @@ class TextModel(SequenceModel):
         maps = [[layer] for layer in activations.attention]
         found = measure_zeroing(self.network, self.inputs([tokens]), maps, spec.progress)
         return replace(activations, zeroed=tuple(layer[0] for layer in found))
-
-    def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
-        """The predictions at positions."""
-        with torch.no_grad():
-            output = network.called(network.in_eval_mode(self.network), self.inputs(batch))
-        return self._predictions(output, batch, positions)
 
     def decision(self, tokens: Tokens) -> int:
         """Where the head predicts: the mask, the last token, a token with a label, or the start."""
@@ -241,13 +244,13 @@ class TextModel(SequenceModel):
         found: Tensor = first[item] if self.head is CLASSIFIER else first[item, : len(tokens)]
         return found
 
-    def _logits(self, output: Any, item: int, query: int) -> Tensor | None:
+    def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
         logits = getattr(output, "logits", None)
         if logits is None:
             return None
         if self.head is CLASSIFIER:
             return logits[item]  # type: ignore[no-any-return]
-        return logits[item, query] if self.head in (MASKED, CAUSAL, TAGGER) else None
+        return logits[item, at] if self.head in (MASKED, CAUSAL, TAGGER) else None
 
     def _asked(self, objective: Objective) -> Objective | None:
         """What is asked for whatever the edges are; nothing here, where targets are for edges."""
@@ -266,7 +269,7 @@ class TextModel(SequenceModel):
         """What an objective is about, with the names of its target and its contrast."""
 
         def read(output: Any) -> Tensor | None:
-            return self._logits(output, item, query)
+            return self._logits(output, item, tokens, query)
 
         return make_aim(self, read, output, objective, self.labels_of, centred=centred)
 
@@ -274,18 +277,18 @@ class TextModel(SequenceModel):
         self, output: Any, batch: Sequence[Tokens], positions: Sequence[int]
     ) -> list[Prediction | None]:
         pairs = enumerate(zip(batch, positions, strict=True))
-        return [self._prediction(output, i, at, tokens) for i, (tokens, at) in pairs]
+        return [self._prediction(output, i, tokens, at) for i, (tokens, at) in pairs]
 
-    def _prediction(self, output: Any, item: int, query: int, tokens: Tokens) -> Prediction | None:
-        logits = self._logits(output, item, query)
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
+        logits = self._logits(output, item, tokens, at)
         if logits is None:
             return None
         if self.head is CLASSIFIER:
             return predict_label(logits, self.network.config)
         if self.head is TAGGER:
             labels = self.network.config.id2label
-            return predict(logits, lambda label: str(labels[label]), query)
+            return predict(logits, lambda label: str(labels[label]), at)
         ids = tokens.inputs["input_ids"]
-        if self.head is MASKED and ids[query] != self.tokenizer.mask_token_id:
+        if self.head is MASKED and ids[at] != self.tokenizer.mask_token_id:
             return None  # without a mask the model repeats its input
-        return predict(logits, lambda token: name_token(self.tokenizer, token), query)
+        return predict(logits, lambda token: name_token(self.tokenizer, token), at)

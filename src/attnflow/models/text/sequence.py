@@ -11,17 +11,12 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import Filler, Kind, Tokens, refuse_answer
+from attnflow.models.adapter import Filler, ModelAdapter, Tokens, refuse_answer
 from attnflow.models.capture import run as network
 from attnflow.models.capture.towards import ItemRelevance, hand_back
-from attnflow.models.heads import CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
+from attnflow.models.heads import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
 from attnflow.models.objectives import label_indices, token_indices
-from attnflow.models.outputs import (
-    is_multi_label,
-    no_probability,
-    objective_value,
-    to_probabilities,
-)
+from attnflow.models.outputs import is_multi_label, no_probability, objective_value
 from attnflow.models.sizes import depth_of, describe, heads_in, limit
 from attnflow.models.text.blanking import blank_tokens, find_filler
 from attnflow.models.text.embeddings import EmbeddingEdit
@@ -35,7 +30,7 @@ MEASURED = (CLASSIFIER, TAGGER, MASKED, CAUSAL)  # heads with a probability of a
 
 
 @dataclass(frozen=True, eq=False)
-class SequenceModel:
+class SequenceModel(ModelAdapter):
     """A network of one sequence with its tokenizer and its head."""
 
     network: Any
@@ -43,10 +38,24 @@ class SequenceModel:
     name: str
     head: HeadKind
 
+    kind = "text"
+    edits_words = True
+    estimates_memory = True
+
     @property
-    def kind(self) -> Kind:
-        """It takes a text."""
-        return "text"
+    def reads_pairs(self) -> bool:
+        """Whether an input can be a pair of texts: causal language models continue one."""
+        return self.head is not CAUSAL
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it has a head."""
+        return self.head is not BARE
+
+    @property
+    def labels_tokens(self) -> bool:
+        """Whether its head labels single tokens."""
+        return self.head is TAGGER
 
     @property
     def description(self) -> dict[str, Any]:
@@ -140,13 +149,6 @@ class SequenceModel:
         if self.head is not CLASSIFIER:
             logits = logits[torch.arange(len(logits)), chosen]
         return logits.double()
-
-    def probabilities(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """For each input the probabilities of all labels, or of all tokens at its position."""
-        logits = self.logits(batch, positions, edit)
-        return to_probabilities(logits, self.labels_of, self.name)
 
     def relevance(
         self, tokens: Tokens, position: int, target: int, contrast: int | None = None

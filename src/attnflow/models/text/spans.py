@@ -48,6 +48,8 @@ class Spans(NamedTuple):
 class SpanModel(TextModel):
     """A model that answers a question by a span of a passage; it reads both as a pair."""
 
+    finds_spans = True
+
     @property
     def description(self) -> dict[str, Any]:
         """What was loaded, and that it decides the answer."""
@@ -90,7 +92,7 @@ class SpanModel(TextModel):
         return [
             Spans(
                 self._spans(output, item, tokens)[0],
-                self._prediction(output, item, 0, tokens),
+                self._prediction(output, item, tokens, 0),
                 torch.stack(self._both(output, item, tokens)).double().log_softmax(-1).cpu(),
             )
             for item, tokens in enumerate(batch)
@@ -158,7 +160,7 @@ class SpanModel(TextModel):
         ]
         return sorted(found, key=lambda each: -each.probability)[:ALTERNATIVES]
 
-    def _prediction(self, output: Any, item: int, query: int, tokens: Tokens) -> Prediction:
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction:
         """The answer as it stands in the passage, with its probability."""
         found = self._spans(output, item, tokens)
         ranked = tuple((self._text(tokens, each), each.probability) for each in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attnflow.edges import EDGE_RULES
-from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.interface import answers_of
 from attnflow.models.answers.prompts import make_prompt
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.config import AUTO, ExplainConfig

@@ -16,7 +16,6 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from attnflow.errors import AttnflowError, InputError, ModelError
-from attnflow.models.heads import SPANS
 from attnflow.pipeline.amounts import layered_rules
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.sessions import open_session
@@ -76,7 +75,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.state.sessions, app.state.workers = sessions, workers
-    images = any(adapter.kind == "image" for adapter in sessions.models.values())
+    images = any(not adapter.reads_text for adapter in sessions.models.values())
     most = most_bytes(limits, images=images)
     app.add_middleware(Guard, access=access, limits=limits, most=most)
     _add_error_handlers(app)
@@ -177,9 +176,9 @@ def serve(  # noqa: PLR0913 - what a server is started with
     torch.set_num_threads(_threads(limits))  # more threads would wait for each other at every layer
     adapters = [load_model(source) for source in sources or [None]]
     for each in adapters:
-        if each.kind in ("audio", "speech"):
+        if each.reads_sound:
             msg = (
-                f"{each.name} hears, and the page has no field for sounds; use "
+                f"{each.name} reads sounds, and the page has no field for sounds; use "
                 "attnflow explain SOUND.wav --html FILE, or attnflow.explore"
             )
             raise ModelError(msg)
@@ -198,7 +197,6 @@ def _threads(limits: Limits) -> int:
 def warm_up(adapters: Sequence[ModelAdapter]) -> None:
     """Compile and load everything now, so that the first visitor does not wait."""
     for adapter in adapters:
-        if adapter.kind != "image":
-            spans = adapter.description["head"] == SPANS.name
-            item = (EXAMPLE, EXAMPLE) if spans else EXAMPLE
+        if adapter.reads_text:
+            item = (EXAMPLE, EXAMPLE) if adapter.finds_spans else EXAMPLE
             make_view(open_session(item, adapter, ExplainConfig(), all_heads=True), SERVED)

@@ -227,7 +227,11 @@ class Model(BaseModel):
     """A model of this server."""
 
     name: str
-    kind: Literal["text", "pair", "image", "audio", "speech"]
+    kind: str
+    reads_text: bool = Field(description="Whether it reads text; else it reads images.")
+    reads_pairs: bool = Field(description="Whether an input can be a pair of texts.")
+    has_source: bool = Field(description="Whether it is an encoder–decoder.")
+    writes: bool = Field(description="Whether it writes answers.")
     head: str
     layers: int
 

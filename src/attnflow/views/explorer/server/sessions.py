@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.edges import EDGE_RULES
 from attnflow.models.adapter import Objective
+<<<<<<< HEAD
 from attnflow.models.heads import CLASSIFIER
 from attnflow.models.pair.seq2seq import ANSWER, Seq2SeqModel
+=======
+>>>>>>> models
 from attnflow.models.text.bos import put_bos
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.choice import Chosen, choose
@@ -70,8 +73,9 @@ class SessionCache:
     """Sessions of inputs, opened by the first request and cached for the next."""
 
     def __init__(self, models: Mapping[str, ModelAdapter], limits: Limits, threads: int) -> None:
-        self.models = {name: _reader(adapter) for name, adapter in models.items()}
-        self.images = {name: getattr(each, "takes_images", None) for name, each in models.items()}
+        # Of two towers the one for texts: with both, the name of an image file would be read.
+        self.models = {name: adapter.text_reader for name, adapter in models.items()}
+        self.images = {name: each.reads_images for name, each in models.items()}
         self.limits = limits
         self.memory = Memory(limits)
         self.execution = Execution(threads)
@@ -85,6 +89,10 @@ class SessionCache:
             {
                 "name": name,
                 "kind": adapter.kind,
+                "reads_text": adapter.reads_text,
+                "reads_pairs": adapter.reads_pairs,
+                "has_source": adapter.has_source,
+                "writes": adapter.writes,
                 "head": str(adapter.description["head"]),
                 "layers": adapter.depth,
             }
@@ -163,8 +171,12 @@ class SessionCache:
         return Prepared(adapter, tokens, chosen, objective, url, name in self._falling_back)
 
     def _tokenize(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
+<<<<<<< HEAD
         given = request.answer is not None
         if given or not isinstance(adapter, Seq2SeqModel) or adapter.head is CLASSIFIER:
+=======
+        if not (adapter.has_source and adapter.writes) or request.answer is not None:
+>>>>>>> models
             item = request.text if request.pair is None else (request.text, request.pair)
             return adapter.tokenize(item, answer=request.answer)
         if request.pair is not None:
@@ -213,18 +225,18 @@ class SessionCache:
 
     def _check_kind(self, request: InputRequest, name: str) -> None:
         """Refuse a text for a model of images, an image for one of texts, and an answer of none."""
-        kind = self.models[name].kind
-        wanted, other = ("image", "text") if kind == "image" else ("text", "image")
-        paired = request.pair is not None and kind == "image"
+        model = self.models[name]
+        wanted, other = ("text", "image") if model.reads_text else ("image", "text")
+        paired = request.pair is not None and not model.reads_text
         if getattr(request, wanted) is None or getattr(request, other) is not None or paired:
-            takes = "an image" if kind == "image" else "text"
+            takes = "text" if model.reads_text else "an image"
             msg = f"{name} takes {takes}; send {wanted!r} alone"
             images = self.images[name]
             if images is not None and request.image is not None:
                 where = "Python" if images == "with text" else "Python and the command line"
                 msg += f". Its images are for {where} (docs/models.md)"
             raise ApiError(422, "invalid", msg)
-        if request.answer is not None and kind != "pair":
+        if request.answer is not None and not model.has_source:
             msg = f"{name} writes no answer; send none"
             raise ApiError(422, "invalid", msg)
 
@@ -243,13 +255,6 @@ class SessionCache:
             ):
                 key, _ = self._cached.popitem(last=False)
                 del sizes[key]
-
-
-def _reader(adapter: ModelAdapter) -> ModelAdapter:
-    """Of two towers the one that reads text: for both, a text that names an image file is read."""
-    from attnflow.models.image.towers import TowersModel
-
-    return adapter.tower("text") if isinstance(adapter, TowersModel) else adapter
 
 
 def _of(opened: Opened) -> Prepared:
