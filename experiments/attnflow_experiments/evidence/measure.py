@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from attnflow.records.selection import input_positions
 
 import attnflow
 from attnflow import Edges
@@ -16,7 +17,6 @@ from attnflow.evaluation.metrics.metric import Case as Explained
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import FloatArray
-from attnflow.records.positions import input_positions
 from attnflow_experiments.known_answers.cases import Case
 from attnflow_experiments.parts.cases import Case as Question
 

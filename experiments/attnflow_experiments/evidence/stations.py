@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from attnflow.errors import InputError
 from attnflow.methods import METHODS
 from attnflow.methods.method import Method, Scores
 from attnflow.methods.relevance_flow import AGAINST, FOR, arrived, read_at
-from attnflow.errors import InputError
 from attnflow.records import LayeredGraph, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.solvers.execution import Execution

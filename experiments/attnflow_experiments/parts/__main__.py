@@ -26,12 +26,8 @@ import numpy as np
 from attnflow import load_model
 from attnflow.edges import EDGE_RULES
 from attnflow.evaluation.statistics import interval
-<<<<<<< HEAD
-from attnflow.models.answers.finding import answers_of
-from attnflow_experiments.intervals import wilson
-=======
 from attnflow.models.answers.interface import answers_of
->>>>>>> models
+from attnflow_experiments.intervals import wilson
 from attnflow_experiments.parts.cases import DOCUMENTS, make_cases
 from attnflow_experiments.parts.scoring import Ways, edge_methods, score_case, usual_measures
 

@@ -157,19 +157,12 @@ class Checkpoint:
         """The network, and its tokenizer, image processor or whatever reads its inputs."""
         try:
             with no_bars():
-<<<<<<< HEAD
-                head = self._head()
-                network = self._network(head)
-                return network, self._processor(network, head)
+                network = self._network(self._head())
+                return network, self._processor(network)
         except (
             *(OSError, ValueError, ImportError, KeyError, EOFError),
             *(RuntimeError, UnpicklingError, SafetensorError),  # of files that are damaged
         ) as error:
-=======
-                network = self._network(self._head())
-                return network, self._processor(network)
-        except (OSError, ValueError, ImportError, KeyError) as error:
->>>>>>> models
             raise ModelError(why_not_loaded(self.source, self.where, error)) from error
 
     def _get(self, auto: str) -> Any:

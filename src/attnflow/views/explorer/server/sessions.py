@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.edges import EDGE_RULES
 from attnflow.models.adapter import Objective
-<<<<<<< HEAD
-from attnflow.models.heads import CLASSIFIER
-from attnflow.models.pair.seq2seq import ANSWER, Seq2SeqModel
-=======
->>>>>>> models
+from attnflow.models.answers.interface import answers_of
+from attnflow.models.pair.seq2seq import ANSWER
 from attnflow.models.text.bos import put_bos
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.choice import Chosen, choose
@@ -171,24 +168,19 @@ class SessionCache:
         return Prepared(adapter, tokens, chosen, objective, url, name in self._falling_back)
 
     def _tokenize(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
-<<<<<<< HEAD
-        given = request.answer is not None
-        if given or not isinstance(adapter, Seq2SeqModel) or adapter.head is CLASSIFIER:
-=======
         if not (adapter.has_source and adapter.writes) or request.answer is not None:
->>>>>>> models
             item = request.text if request.pair is None else (request.text, request.pair)
             return adapter.tokenize(item, answer=request.answer)
         if request.pair is not None:
             msg = f"{adapter.name} takes one text; send no 'pair'"
             raise ApiError(422, "invalid", msg)
         # The model writes its own answer, which takes a run for every token.
-        source = adapter.read_source(request.text)
+        answers = answers_of(adapter)
+        source = answers.read(str(request.text))
         self.check_size(len(source))
         shape = Shape(adapter, EDGE_RULES["attention"], len(source), threads=1)
         with self.memory.reserve(shape.forward, job):
-            written = adapter.write_target(source, Writing(ANSWER, check=job.check))
-            return adapter.join(source, written)
+            return answers.write(source, Writing(ANSWER, check=job.check))
 
     def check_size(self, tokens: int) -> None:
         """Refuse an input of more tokens than are explained here."""
