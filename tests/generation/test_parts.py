@@ -106,13 +106,13 @@ def test_flow_to_a_part_is_the_maximum_flow_to_all_of_it(model, request):
 def weights_of(adapter, found):
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.answer_session import open_answer
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
 
     answers = answers_of(adapter)
     prompt, _ = read_prompt(answers, make_prompt(found.text, adapter.tokenizer, ""), truncate=False)
     tokens = answers.write(prompt, Writing(len(found.answer)))
     assert tokens.names == found.tokens
-    config = ExplainConfig(edges="attention", method="flow", correction=None)
+    config = Request(edges="attention", method="flow", correction=None)
     return np.asarray(open_answer(tokens, answers, config).first.graph("flow").weights)
 
 

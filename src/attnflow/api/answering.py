@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
     from attnflow.models.answers.prompts import Parts
     from attnflow.models.text.writing import Stream
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
 
 LENGTH = 40  # tokens of an answer where no number is given
 
@@ -67,7 +67,7 @@ class Answering:
         self,
         items: Sequence[Any],
         adapter: ModelAdapter,
-        config: ExplainConfig,
+        config: Request,
         answer: Any,
         advance: Callable[[float], None],
     ) -> Iterator[Generation]:

@@ -34,7 +34,7 @@ from attnflow.models.file_names import refuse_file_name
 from attnflow.models.loading import load_model
 from attnflow.models.text.bos import put_bos
 from attnflow.pipeline.choice import usual_methods
-from attnflow.pipeline.config import AUTO, Layers
+from attnflow.pipeline.request import AUTO, Layers
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records import FloatArray
 from attnflow.records.checks import check_flag, check_number

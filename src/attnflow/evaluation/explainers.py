@@ -14,7 +14,7 @@ from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Explainer
 from attnflow.io.rows import Row
 from attnflow.methods import METHODS
-from attnflow.pipeline.config import AUTO, ExplainConfig, Layers
+from attnflow.pipeline.request import AUTO, Layers, Request
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.pipeline.source import LOGIT, POSITION
 from attnflow.records import FloatArray
@@ -51,7 +51,7 @@ def make_configs(
     *,
     bos: bool = False,
     source: str = POSITION,
-) -> list[tuple[ExplainConfig, tuple[str, ...]]]:
+) -> list[tuple[Request, tuple[str, ...]]]:
     """For each rule its configuration and methods; what reads no edges comes with the first.
 
     The rule ``"auto"`` is what `attnflow.explain` chooses, edges and method. From the logit, single
@@ -60,7 +60,7 @@ def make_configs(
     on_edges = [name for name in names if METHODS[name].reads_edges]
     others = [name for name in names if name not in on_edges]
     alone = tuple(dict.fromkeys([*others, *COMPUTED, *REFERENCES]))
-    attention = ExplainConfig(
+    attention = Request(
         method=LAST_LAYER,
         methods=tuple(dict.fromkeys((LAST_LAYER, *on_edges, *alone))),
         layers=layers,
@@ -73,7 +73,7 @@ def make_configs(
             if rule == "attention":
                 found.append((attention, alone))
             if asked:
-                config = ExplainConfig(
+                config = Request(
                     method=asked[0],
                     methods=asked,
                     edges=rule,
@@ -83,7 +83,7 @@ def make_configs(
                 )
                 found.append((config, asked))
         elif rule == AUTO:
-            found.append((ExplainConfig(layers=layers, bos=bos), (AUTO,)))
+            found.append((Request(layers=layers, bos=bos), (AUTO,)))
         elif rule == "attention":
             found.append((attention, (*asked, *alone)))
         elif asked:
@@ -96,7 +96,7 @@ def score_texts(
     adapter: ModelAdapter,
     rows: Sequence[Row],
     found: Sequence[Text],
-    configs: Sequence[tuple[ExplainConfig, tuple[str, ...]]],
+    configs: Sequence[tuple[Request, tuple[str, ...]]],
     fillers: Sequence[str],
     asked: Sequence[str],
 ) -> None:

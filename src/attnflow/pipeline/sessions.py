@@ -17,7 +17,7 @@ from attnflow.models.heads import SPANS
 from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def open_session(
     item: Any,
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,
@@ -43,7 +43,7 @@ def open_session(
 def open_sessions(
     items: Sequence[Any],
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     *,
     answers: Any = None,
     all_heads: bool = False,
@@ -89,7 +89,7 @@ def open_sessions(
 
 
 def by_choice(
-    config: ExplainConfig,
+    config: Request,
     adapter: ModelAdapter,
     tokens: Sequence[Tokens],
     objectives: Sequence[Objective],
@@ -149,7 +149,7 @@ def run_sessions(
     Where the model refuses edges that nobody named, it runs again for the others.
     """
 
-    def run(config: ExplainConfig, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
+    def run(config: Request, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
         spec = replace(config.capture(all_heads=all_heads), progress=progress)
         wanted = [objectives[at] for at in places]
         return list(open_batch([tokens[at] for at in places], wanted, adapter, config, spec, notes))
@@ -175,7 +175,7 @@ def open_batch(
     tokens: Sequence[Tokens],
     objectives: Sequence[Objective],
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     spec: CaptureSpec,
     notes: tuple[str, ...] = (),
 ) -> Iterator[Session]:
@@ -198,7 +198,7 @@ def open_batch(
         yield Session(adapter, forward, config, objective, notes)
 
 
-def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
+def check_model(adapter: ModelAdapter, config: Request) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
     config.resolve_layers(adapter.depth)
     if config.source == LOGIT and adapter.kind != "text":
@@ -209,7 +209,7 @@ def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
 
 
 def check_objectives(
-    objectives: Sequence[Objective], adapter: ModelAdapter, config: ExplainConfig
+    objectives: Sequence[Objective], adapter: ModelAdapter, config: Request
 ) -> None:
     """Refuse a target where nothing depends on it, or which the model does not know."""
     given = next((each for each in objectives if each != Objective()), None)

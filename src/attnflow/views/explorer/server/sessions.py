@@ -15,7 +15,7 @@ from attnflow.models.adapter import Objective
 from attnflow.models.heads import CLASSIFIER
 from attnflow.models.text.bos import put_bos
 from attnflow.pipeline.choice import Chosen, choose
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import check_known, run_sessions
 from attnflow.shipped import full_name
@@ -138,7 +138,7 @@ class SessionCache:
 
     def _prepare(self, name: str, request: InputRequest, job: Job) -> Prepared:
         adapter = self.models[name]
-        config = ExplainConfig(
+        config = Request(
             edges=request.edges,
             target=request.target,
             contrast=request.contrast,
@@ -260,9 +260,7 @@ def _of(opened: Opened) -> Prepared:
     return Prepared(session.adapter, session.tokens, chosen, session.objective, image)
 
 
-def _choose(
-    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
-) -> Chosen:
+def _choose(config: Request, adapter: ModelAdapter, tokens: Tokens, objective: Objective) -> Chosen:
     """The edges of a request; the page shows all methods, and some have a target anyway."""
     chosen = choose(config, adapter, tokens, objective)
     if objective == Objective() or chosen.config.uses_target:
