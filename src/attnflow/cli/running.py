@@ -44,7 +44,7 @@ def sessions(
     terminal = sys.stderr.isatty()
     with_bar = terminal and len(texts) >= MANY
     # One bar at a time: of the texts where there are many, of the work on one where there are few.
-    config = replace(config, execution=replace(config.execution, progress=terminal > with_bar))
+    config = replace(config, progress=terminal > with_bar)
     inside: Callable[[float], None] = no_progress
     with progress_bar("explaining", len(texts), shown=with_bar) as advance:
         pairs = open_sessions(
@@ -83,7 +83,7 @@ def attributions(session: Session, methods: Sequence[str]) -> list[Attribution]:
 
     found = []
     for method in methods:
-        shown = session.config.execution.progress
+        shown = session.config.progress
         with progress_bar(method, 1, shown=shown, share=True) as advance:
             found.append(session.attribution(method, advance))
     return found

@@ -96,7 +96,7 @@ export function answerRequest(form) {
   const given = answer.trim() ? { answer } : {};
   const count = Number(length);
   if (!form.writes || !(count > 0 || (form.kind === "text" && answer.trim()))) return null;
-  const size = count > 0 ? { length: Math.min(128, Math.round(count)) } : {};
+  const size = count > 0 ? { generate: Math.min(128, Math.round(count)) } : {};
   const parts = paragraphs(text);
   return { model, edges, text, ...given, ...size, ...(parts ? { parts } : {}) };
 }
