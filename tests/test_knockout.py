@@ -274,7 +274,7 @@ def test_an_answer_is_the_sum_over_its_tokens(decoder):
     assert found.target == found.answer
     assert (found.answer.strip(), found.before.prediction) == (answer, None)
     own = attnflow.knockout(prompt, decoder, edges="keys", generate=3, random=1)
-    written = attnflow.explain(prompt, decoder, generate=3)
+    written = attnflow.explain_answer(prompt, decoder, generate=3)
     assert own.answer == written.answer_text
     assert own.before.log_probabilities == pytest.approx(list(written.log_probabilities), abs=1e-6)
 

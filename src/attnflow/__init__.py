@@ -12,7 +12,7 @@ from attnflow.version import VERSION
 
 if TYPE_CHECKING:
     from attnflow.api.arrays import flow, raw, rollout
-    from attnflow.api.explain import explain
+    from attnflow.api.explain import explain, explain_answer
     from attnflow.api.explore import explore
     from attnflow.api.knockout import knockout
     from attnflow.api.routes import routes
@@ -62,6 +62,7 @@ _MODULES = {
     "blank_out": "attnflow.evaluation.blank_out",
     "evaluate": "attnflow.evaluation.evaluate",
     "explain": "attnflow.api.explain",
+    "explain_answer": "attnflow.api.explain",
     "explore": "attnflow.api.explore",
     "fit": "attnflow.evaluation.fit",
     "flow": "attnflow.api.arrays",
@@ -101,6 +102,7 @@ __all__ = [
     "blank_out",
     "evaluate",
     "explain",
+    "explain_answer",
     "explore",
     "fit",
     "flow",

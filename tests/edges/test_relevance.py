@@ -18,7 +18,7 @@ from attnflow.models.capture import backward
 from attnflow.models.capture.relevance import Relevance
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session, open_sessions
 
 TEXT = "the keys to the cabinet are here , the cats"
@@ -103,7 +103,7 @@ def build(name, attention="sdpa", precision=None):
 
 
 def config(**options):
-    return ExplainConfig(**{"edges": "relevance", "method": "raw"} | options)
+    return Request(**{"edges": "relevance", "method": "raw"} | options)
 
 
 def relevance(model, item, **options):

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attnflow.records.selection import input_positions
+from attnflow.pipeline.config import ExplainConfig
 
 import attnflow
 from attnflow import Edges
 from attnflow.evaluation.erasure import Eraser
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.metrics.metric import Case as Explained
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import FloatArray
+from attnflow.records.selection import input_positions
 from attnflow_experiments.known_answers.cases import Case
 from attnflow_experiments.parts.cases import Case as Question
 

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import method_options, model_options, options, parsing, running
+from attnflow.cli import options as own
+from attnflow.cli import running
+from attnflow.cli.command import Given, command, make_request
 from attnflow.cli.inputs import read_item
 from attnflow.cli.streams import print_json
+from attnflow.options.tables import ExplainOptions
 
 if TYPE_CHECKING:
     from attnflow.records import Attribution
@@ -28,62 +31,30 @@ Top = Annotated[
 ]
 
 
-def compare(  # noqa: PLR0913 - one argument per option
-    text: options.OneText = None,
+@command(ExplainOptions, several=["method"], without=["layer", "layers", "heads"])
+def compare(  # noqa: PLR0913 - one argument per option of its own
+    text: own.OneText = None,
     *,
-    file: options.File = None,
-    pair: options.Pair = None,
-    model: options.Model = None,
-    target: options.Target = None,
-    contrast: options.Contrast = None,
-    start: options.Source = "position",
-    answer: options.Answer = None,
-    truncate: options.Truncate = False,
-    bos: options.Bos = False,
-    device: model_options.Device = None,
-    dtype: model_options.Dtype = None,
-    revision: model_options.Revision = None,
-    trust_remote_code: model_options.Trust = False,
-    method: method_options.Methods = None,
-    edges: method_options.Edges = "auto",
-    steps: options.Steps = None,
-    query: options.Query = None,
-    residual: options.Residual = None,
-    correction: options.Correction = "auto",
-    words: options.Words = False,
+    options: Given,
+    model: Any,
+    file: own.File = None,
+    pair: own.Pair = None,
     top: Top = 24,
-    as_json: options.Json = False,
-    plugin: options.Plugins = None,
+    as_json: own.Json = False,
+    plugin: own.Plugins = None,
 ) -> None:
     """Compare methods: their rank agreement and their scores in each layer.
 
     Example: attnflow compare "The food was not good."
     """
     from attnflow.pipeline.choice import shown_methods
-    from attnflow.pipeline.config import ExplainConfig
     from attnflow.pipeline.source import LOGIT, methods_from_logit
 
-    source = read_item(text, file, pair)
-    methods = parsing.parse_methods(method)
-    config = ExplainConfig(
-        method=methods[0] if methods else ExplainConfig.method,
-        edges=edges,
-        layers=None if start == LOGIT else "all",
-        query=parsing.parse_query(query),
-        residual=residual,
-        correction=parsing.parse_correction(correction),
-        words=words,
-        target=target,
-        contrast=contrast,
-        source=start,
-        steps=steps,
-        methods=tuple(methods),
-        truncate=truncate,
-        bos=bos,
-        execution=model_options.execution(device),
-    )
-    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
-    session = running.one_session(source, chosen, config, answer=answer)
+    item = read_item(text, file, pair)
+    start, edges = options.get("source"), options.get("edges", "auto")
+    request = make_request(options, layers=None if start == LOGIT else "all")
+    methods = list(request.methods)
+    session = running.one_session(item, model, request, answer=options.get("answer"))
     usual = methods_from_logit() if start == LOGIT else shown_methods(session.config.method)
     results = running.attributions(session, methods or usual)
     table = agreements(results)

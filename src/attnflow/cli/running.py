@@ -14,7 +14,7 @@ from attnflow.cli.status import show_status, show_work
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
     from attnflow.views.summary import Summary
@@ -25,7 +25,7 @@ MANY = 20  # from this many texts on, a progress bar is shown
 def sessions(
     texts: Sequence[Item],
     model: Source,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,
@@ -44,7 +44,7 @@ def sessions(
     terminal = sys.stderr.isatty()
     with_bar = terminal and len(texts) >= MANY
     # One bar at a time: of the texts where there are many, of the work on one where there are few.
-    config = replace(config, execution=replace(config.execution, progress=terminal > with_bar))
+    config = replace(config, progress=terminal > with_bar)
     inside: Callable[[float], None] = no_progress
     with progress_bar("explaining", len(texts), shown=with_bar) as advance:
         pairs = open_sessions(
@@ -67,7 +67,7 @@ def sessions(
 def one_session(
     text: Item,
     model: Source,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,
@@ -83,7 +83,7 @@ def attributions(session: Session, methods: Sequence[str]) -> list[Attribution]:
 
     found = []
     for method in methods:
-        shown = session.config.execution.progress
+        shown = session.config.progress
         with progress_bar(method, 1, shown=shown, share=True) as advance:
             found.append(session.attribution(method, advance))
     return found

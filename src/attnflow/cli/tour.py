@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli.command import Model
 from attnflow.errors import InputError
 from attnflow.shipped import DEFAULT, NAMES, OWNER
 
@@ -25,7 +25,7 @@ NoPause = Annotated[bool, typer.Option("--no-pause", help="Don't wait for Enter 
 LEAVE = "q"
 
 
-def tour(first: First = 1, *, model: options.Model = None, no_pause: NoPause = False) -> None:
+def tour(first: First = 1, *, model: Model = None, no_pause: NoPause = False) -> None:
     """Take a tour of five minutes: each step is a command that runs before your eyes.
 
     It needs no network. Enter goes on, q or Ctrl-C leaves; in a pipe it runs through.

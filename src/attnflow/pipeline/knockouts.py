@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from attnflow.models.outputs import (
 from attnflow.models.text.bos import put_bos
 from attnflow.models.text.spans import END, SPAN, START, Spans
 from attnflow.models.text.writing import Writing
+from attnflow.options.tables import KnockoutOptions
 from attnflow.pipeline.arguments import check_batch_size, plain_query
 from attnflow.pipeline.edge_sets import EdgeReader, count_edges, draw
 from attnflow.pipeline.generation import behind_bos
@@ -36,8 +37,7 @@ from attnflow.records.knockout import Knockout, Outcome
 from attnflow.records.parts import Part
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ForwardPass, ModelAdapter, Query, Tokens
-    from attnflow.models.answers.prompts import Parts
+    from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 
 MOST_RANDOM = 1000  # random sets
 MOST_PIECES = 16  # images, sounds or pairs of texts that run together
@@ -48,21 +48,12 @@ NOTHING_SAID = (
 )
 
 
-@dataclass(frozen=True)
-class KnockoutConfig:
-    """What is asked about the edges. See `attnflow.knockout` for what the options mean."""
+@dataclass(frozen=True, kw_only=True)
+class KnockoutConfig(KnockoutOptions):
+    """The options of `attnflow.knockout`, checked."""
 
-    target: str | int | None = None
-    contrast: str | int | None = None
-    query: Query = None
-    answer: str | None = None
-    generate: int | None = None
-    parts: Parts | None = None
-    random: int = 5
-    seed: int = 0
-    batch_size: int = 16
-    truncate: bool = False
-    bos: bool = False
+    if TYPE_CHECKING:  # for one input, and not one for each of many
+        target: str | int | None = None
 
     def __post_init__(self) -> None:
         for name in ("target", "contrast"):
@@ -71,8 +62,9 @@ class KnockoutConfig:
         if self.query == "all":
             msg = "query='all' is not for knockouts, which ask what is predicted at one position"
             raise InputError(msg)
-        for name in ("truncate", "bos"):
-            check_flag(name, getattr(self, name))
+        for each in fields(self):
+            if each.type == "bool":
+                check_flag(each.name, getattr(self, each.name))
         check_number("random", self.random, 0, MOST_RANDOM)
         check_number("seed", self.seed, 0)
         check_batch_size(self.batch_size)

@@ -19,12 +19,12 @@ from attnflow.records.arrays import to_numpy
 
 if TYPE_CHECKING:
     from attnflow.models.answers.interface import Answers
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.pipeline.session import Session
     from attnflow.records.selection import Groups
 
 
-def reads_own_rows(answers: Answers, config: ExplainConfig, size: int) -> bool:
+def reads_own_rows(answers: Answers, config: Request, size: int) -> bool:
     """Whether the rows where each token of an answer was predicted are all that is needed.
 
     A correction may compare with the graph of chance, which has all rows.

@@ -15,7 +15,6 @@ from attnflow.models.adapter import Objective
 from attnflow.models.objectives import is_number
 from attnflow.pipeline.attributions import attribute
 from attnflow.pipeline.blanking import Blanking
-from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.pipeline.graphs import Graphs
 from attnflow.pipeline.measured import (
     Advance,
@@ -26,6 +25,7 @@ from attnflow.pipeline.measured import (
     measured_scores,
     target_position,
 )
+from attnflow.pipeline.request import Request, check_single_heads
 from attnflow.pipeline.scoring import score
 from attnflow.pipeline.traces import trace_score
 from attnflow.records import (
@@ -55,7 +55,7 @@ class Session:
 
     adapter: ModelAdapter
     forward: ForwardPass
-    config: ExplainConfig
+    config: Request
     objective: Objective = Objective()  # noqa: RUF009 - frozen
     notes: tuple[str, ...] = ()
     _graphs: Graphs = field(init=False)

@@ -16,7 +16,7 @@ from attnflow.models.checks.room import check_heads_room
 from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def open_session(
     item: Any,
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,
@@ -42,7 +42,7 @@ def open_session(
 def open_sessions(
     items: Sequence[Any],
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     *,
     answers: Any = None,
     all_heads: bool = False,
@@ -88,7 +88,7 @@ def open_sessions(
 
 
 def by_choice(
-    config: ExplainConfig,
+    config: Request,
     adapter: ModelAdapter,
     tokens: Sequence[Tokens],
     objectives: Sequence[Objective],
@@ -148,7 +148,7 @@ def run_sessions(
     Where the model refuses edges that nobody named, it runs again for the others.
     """
 
-    def run(config: ExplainConfig, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
+    def run(config: Request, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
         spec = replace(config.capture(all_heads=all_heads), progress=progress)
         wanted = [objectives[at] for at in places]
         return list(open_batch([tokens[at] for at in places], wanted, adapter, config, spec, notes))
@@ -174,7 +174,7 @@ def open_batch(
     tokens: Sequence[Tokens],
     objectives: Sequence[Objective],
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     spec: CaptureSpec,
     notes: tuple[str, ...] = (),
 ) -> Iterator[Session]:
@@ -197,7 +197,7 @@ def open_batch(
         yield Session(adapter, forward, config, objective, notes)
 
 
-def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
+def check_model(adapter: ModelAdapter, config: Request) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
     config.resolve_layers(adapter.depth)
     if config.source == LOGIT and (adapter.has_source or not adapter.reads_text):
@@ -210,7 +210,7 @@ def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
 
 
 def check_objectives(
-    objectives: Sequence[Objective], adapter: ModelAdapter, config: ExplainConfig
+    objectives: Sequence[Objective], adapter: ModelAdapter, config: Request
 ) -> None:
     """Refuse a target where nothing depends on it, or which the model does not know."""
     given = next((each for each in objectives if each != Objective()), None)

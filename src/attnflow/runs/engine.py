@@ -15,10 +15,11 @@ from attnflow.errors import InputError
 from attnflow.io.files import PART_SUFFIX, digest
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, Rows, row_bytes
+from attnflow.options.option import options_of, values_of
+from attnflow.options.tables import RunOptions
 from attnflow.records.learned import LearnedHeads
 from attnflow.runs import manifest as manifests
 from attnflow.runs.cluster import Cluster, RayActors
-from attnflow.runs.options import OPTIONS
 from attnflow.runs.pool import OneProcess, Processes, WorkerPool
 from attnflow.runs.shards import (
     NAME,
@@ -91,7 +92,9 @@ class Plan:
     def request(self, about: dict[str, Any]) -> dict[str, Any]:
         """Everything that decides what the shards hold."""
         first = self.work.configs[0]
-        options = {name: getattr(first, name) for name in OPTIONS}
+        declared = options_of(RunOptions).items()
+        names = [name for name, (_, each) in declared if each.recorded and hasattr(first, name)]
+        options = values_of(first, names)
         if isinstance(first.heads, LearnedHeads):
             options["heads"] = asdict(first.heads)
         return {
@@ -109,7 +112,7 @@ class Plan:
             **({"plugins": about["plugins"]} if "plugins" in about else {}),
             "methods": list(first.methods),
             "edges": [config.edges for config in self.work.configs],
-            "options": options | {"strict": self.work.strict},
+            "options": options,
             "shard_size": self.shard_size,
             "threads": self.work.threads,
             **({} if self.work.device is None else {"device": self.work.device}),

@@ -31,7 +31,7 @@ def model():
 @pytest.fixture(scope="module")
 def found(model):
     options = {"edges": "attention", "method": "rollout", "correction": None, "deletions": True}
-    return attnflow.explain(PARTS, model, answer=ANSWER, **options)
+    return attnflow.explain_answer(PARTS, model, answer=ANSWER, **options)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_the_document_has_every_number(found):
 
 
 def test_an_answer_that_was_cut_says_so(tab, model, tmp_path):
-    found = attnflow.explain(PARTS, model, generate=4, edges="alti", method="direct")
+    found = attnflow.explain_answer(PARTS, model, generate=4, edges="alti", method="direct")
     document = generation_document(found)
     assert "stopped at 4 tokens" in plain_page(document)
     tab.goto(found.explore().save(tmp_path / "cut.html").as_uri())
@@ -121,7 +121,7 @@ def test_the_sentence_says_which_part_hurts_most_without_it(tab, file, found):
 
 def test_ratios_to_chance_have_no_shares(tab, model, tmp_path):
     options = {"edges": "attention", "method": "rollout", "correction": "uniform"}
-    found = attnflow.explain(PARTS, model, answer=ANSWER, **options)
+    found = attnflow.explain_answer(PARTS, model, answer=ANSWER, **options)
     assert all(row.share is None for row in found.table())
     tab.goto(found.explore().save(tmp_path / "ratios.html").as_uri())
     best = max(found.table(), key=lambda row: row.score)
@@ -207,7 +207,7 @@ def test_nothing_is_violated_and_nothing_overflows(tab, file, scheme, width):
 
 
 def test_signs_have_two_colours_and_no_bar(tab, model, tmp_path):
-    found = attnflow.explain(PARTS, model, answer=ANSWER, method="gradient-input")
+    found = attnflow.explain_answer(PARTS, model, answer=ANSWER, method="gradient-input")
     tab.goto(found.explore().save(tmp_path / "signs.html").as_uri())
     tab.wait_for_selector(".word")
     assert not tab.is_visible("#part-bar")
@@ -219,7 +219,7 @@ def test_signs_have_two_colours_and_no_bar(tab, model, tmp_path):
 
 def test_parts_alone_have_no_token_scores(tab, model, tmp_path):
     options = {"method": "flow", "correction": None, "parts_only": True}
-    found = attnflow.explain(PARTS, model, answer=ANSWER, **options)
+    found = attnflow.explain_answer(PARTS, model, answer=ANSWER, **options)
     tab.goto(found.explore().save(tmp_path / "parts.html").as_uri())
     tab.wait_for_selector(".word")
     assert shares(tab)["first"] == pytest.approx(expected_shares(found, None)["first"], abs=1e-6)
@@ -263,7 +263,7 @@ def test_a_server_writes_and_explains_an_answer(tab, served, model):
     tab.wait_for_selector(".word")
     assert not tab.is_visible("#view")
     parts = {"1: the keys are here": (0, 17), "2: a red cat is": (19, 35)}
-    expected = attnflow.explain(text, model, generate=5, parts=parts)
+    expected = attnflow.explain_answer(text, model, generate=5, parts=parts)
     for name, share in shares(tab).items():
         wanted = expected_shares(expected, None)[name]
         assert share == pytest.approx(wanted, abs=1e-5)

@@ -302,7 +302,7 @@ def waiting_for_the_collector():
 @pytest.mark.parametrize(
     ("options", "at"),
     [
-        ({"length": 40}, 3),  # while it is written
+        ({"generate": 40}, 3),  # while it is written
         ({"answer": "the keys are on the mat", "method": "blank-out"}, 3),
     ],
 )
@@ -354,7 +354,7 @@ def test_an_answer_that_nobody_waits_for_is_given_up(monkeypatch, options, at):
 @pytest.mark.parametrize(
     "options",
     [
-        {"length": 3},
+        {"generate": 3},
         {"answer": "the cat", "edges": "value-zeroing"},
         {"answer": "the cat", "edges": "attention", "method": "flow"},
         {"answer": "the cat", "method": "blank-out"},

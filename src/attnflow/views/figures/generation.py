@@ -92,7 +92,7 @@ def size(found: Generation, *, values: bool = False, **_: Any) -> tuple[float, f
 def _prompt(found: object) -> list[int]:
     """The positions of the prompt."""
     if not isinstance(found, Generation):
-        msg = "kind 'generation' draws answers; give what explain(…, generate=40) returned"
+        msg = "kind 'generation' draws answers; give what explain_answer(…, generate=40) returned"
         raise InputError(msg)
     written = set(found.answer)
     return [at for at in range(len(found.tokens)) if at not in written]

@@ -17,11 +17,10 @@ from attnflow.models.pair.seq2seq import ANSWER
 from attnflow.models.text.bos import put_bos
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.choice import Chosen, choose
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.sessions import check_known, run_sessions
 from attnflow.shipped import full_name
-from attnflow.solvers.execution import Execution
 from attnflow.views.explorer.images import decode_image, pixels_of, to_data_url
 from attnflow.views.explorer.server.limits import ApiError, Job, Limits
 from attnflow.views.explorer.server.memory import PIXEL_BYTES, Memory, Shape
@@ -56,7 +55,7 @@ class Prepared:
     def shape(self) -> Shape:
         """What decides how much memory it takes."""
         config = self.chosen.config
-        threads = config.execution.threads or 1
+        threads = config.threads or 1
         return Shape(self.adapter, config.rule, len(self.tokens), threads)
 
     @property
@@ -75,7 +74,7 @@ class SessionCache:
         self.images = {name: each.reads_images for name, each in models.items()}
         self.limits = limits
         self.memory = Memory(limits)
-        self.execution = Execution(threads)
+        self.threads = threads
         self._cached: OrderedDict[str, Opened] = OrderedDict()
         self._falling_back: set[str] = set()  # models that refused the edges chosen for them
         self._lock = threading.Lock()
@@ -100,8 +99,8 @@ class SessionCache:
     def open(self, request: InputRequest, job: Job, cost: Cost) -> Iterator[Opened]:
         """The session of an input and, for images, its data URL; inside, memory is reserved."""
         name = self.check(request)
-        asked = (request.edges, request.target, request.contrast, request.bos)
-        parts = (name, request.text, request.pair, request.image, request.answer, *asked)
+        given = (request.text, request.pair, request.image, request.answer)
+        parts = (name, *given, *request.options.items())
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
         with self._open(key, lambda: self._prepare(name, request, job), request, job, cost) as here:
             session, at = here[0], request.explained
@@ -144,13 +143,7 @@ class SessionCache:
 
     def _prepare(self, name: str, request: InputRequest, job: Job) -> Prepared:
         adapter = self.models[name]
-        config = ExplainConfig(
-            edges=request.edges,
-            target=request.target,
-            contrast=request.contrast,
-            bos=request.bos,
-            execution=self.execution,
-        )
+        config = Request(**request.options, threads=self.threads)
         url = None
         if request.image is None:
             tokens = self._tokenize(adapter, request, job)
@@ -159,10 +152,10 @@ class SessionCache:
             with self.memory.reserve(PIXEL_BYTES * pixels, job):
                 image = decode_image(request.image, self.limits.pixels)
                 tokens, url = adapter.tokenize(image), to_data_url(image)
-        if request.bos:
+        if config.bos:
             tokens = put_bos(adapter, tokens)
         self.check_size(len(tokens))
-        objective = Objective(request.target, request.contrast)
+        objective = Objective(request.options["target"], config.contrast)
         check_known([objective], adapter)
         chosen = _choose(config, adapter, tokens, objective)
         return Prepared(adapter, tokens, chosen, objective, url, name in self._falling_back)
@@ -255,9 +248,7 @@ def _of(opened: Opened) -> Prepared:
     return Prepared(session.adapter, session.tokens, chosen, session.objective, image)
 
 
-def _choose(
-    config: ExplainConfig, adapter: ModelAdapter, tokens: Tokens, objective: Objective
-) -> Chosen:
+def _choose(config: Request, adapter: ModelAdapter, tokens: Tokens, objective: Objective) -> Chosen:
     """The edges of a request; the page shows all methods, and some have a target anyway."""
     chosen = choose(config, adapter, tokens, objective)
     if objective == Objective() or chosen.config.uses_target:

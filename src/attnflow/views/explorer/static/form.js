@@ -87,7 +87,7 @@ export function answerRequest(form) {
   const count = Number(length);
   const { writes, has_source: hasSource } = form.model;
   if (!writes || !(count > 0 || (!hasSource && answer.trim()))) return null;
-  const size = count > 0 ? { length: Math.min(128, Math.round(count)) } : {};
+  const size = count > 0 ? { generate: Math.min(128, Math.round(count)) } : {};
   const parts = paragraphs(text);
   return { model, edges, text, ...given, ...size, ...(parts ? { parts } : {}) };
 }

@@ -1,4 +1,4 @@
-"""What is written behind options, as the library takes it."""
+"""Values of options from the text that is written behind their flags."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ from typing import Any
 from attnflow.errors import InputError
 
 
-def parse_methods(given: list[str] | None) -> list[str]:
-    """The methods that were named; none leaves the choice to the model."""
-    from attnflow.methods import METHODS
-
-    if given and "auto" in given and len(given) > 1:
-        msg = "--method auto stands alone: it is chosen by the model; leave out the others"
-        raise InputError(msg)
-    return [METHODS[name].name for name in given or () if name != "auto"]
-
-
-def parse_layers(given: str | None) -> Any:
+def parse_layers(given: str) -> Any:
     """``all`` as it is; ``1,3`` as layer numbers."""
-    if given is None or given == "all":
+    if given == "all":
         return given
     try:
         return [int(part) for part in given.split(",")]
@@ -29,7 +19,7 @@ def parse_layers(given: str | None) -> Any:
 
 
 def parse_heads(given: str) -> Any:
-    """``mean`` and the like as they are; ``0,3`` as head numbers."""
+    """Names and files as they are; ``0,3`` as head numbers."""
     if given in ("mean", "max", "min", "each") or given.endswith(".json"):
         return given
     try:
@@ -49,14 +39,14 @@ def parse_correction(given: str) -> str | None:
     return None if given == "none" else given
 
 
-def parse_query(given: str | None) -> int | str | None:
-    """A number where it is one, else a token."""
-    return None if given is None else parse_position(given)
-
-
 def parse_position(given: str) -> int | str:
     """A position where it is a number, else a token."""
     try:
         return int(given)
     except ValueError:
         return given
+
+
+def parse_device(given: str) -> str | None:
+    """``auto`` leaves it to the model."""
+    return None if given == "auto" else given
