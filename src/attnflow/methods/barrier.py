@@ -135,7 +135,7 @@ fails, the others leave out what rounding takes from a score of 1 anyway."""
 EPSILON = float(np.finfo(np.float64).eps)
 NOISE = 1e-6  # a decrement below this that does not halve any more is rounding
 SAME = 1e-7  # of what a step changes at a node, which may be out of balance
-MENDS = 6
+CORRECTIONS = 6
 FEASIBLE = 1e-10
 NEARLY = 0.1
 INSIDE = 0.99  # of the way to the nearest limit
@@ -181,7 +181,7 @@ def _climb(flow: FloatArray, left: FloatArray, free: BoolArray) -> AnalyticCentr
         before = decrement
         step = _newton_step(flow, left, free, potential, careful=careful)
         stuck = NOISE > step.decrement > before / 2 > 0 or number == FAST_STEPS
-        if not careful and (stuck or not step.balance <= SAME):  # NaN is not
+        if not careful and (stuck or not step.balance <= SAME):  # or NaN
             careful = True
             step = _newton_step(flow, left, free, potential, careful=True)
         decrement, potential = step.decrement, step.potential
@@ -280,7 +280,7 @@ def _without_lone(free: BoolArray) -> BoolArray:
 def _newton_step(
     flow: FloatArray, left: FloatArray, free: BoolArray, potential: _Sum, *, careful: bool
 ) -> _Step:
-    """Newton's direction; with care, potentials are mended until every node is in balance."""
+    """Newton's direction; with care, potentials are corrected until every node is in balance."""
     safe = np.where(free, flow, 1.0)
     left = np.where(free, left, 1.0)
     slope = np.where(free, 1 / safe - 1 / left, 0.0)
@@ -288,7 +288,7 @@ def _newton_step(
     near, far = np.minimum(safe, left), np.maximum(safe, left)
     weight = np.where(free, near**2 / (1 + (near / far) ** 2), 0.0)
     best: _Step | None = None
-    for _ in range(MENDS if careful else 1):
+    for _ in range(CORRECTIONS if careful else 1):
         # Far from the optimum a step, or its square, may be infinite: such a step is never better.
         with np.errstate(over="ignore", invalid="ignore"):
             gap = np.where(free, _less_potentials(slope, potential), 0.0)
@@ -352,7 +352,7 @@ def _solve_block(across: FloatArray, right: FloatArray, *, careful: bool) -> Flo
     """The system of one layer: of ``right``, all columns but the first make the diagonal, too."""
     if not careful:
         diagonal = across.sum(1) + right[:, 1:].sum(1)
-        # A node that nothing passes stays at 0; none is so alone that there is no solution.
+        # A node that nothing passes stays at 0; the others are connected: a solution exists.
         diagonal = np.where(diagonal > 0, diagonal * (1 + 4 * EPSILON), 1.0)
         with contextlib.suppress(np.linalg.LinAlgError):
             return np.linalg.solve(np.diag(diagonal) - across, right).astype(np.float64)
