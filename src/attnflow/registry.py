@@ -27,7 +27,7 @@ PLAIN = int | float | str
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-class Named(Protocol):
+class RegistryMember(Protocol):
     """Something with a name."""
 
     @property
@@ -35,7 +35,7 @@ class Named(Protocol):
         """The name that users write."""
 
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=RegistryMember)
 
 
 class Registry(Generic[T]):

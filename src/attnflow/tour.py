@@ -168,11 +168,11 @@ def _dispute(texts: TourTexts) -> TourStep:
 for method in ("raw", "rollout", "flow"):
     found = attnflow.explain(text{_model(texts)}, edges="alti", method=method)
     print(method, [f"{{token}} {{score:.2f}}" for token, score in found.top(2)])
-said = found.prediction
-print(f"the whole text: {{said.label}} {{said.probability:.1%}}")
+predicted = found.prediction
+print(f"the whole text: {{predicted.label}} {{predicted.probability:.1%}}")
 falls = attnflow.blank_out(text{_model(texts)}, signed=True)
 for token, fall in falls.top(3):
-    print(f"without {{token}}: {{said.label}} {{said.probability - fall:.1%}}")""",
+    print(f"without {{token}}: {{predicted.label}} {{predicted.probability - fall:.1%}}")""",
         partial(of_dispute, texts),
     )
 
@@ -219,7 +219,7 @@ def of_scores(texts: TourTexts) -> str:
     then = "the scores alone don't explain this answer"
     if strong != weak and (strong > weak) == (_label(found) == texts.answer):
         then = "the answer came from the word that speaks for it"
-    return f"The model says {_said(found)}. {both}: {then}. Step 4 asks how far to trust that."
+    return f"The model says {_answer(found)}. {both}: {then}. Step 4 asks how far to trust that."
 
 
 def of_routes(texts: TourTexts) -> str:
@@ -251,9 +251,8 @@ def of_pair(texts: TourTexts) -> str:
 
     plain, changed = _explain(texts, texts.plain), _explain(texts, texts.changed)
     what = "turns" if _label(plain) != _label(changed) else "does not turn"
-    change = (
-        f"“{texts.word}” {what} the answer: {_said(plain)} without it, {_said(changed)} with it."
-    )
+    before, after = _answer(plain), _answer(changed)
+    change = f"“{texts.word}” {what} the answer: {before} without it, {after} with it."
     order = find(changed).order
     rank = order.index(changed.position(texts.word)) + 1
     if rank == 1:
@@ -287,8 +286,8 @@ def of_dispute(texts: TourTexts) -> str:
     fall = blank_out(texts.disputed, texts.model, signed=True)
     trials = [f"without “{tokens[at]}” {_without(main, fall, at)}" for at in tried]
     shown = (
-        f"Of the methods, {join_names(words)}. The model says {_said(main)}, {join_names(trials)}. "
-        f"“{tokens[decisive]}” changes the answer most"
+        f"Of the methods, {join_names(words)}. The model says {_answer(main)}, "
+        f"{join_names(trials)}. “{tokens[decisive]}” changes the answer most"
     )
     right = [method for method, at in named.items() if at == decisive]
     wrong = [method for method in named if method not in right]
@@ -327,7 +326,7 @@ def _label(found: Attribution) -> str:
     return "" if found.prediction is None else found.prediction.label
 
 
-def _said(found: Attribution) -> str:
+def _answer(found: Attribution) -> str:
     """What the model says, and how sure it is."""
     chance = 0.0 if found.prediction is None else found.prediction.probability
     return f"{_label(found)} ({chance:.1%})"
@@ -336,6 +335,6 @@ def _said(found: Attribution) -> str:
 def _without(main: Attribution, fall: Attribution, at: int) -> str:
     """What a model of two labels says without a token, by how far its probability falls."""
     labels = () if main.prediction is None else main.prediction.alternatives
-    (said, before), (other, _) = labels
+    (label, before), (other, _) = labels
     left = before - float(fall.values[at])
-    return f"{said} ({left:.1%})" if left >= 0.5 else f"{other} ({1 - left:.1%})"
+    return f"{label} ({left:.1%})" if left >= 0.5 else f"{other} ({1 - left:.1%})"

@@ -14,7 +14,7 @@ import parts
 import tiny
 from attnflow.edges import decomposition
 from attnflow.errors import InputError, ModelError
-from attnflow.records import Block
+from attnflow.records import AttentionBlock
 
 TEXT = "the keys to the cabinet are here , the cats play on"  # longer than heads are wide
 RESIZING = tf.ViTImageProcessorPil(size={"height": 32, "width": 32})
@@ -231,7 +231,7 @@ def test_parts_must_add_up_in_every_row():
     attention = np.eye(2)[None]
     projected = np.array([[[1e-6, 0.0], [0.0, 1.0]]])
     layer = decomposition.LayerParts(attention, projected, projected, None, None, None, 1e-13)
-    block = Block(projected, np.eye(2), np.array([[2e-6, 0.0], [0.0, 1.0]]))
+    block = AttentionBlock(projected, np.eye(2), np.array([[2e-6, 0.0], [0.0, 1.0]]))
     assert decomposition._check_sum(layer, block, []) == pytest.approx(0.5)
     assert decomposition._check_sum(layer, block, [0]) == 0  # which is only carried along
 

@@ -133,7 +133,7 @@ def test_sources_that_cannot_be_used_are_refused(tmp_path):
     with pytest.raises(InputError, match="has no column 'text'; its columns: 'a', 'b'"):
         read(tmp_path / "a.parquet", Columns())
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(InputError, match="it is no Parquet file, or damaged"):
+    with pytest.raises(InputError, match="it is not a Parquet file, or damaged"):
         read(tmp_path / "b.parquet")
     (tmp_path / "b.txt").write_bytes(b"caf\xe9 au lait")
     with pytest.raises(InputError, match="it is not UTF-8 text"):

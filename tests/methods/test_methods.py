@@ -140,6 +140,13 @@ def test_the_barrier_flow_is_found_on_extreme_graphs(drawn):
     check_feasible(found.flow, weights, query)
 
 
+def test_the_barrier_flow_is_found_where_edges_carry_less_than_rounding():
+    chance = np.random.default_rng(5054)
+    weights = np.where(chance.random((6, 2, 2)) < 0.3, 1.0, 1e-16)
+    weights /= weights.sum(-1, keepdims=True)
+    check_barrier(weights, 0, tolerance=1e-15)
+
+
 def test_the_barrier_flow_keeps_what_rollout_loses():
     """The last token keeps a small share of itself, layer after layer: rollout has it vanish."""
     kept = 2e-3

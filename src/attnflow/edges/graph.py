@@ -86,7 +86,7 @@ def head_weights(count: int, heads: Heads) -> dict[int, float]:
     if all(isinstance(head, Integral) for head in heads):
         return _picked(count, [int(head) for head in heads])
     total = float(sum(heads))
-    if len(heads) != count or min(heads) < 0 or not 0 < total < math.inf:  # nor is NaN
+    if len(heads) != count or min(heads) < 0 or not 0 < total < math.inf:  # false for NaN
         msg = f"heads={list(heads)} must be {count} finite weights, none negative, not all zero"
         raise InputError(msg)
     return {head: float(weight) / total for head, weight in enumerate(heads)}
@@ -177,8 +177,8 @@ def build_graph(
     """The graph of a rule's maps; in float64, axes before ``head`` (a batch) carried along.
 
     ``keep_maps`` keeps the maps, mixed and corrected, beside the edges that are made of them.
-    ``made`` are the rule's maps of these activations, where they are at hand. ``read_once`` says
-    that layers are read one after the other: they may be made then (`LayersOnDemand`).
+    ``made`` are the rule's maps of these activations, if they were made before. ``read_once`` says
+    that layers are read one after the other, so that they may be made lazily (`LayersOnDemand`).
     """
     rule = EDGE_RULES[options.rule]
     if rule.amounts:
@@ -259,7 +259,9 @@ def _built(
     fused = correct_maps(fuse_layers(made.layers, options.heads), options.correction)
     maps = namespace(fused[0]).stack(tuple(fused))
     for step, each in enumerate(maps):
-        each[..., activations.carried_by(step), :] = 0  # which is nothing that a position reads
+        each[..., activations.carried_by(step), :] = (
+            0  # a position does not read what it carries along
+        )
     return replace(graph, maps=maps)
 
 
@@ -322,7 +324,7 @@ def _check_equal_heads(maps: Sequence[Array]) -> None:
 
 def _in_one_pass(maps: Sequence[Array], options: EdgeOptions, *, read_once: bool) -> Array:
     """The weighted mean of heads and what follows it, compiled."""
-    from attnflow.edges.rows import LayersOnDemand, fuse_rows  # numba takes its time
+    from attnflow.edges.rows import LayersOnDemand, fuse_rows  # importing numba is slow
 
     *batch, _, size, _ = maps[0].shape
     flat, weights = [], []

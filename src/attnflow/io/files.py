@@ -31,7 +31,7 @@ def as_path(file: object) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether such a file exists; a name that no file can have is none."""
+    """Whether such a file exists; False for an invalid name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -102,7 +102,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _write_and_rename(path: Path, content: bytes, mode: int | None) -> None:
-    # Nobody else has this name: no other thread, and no other machine that shares the disk.
+    # This name is unique, across threads and across machines that share the disk.
     unique = f"{os.getpid()}-{secrets.token_hex(4)}"
     part = path.with_name(f"{path.name[:50]}.{unique}{PART_SUFFIX}")
     try:
@@ -152,7 +152,7 @@ def matches_checksum(found: Mapping[str, Any]) -> bool:
 def without_checksum(found: Any) -> Any:
     """Data without its checksum, which must be right where there is one.
 
-    Versions before 0.3 saved none, and who writes such a file by hand need not.
+    Versions before 0.3 saved none, and files that are written by hand need none.
     """
     if not isinstance(found, dict) or CHECKSUM not in found:
         return found

@@ -97,7 +97,7 @@ def _jsonl(path: Path, columns: Sequence[str]) -> Iterator[Record]:
                 continue
             if isinstance(found, str) and len(columns) == 1:
                 found = {columns[0]: found}
-            yield found if isinstance(found, dict) else f"line {number} is no JSON object"
+            yield found if isinstance(found, dict) else f"line {number} is not a JSON object"
 
 
 def _delimited(path: Path, dialect: dict[str, Any]) -> Iterator[Record]:
@@ -139,7 +139,7 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Record]:
             there = file.schema_arrow.names
             yield from _batches(file.iter_batches(AT_ONCE, columns=_known(columns, there)), there)
     except pa.ArrowException as error:
-        msg = f"{path} can't be read: it is no Parquet file, or damaged ({error})"
+        msg = f"{path} can't be read: it is not a Parquet file, or damaged ({error})"
         raise InputError(msg) from error
 
 
@@ -154,7 +154,9 @@ def _dataset(path: Path, columns: Sequence[str]) -> Iterator[Record]:
         raise InputError(msg)
     state = path / "state.json"
     if not state.exists():
-        msg = f"{path} is a folder without a state.json: no data set that save_to_disk wrote"
+        msg = (
+            f"{path} is a folder without a state.json: it is not a data set that save_to_disk wrote"
+        )
         raise InputError(msg)
     listed = _json(state)
     if listed.get("_indices_files") or listed.get("_indices_data_files"):

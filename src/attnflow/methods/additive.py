@@ -102,5 +102,5 @@ MEMBER = Method(
     uses_maps=True,
     edges="gradient",
     shown_by_default=False,
-    no_pair_routes="its rule for attention between two sides is no sum over ways",
+    no_pair_routes="its rule for attention between two sides is not a sum over paths",
 )

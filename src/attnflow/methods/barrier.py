@@ -129,11 +129,13 @@ MOST_STEPS = 400
 DECREMENT = 1e-10  # Newton's decrement at which a flow is taken for the optimum
 WORST = 1e-9  # what it may be where rounding allows no more
 FAST_STEPS = 80  # after which blocks are solved with care
-TINY = 1e-20  # of all that flows; less is left as it starts: no score can tell
+LEAST_FLOWS = (1e-20, 1e-16, 1e-15)
+"""Of all that flows, 1; less is left as it starts. Where edges are so far apart that the first
+fails, the others leave out what rounding takes from a score of 1 anyway."""
 EPSILON = float(np.finfo(np.float64).eps)
 NOISE = 1e-6  # a decrement below this that does not halve any more is rounding
 SAME = 1e-7  # of what a step changes at a node, which may be out of balance
-MENDS = 6
+CORRECTIONS = 6
 FEASIBLE = 1e-10
 NEARLY = 0.1
 INSIDE = 0.99  # of the way to the nearest limit
@@ -153,8 +155,25 @@ def find_analytic_centre(capacity: FloatArray, supply: FloatArray) -> AnalyticCe
         CertificateError: Rounding leaves it farther from the optimum than `WORST`.
     """
     flow, left = inside_limits(capacity, supply)
-    free = _free_edges(capacity, flow, left)
-    potential = _Sum(*np.zeros((2, len(capacity) + 1, len(supply))))
+    for least in LEAST_FLOWS:
+        found = _climb(flow, left, _free_edges(capacity, flow, left, least))
+        centre = AnalyticCentre(_balanced(found.flow, supply), found.decrement)
+        over = max(0.0, float((centre.flow - capacity).max(initial=0.0)))
+        if centre.decrement <= WORST and over <= FEASIBLE:
+            return centre
+    msg = (
+        f"method='barrier' came no nearer to its optimum than a decrement of "
+        f"{centre.decrement:.1e} with edges overfull by {over:.1e} (allowed: {WORST:.0e} and "
+        f"{FEASIBLE:.0e}): their weights, from {capacity[capacity > 0].min():.1e} to "
+        f"{capacity.max():.1e}, are too far apart. Use method='flow', or leave the smallest out "
+        "with discard="
+    )
+    raise CertificateError(msg)
+
+
+def _climb(flow: FloatArray, left: FloatArray, free: BoolArray) -> AnalyticCentre:
+    """Newton's method from a flow and what it leaves of capacities; free edges change."""
+    potential = _Sum(*np.zeros((2, len(flow) + 1, flow.shape[1])))
     decrement, careful = 0.0, False
     for number in range(MOST_STEPS):
         if not free.any():
@@ -162,7 +181,7 @@ def find_analytic_centre(capacity: FloatArray, supply: FloatArray) -> AnalyticCe
         before = decrement
         step = _newton_step(flow, left, free, potential, careful=careful)
         stuck = NOISE > step.decrement > before / 2 > 0 or number == FAST_STEPS
-        if not careful and (stuck or not step.balance <= SAME):  # NaN is not
+        if not careful and (stuck or not step.balance <= SAME):  # or NaN
             careful = True
             step = _newton_step(flow, left, free, potential, careful=True)
         decrement, potential = step.decrement, step.potential
@@ -173,17 +192,7 @@ def find_analytic_centre(capacity: FloatArray, supply: FloatArray) -> AnalyticCe
         if decrement >= 0.25:
             length = _length(flow[free], left[free], step.flow[free])
         flow, left = flow + length * step.flow, left - length * step.flow
-    found = _balanced(flow, supply)
-    over = max(0.0, float((found - capacity).max(initial=0.0)))
-    if not (decrement <= WORST and over <= FEASIBLE):
-        msg = (
-            f"method='barrier' came no nearer to its optimum than a decrement of {decrement:.1e} "
-            f"with edges overfull by {over:.1e} (allowed: {WORST:.0e} and {FEASIBLE:.0e}): their "
-            f"weights, from {capacity[capacity > 0].min():.1e} to {capacity.max():.1e}, are too "
-            "far apart. Use method='flow', or leave the smallest out with discard="
-        )
-        raise CertificateError(msg)
-    return AnalyticCentre(found, decrement)
+    return AnalyticCentre(flow, decrement)
 
 
 class _Step(NamedTuple):
@@ -240,13 +249,15 @@ def _balanced(flow: FloatArray, supply: FloatArray) -> FloatArray:
     return flow
 
 
-def _free_edges(capacity: FloatArray, flow: FloatArray, left: FloatArray) -> BoolArray:
+def _free_edges(
+    capacity: FloatArray, flow: FloatArray, left: FloatArray, least: float
+) -> BoolArray:
     """The edges whose flow can change; on the others nothing flows, or all that can.
 
     What goes to a node that passes next to nothing on can't change either. Where all edges of a
     node are full, it has all that flows, and what goes to it follows from what goes to the others.
     """
-    free: BoolArray = (flow > TINY) & (left > TINY)
+    free: BoolArray = (flow > least) & (left > least)
     for layer in range(len(capacity) - 1):
         idle = ~free[layer].any(1) & capacity[layer].any(1) & (flow[layer + 1].sum(0) < 0.5)
         free[layer + 1][:, idle] = False
@@ -269,7 +280,7 @@ def _without_lone(free: BoolArray) -> BoolArray:
 def _newton_step(
     flow: FloatArray, left: FloatArray, free: BoolArray, potential: _Sum, *, careful: bool
 ) -> _Step:
-    """Newton's direction; with care, potentials are mended until every node is in balance."""
+    """Newton's direction; with care, potentials are corrected until every node is in balance."""
     safe = np.where(free, flow, 1.0)
     left = np.where(free, left, 1.0)
     slope = np.where(free, 1 / safe - 1 / left, 0.0)
@@ -277,7 +288,7 @@ def _newton_step(
     near, far = np.minimum(safe, left), np.maximum(safe, left)
     weight = np.where(free, near**2 / (1 + (near / far) ** 2), 0.0)
     best: _Step | None = None
-    for _ in range(MENDS if careful else 1):
+    for _ in range(CORRECTIONS if careful else 1):
         # Far from the optimum a step, or its square, may be infinite: such a step is never better.
         with np.errstate(over="ignore", invalid="ignore"):
             gap = np.where(free, _less_potentials(slope, potential), 0.0)
@@ -341,7 +352,7 @@ def _solve_block(across: FloatArray, right: FloatArray, *, careful: bool) -> Flo
     """The system of one layer: of ``right``, all columns but the first make the diagonal, too."""
     if not careful:
         diagonal = across.sum(1) + right[:, 1:].sum(1)
-        # A node that nothing passes stays at 0; none is so alone that there is no solution.
+        # A node that nothing passes stays at 0; the others are connected: a solution exists.
         diagonal = np.where(diagonal > 0, diagonal * (1 + 4 * EPSILON), 1.0)
         with contextlib.suppress(np.linalg.LinAlgError):
             return np.linalg.solve(np.diag(diagonal) - across, right).astype(np.float64)

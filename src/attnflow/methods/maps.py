@@ -14,11 +14,11 @@ from attnflow.records.arrays import namespace
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers.execution import Execution
 
-LONG = 512  # positions from which on few rows are not cut out of whole maps
+LONG = 512  # positions; in longer texts, a few rows are computed on their own
 
 
 def asks_few_rows(selection: Selection, size: int) -> bool:
-    """Whether so few positions of a long text are asked that products of whole maps are waste."""
+    """Whether so few positions of a long text are selected that whole maps would be wasteful."""
     return size >= LONG and 2 * len(selection.layers) * len(selection.queries) <= size
 
 

@@ -1,8 +1,8 @@
 """Methods: how the scores of input tokens are computed.
 
 A method either reads the edges of a graph (``score``) or runs the model again (``measure``). All
-are members of one family, `METHODS`, and declare what they can do, so that nobody else has to ask
-which kind a method is.
+are members of one family, `METHODS`, and declare what they can do, so that no other code has to
+ask which kind a method is.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Method:
     def answer(self, question: Question) -> Scores:
         """The scores of a question's groups of tokens, ``[key]``, by running the model again."""
         if self.measure is None:
-            msg = f"method={self.name!r} reads edges and answers no question"
+            msg = f"method={self.name!r} reads edges and does not answer questions"
             raise InputError(msg)
         with name_failure(f"method={self.name!r}"):
             scores = self.measure(question)

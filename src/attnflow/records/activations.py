@@ -10,7 +10,7 @@ from attnflow.records.types import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class AttentionBlock:
     """An attention block of one input, in parts: tensors of torch, in the model's precision.
 
     Position i reads position j through head h as α_ij · values[h, j] · projection_h; all heads
@@ -161,7 +161,7 @@ class Activations:
     causal: bool = False
     ends: tuple[int, ...] | None = None
     gradients: tuple[Array, ...] | None = None
-    blocks: tuple[Block | None, ...] | None = None
+    blocks: tuple[AttentionBlock | None, ...] | None = None
     zeroed: tuple[Array, ...] | None = None
     relevance: Relevances | None = None
     removal: Array | None = None

@@ -267,7 +267,7 @@ class Generation(SavedRecord):
         scores = self.matrix()[list(rows)]
         queries = tuple(self.answer[row] - 1 for row in rows)
         one = len(rows) == 1
-        said = {"target": self.tokens[self.answer[rows[0]]]} if one else {}
+        target = {"target": self.tokens[self.answer[rows[0]]]} if one else {}
         return Attribution(
             tokens=self.tokens,
             scores=scores[None],
@@ -276,7 +276,7 @@ class Generation(SavedRecord):
             layer=self.layer,
             query=queries[-1],
             method=self.method,
-            options={**self.options, "answer": self.answer_text, **said},
+            options={**self.options, "answer": self.answer_text, **target},
             model=self.model,
             text=self.text,
             prediction=self.predictions[rows[-1]],

@@ -92,7 +92,7 @@ def resolve(name: str, value: object, low: int, high: int, count: int) -> int:
 def listed_numbers(given: object) -> list[object]:
     """One number or several, as a list; what can't be gone through in order is left as it is.
 
-    Neither texts nor bytes are lists of numbers; a set has no order, and a dict is no list.
+    Texts and bytes are not lists of numbers, a set has no order, and a dict is not a list.
     """
     if is_integer(given) or isinstance(given, str | bytes | bytearray | memoryview | Mapping | Set):
         return [given]

@@ -43,7 +43,7 @@ except ImportError:  # on Windows, where folders can't be locked
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[bool]:
-    """Refuse a folder that another process runs into; yields whether it was possible to find out.
+    """Refuse a folder that another process writes to; yields whether a lock could be taken.
 
     The system drops the lock with the process, however that ends.
     """
@@ -66,12 +66,12 @@ def _lock(handle: int, folder: Path) -> bool:
             "folder"
         )
         raise InputError(msg) from None
-    except OSError:  # file systems of other machines often can't
+    except OSError:  # network file systems often can't
         return False
     return True
 
 
-SAMPLE = 2  # rows on which every worker finds out once what a model does
+SAMPLE = 2  # rows on which every worker checks the model once
 
 
 @dataclass

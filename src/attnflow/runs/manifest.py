@@ -23,7 +23,7 @@ FILE = "manifest.json"
 FORMAT = 2
 BEFORE = 1  # of versions up to 0.2: only the request had a checksum
 PACKAGES = ("numpy", "numba", "torch", "transformers", "tokenizers", "pyarrow")
-KEPT = "what is finished is kept: make room, and run the same command again"
+KEPT = "what is finished is kept: free some disk space, and run the same command again"
 
 
 def versions() -> dict[str, str]:
@@ -37,7 +37,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.exists():
         there = "there is no such folder" if not folder.exists() else f"it has no {FILE}"
-        msg = f"{folder} is no run: {there}; give the folder that attnflow run wrote"
+        msg = f"{folder} is not a run: {there}; give the folder that attnflow run wrote"
         raise InputError(msg)
     try:
         found = json.loads(path.read_bytes())

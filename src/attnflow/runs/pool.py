@@ -38,7 +38,7 @@ class RemoteWorker:
         self._worker: ShardWorker | None = None
 
     def here(self) -> Answer:
-        """That there is such a worker, whether it has its model or not."""
+        """That the worker is running, whether it has loaded its model or not."""
         return ("done",)
 
     def about(self) -> Answer:
@@ -57,7 +57,9 @@ class RemoteWorker:
 
 def serve(pipe: Connection, model: Source, work: Work, sample: Sequence[Row]) -> None:
     """A worker's life: load the model, then make shards until the other end is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is handled by the process that started this one
     worker = RemoteWorker(model, work, sample)
     with contextlib.suppress(EOFError, OSError):
         answer = worker.about()
@@ -71,7 +73,7 @@ def _answer(work: Callable[[], tuple[Any, ...]]) -> Answer:
         return ("done", *work())
     except AttnflowError as error:
         return ("error", type(error).__name__, str(error))
-    except Exception as error:  # noqa: BLE001 - told to the process that asked
+    except Exception as error:  # noqa: BLE001 - reported to the calling process
         return ("error", type(error).__name__, f"{error}\n{traceback.format_exc()}")
 
 

@@ -182,7 +182,7 @@ def read_run(folder: str | Path, *, unfinished: bool = False) -> Run:
             its shards are verified at once, those of a finished run when they are read.
 
     Raises:
-        InputError: It is no run, not finished, or a shard is missing or damaged.
+        InputError: It is not a run, not finished, or a shard is missing or damaged.
     """
     path = as_path(folder)
     manifest = read_manifest(path)

@@ -256,7 +256,7 @@ class Bridge:
                 self._tighten(arrived)
             pairs = self.pairs
             gap = pairs.bound - torch.minimum(arrived, pairs.end).sum(1)
-            # A flow is none if more arrives than was sent: nothing that overflowed proves anything.
+            # If more arrives than was sent, it is not a flow: what overflowed proves nothing.
             gap = torch.where(arrived.sum(1) <= pairs.start.sum(1) + MET, gap, torch.inf)
             pairs.gap.copy_(torch.minimum(pairs.gap, gap))
             count = int((pairs.gap > MET).sum())  # the host waits for the device here, once a round
@@ -340,7 +340,7 @@ def joined(bridges: Sequence[Bridge], steps: Steps) -> Bridge:
     return Bridge(span, Pairs._make((*alike, nodes)), steps)
 
 
-TRIAL, TRIAL_ROUNDS = 48, 4  # sinks that show whether it is worth the while for the others
+TRIAL, TRIAL_ROUNDS = 48, 4  # sinks that show whether spreading pays off for the others
 WORTH = 0.5  # the share of them that must be closed
 TOGETHER = 6  # rounds after which what is left of all pieces goes on as one
 

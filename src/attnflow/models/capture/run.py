@@ -20,7 +20,7 @@ from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import all_alike, as_tensor, sees_ahead, with_windows_read
 from attnflow.models.checks.room import check_room
 from attnflow.models.decoding import plain_decoding
-from attnflow.records import Activations, Block, NotKept
+from attnflow.records import Activations, AttentionBlock, NotKept
 from attnflow.records.arrays import row_tolerance
 from attnflow.records.sparse import SparseLayer
 
@@ -233,7 +233,7 @@ def _held(site: Site, item: int, size: int) -> Tensor | SparseLayer | NotKept:
     return held
 
 
-def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Block | None:
+def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> AttentionBlock | None:
     """One item's attention block without padding; ``None`` where its projection was not found."""
     if site.values is None or site.projection is None or site.block is None:
         return None
@@ -255,7 +255,7 @@ def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Blo
     weight = None
     if norm is not None:
         weight = torch.ones(width) if norm.weight is None else _off(norm.weight)
-    return Block(
+    return AttentionBlock(
         values=_off(site.values[item, :, :keys]),
         projection=_off(site.projection),
         output=output,

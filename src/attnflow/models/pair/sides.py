@@ -28,7 +28,7 @@ from attnflow.models.capture.relevance import Relevance
 from attnflow.models.capture.sites import Site
 from attnflow.models.capture.towards import Aim, ItemRelevance, read_relevance
 from attnflow.models.capture.windows import sees_ahead
-from attnflow.records import Activations, Array, Block, NotKept, Relevances
+from attnflow.records import Activations, Array, AttentionBlock, NotKept, Relevances
 
 Sizes = tuple[int, int]  # of the source or encoder, and of the target or decoder
 
@@ -67,7 +67,7 @@ class Step:
         whole[..., carried, carried] = 1
         return whole
 
-    def place_block(self, block: Block | None) -> Block | None:
+    def place_block(self, block: AttentionBlock | None) -> AttentionBlock | None:
         """An attention block: positions of the other side have no values and take nothing."""
         if block is None:
             return None

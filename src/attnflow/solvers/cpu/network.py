@@ -351,7 +351,7 @@ def mark_edges(network: Network, top: int) -> None:
             query, key = log[layer, at] >> HALF, log[layer, at] & LOWER
             left = change(residuals, capacity, layer, query, key, -poured[layer, at])
             put(carrying, layer, key, query)
-            # About every second edge is full, which is hard to foresee: there is no branch.
+            # About every second edge is full, which is hard to predict: hence no branch.
             full = ONE if left <= NEGLIGIBLE else np.uint64(0)
             free[layer, query, key >> SIX] &= ~(full << (key & SIXTY_THREE))
 

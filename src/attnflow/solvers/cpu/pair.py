@@ -49,7 +49,7 @@ def solve_pair(weights: FloatArray, edges: FloatArray, source: int, sink: int) -
 
 
 def check_flow(flow: FloatArray, capacity: FloatArray, gap: float) -> None:
-    """Refuse what is no flow, or is not the maximum: ``gap`` is between it and its cut."""
+    """Refuse an invalid flow, or one that is not the maximum: ``gap`` is between it and its cut."""
     overfull = (flow - capacity).max(initial=0.0)
     # What arrives at the nodes between source and sink, and what leaves them.
     uneven = np.abs(flow[1:].sum(1) - flow[:-1].sum(2)).max(initial=0.0)

@@ -222,7 +222,7 @@ def _pour_shares(
             stuck += ONE
             continue
         upper = query << HALF
-        # Whether these two take something is hard to foresee, so there is no branch: nothing is
+        # Whether these two take something is hard to predict, so there is no branch: nothing is
         # added, and the next entry of the log overwrites this one.
         amount = min(left, min(column[below, query], share[below, sink] - sink_excess))
         amount = amount if amount > NEGLIGIBLE else 0.0

@@ -124,8 +124,8 @@ class PreparedCpuGraph:
             return values[:, places], statistics
         with self._lock:
             # The buffers are this solve's alone, and go back only when all its threads have ended.
-            # An interrupt may come between a thread's start and the moment that anybody knows of
-            # it: such a thread is never waited for, and what it works on is never used again.
+            # An interrupt may come after a thread has started and before it is recorded: such a
+            # thread is never waited for, and what it works on is never used again.
             buffers, self._buffers = self._buffers, self._no_buffers()
             found = self._solve(sources, sinks, execution, buffers)
             self._buffers = buffers
@@ -142,7 +142,7 @@ class PreparedCpuGraph:
         proofs = np.zeros((workers, 3), np.int64)
         arrays = source_arrays(sources)
         parts = SharedParts(_split(len(sinks), workers))
-        # A graph that is solved once needs no room for bounds that nobody asks for again.
+        # A graph that is solved only once needs no cache of bounds.
         if buffers.solves == 1:
             buffers.bounds = make_bounds(*self._weights.shape[:2])
         buffers.solves += 1
@@ -246,7 +246,7 @@ class PreparedCpuBatch:
         items, count = sources.edges.shape[:2]
         workers = min(execution.threads or cores(), items)
         values = np.zeros((items, len(sinks), count))
-        gaps = np.full_like(values, np.inf)  # of pairs that nobody has solved
+        gaps = np.full_like(values, np.inf)  # until a pair is solved
         # A row per item, so that counting needs no lock; the sum is the progress.
         proofs, stop = np.zeros((items, 3), np.int64), np.zeros(1, np.uint8)
         parts = SharedParts(range(items))

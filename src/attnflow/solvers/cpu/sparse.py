@@ -403,7 +403,7 @@ def solve(
     most = max(1, NETWORK_BYTES // max(1, 12 * edges))
     workers = min(execution.threads or cores(), len(groups), most)
     values = np.zeros((len(groups), len(sources)))
-    gaps = np.full_like(values, np.inf)  # of pairs that nobody has solved
+    gaps = np.full_like(values, np.inf)  # until a pair is solved
     orders, supply = [], np.zeros(len(sources))
     for column, (layer, query) in enumerate(sources):
         row = layers[layer - 1][query]
