@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnflow.errors import InputError
-from attnflow.registry import Registry, name_failure
+from attnflow.registry import Registry, is_foreign, name_failure
 
 if TYPE_CHECKING:
     from attnflow.records import Array, FlowTrace, LayeredGraph, Pair, Selection
@@ -106,8 +106,9 @@ class Aggregator(Method):
         """The scores of a selection, of the shape that it asks for."""
         if graph.source is not None:
             self.check_pairs()
+        given = graph.copied() if is_foreign(self.score) else graph
         with name_failure(f"method={self.name!r}"):
-            scores = self.score(graph, selection, execution)
+            scores = self.score(given, selection, execution)
         batch = tuple(graph.weights.shape[1:-2])
         heads = () if graph.heads is None else (int(graph.heads.shape[-3]),)
         ends = (len(selection.queries), len(selection.keys))
