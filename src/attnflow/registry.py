@@ -139,6 +139,12 @@ def _code(written: Any) -> bytes:
         return repr(parts).encode()
 
 
+def is_foreign(code: Any) -> bool:
+    """Whether a member's function comes from outside: it may write into what it is given."""
+    written = code.func if isinstance(code, partial) else code
+    return str(getattr(written, "__module__", "")).partition(".")[0] != PACKAGE
+
+
 @contextmanager
 def name_failure(member: str) -> Iterator[None]:
     """Errors of a member's own code come with its name; the library's own stay as they are."""

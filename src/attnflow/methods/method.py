@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from attnflow.errors import InputError
-from attnflow.registry import Registry, name_failure
+from attnflow.registry import Registry, is_foreign, name_failure
 
 if TYPE_CHECKING:
     from attnflow.methods.question import Question
@@ -126,8 +126,9 @@ class Method:
             self.refuse_edges()
         if graph.source is not None:
             self.check_pairs()
+        given = graph.copied() if is_foreign(self.score) else graph
         with name_failure(f"method={self.name!r}"):
-            scores = self.score(graph, selection, execution)
+            scores = self.score(given, selection, execution)
         batch = tuple(graph.weights.shape[1:-2])
         heads = () if graph.heads is None else (int(graph.heads.shape[-3]),)
         ends = (len(selection.queries), len(selection.keys))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attnflow.errors import InputError
+from attnflow.records.arrays import copied
 from attnflow.records.types import Array
 
 
@@ -200,6 +201,15 @@ class Activations:
                 parts = (block.values, block.output, block.residual, block.row_scale)
                 arrays += [part for part in parts if part is not None]
         return sum(int(each.nbytes) for each in arrays)
+
+    def copied(self) -> Activations:
+        """The same with arrays of its own; the parts of blocks stay the model's."""
+        own = {
+            name: tuple(map(copied, arrays))
+            for name in ("attention", "gradients", "zeroed")
+            if (arrays := getattr(self, name)) is not None
+        }
+        return replace(self, **own)
 
     def carried_by(self, step: int) -> list[int]:
         """The positions that a step, counted from 0, carries along."""
