@@ -60,13 +60,13 @@ def test_the_command_measures_a_few_texts_and_continues(monkeypatch, tmp_path, c
 
 def test_a_word_is_knocked_out_in_encoders_and_decoders(llama):
     found = measure.knockouts(Case(TEXT), attnflow.load_model("sentiment"))
-    changes, edges = found["changes"], found["edges"]
-    assert changes["its cut"] < -10 * abs(changes["random edges"])
-    assert edges["its cut"] <= edges["the word isolated"] < found["total"]
-    assert measure.SPARED not in changes
+    cut, most, isolated = list(found["sets"].values())[:3]
+    assert cut["change"] < -10 * abs(cut["random"])
+    assert most["edges"] < cut["edges"] <= isolated["edges"] < found["total"]
+    assert measure.SPARED not in found["sets"]
     found = measure.knockouts(Case("the keys to the cabinet are here"), llama)
-    assert np.isfinite(list(found["changes"].values())).all()
-    assert measure.SPARED in found["changes"]
+    assert all(np.isfinite(one["change"]) for one in found["sets"].values())
+    assert measure.SPARED in found["sets"]
 
 
 def test_random_edges_that_spare_the_first_token_are_edges_of_a_decoder():
@@ -129,10 +129,12 @@ def test_tables_say_how_often_and_how_much():
     hurts, has = tables.document_hits([{**document, "lrp": {"documents": [1.0, 3.0, 2.0]}}])
     assert hurts["lrp"] == hurts[tables.DELETED] == [1.0]
     assert has["lrp"] == has[tables.FIXED_LAST] == [0.0]
-    changes = {"its cut": -2.0, "random edges": -0.1}
-    one = {"knockouts": {"changes": changes, "edges": {"its cut": 7}, "total": 90}}
+    cut = {"edges": 7, "change": -2.0, "random": -0.1}
+    one = {"knockouts": {"sets": {"its cut": cut}, "total": 90}}
     rows = list(tables.knockout_table({"a board": [one, one]}))
-    assert rows[2] == "| a board (2) | its cut | 7 of 90 | −2.000 [−2.000, −2.000] | 20.0 |"
+    assert (
+        rows[2] == "| a board (2) | its cut | 7 of 90 | −2.000 [−2.000, −2.000] | −0.100 | 20.0 |"
+    )
 
 
 def test_the_best_and_what_does_not_differ_from_it_are_marked():

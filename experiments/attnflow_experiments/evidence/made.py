@@ -28,7 +28,7 @@ STEPS, BATCH = 1500, 64
 COLOURS = ("red", "green", "blue")
 GRID, PATCH = 4, 8  # patches a side, pixels a side
 SEEN_STEPS = 200
-PROBED = 400  # sentences
+PROBED = 200  # sentences
 
 
 def list_with_sign(chance: random.Random) -> tuple[str, str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from attnflow.evaluation.erasure import Eraser
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.metrics.metric import Case as Explained
 from attnflow.pipeline.sessions import open_session
-from attnflow.records import FloatArray
+from attnflow.records import Edge, FloatArray
 from attnflow.records.selection import input_positions
 from attnflow_experiments.known_answers.cases import Case
 from attnflow_experiments.parts.cases import Case as Question
@@ -40,7 +40,7 @@ WAYS: dict[str, dict[str, Any]] = {
 BASELINES = ("random order", "first token first", "last token first")
 MEASURED = ("comprehensiveness", "sufficiency", "aopc")
 SETS = 5  # random ones
-SPARED = "random edges, none to the first token"
+CUT, SPARED = "its cut", "as many at random, none to the first token"
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -145,23 +145,34 @@ def knockouts(case: Case, model: Any) -> Measured:
         for at in (word, int(chance.choice(rest)))
     )
     sets = {
-        "its cut": cut,
-        "the word isolated": Edges(keys=word),
-        "not read where the answer is": Edges(keys=word, queries=source),
-        **({"cut of another word": other} if other.cut else {}),
+        CUT: cut,
+        "nine tenths of its cut": _largest(cut.cut, 0.9),
+        "all edges to the word": Edges(keys=word),
+        "those from where the answer is read": Edges(keys=word, queries=source),
+        **({"the cut of another word": other} if other.cut else {}),
     }
     results = attnflow.knockout(case.text, model, edges=sets, random=SETS)
-    removed = results["its cut"].removed
-    changes = {name: one.change for name, one in results.items()}
-    changes["random edges"] = results["its cut"].random_change
+    found_sets = {
+        name: {"edges": one.removed, "change": one.change, "random": one.random_change}
+        for name, one in results.items()
+    }
     if model.is_decoder(model.tokenize(case.text)):
+        removed = results[CUT].removed
         spared = {
             str(number): _spared(found.depth, len(every), removed, chance) for number in range(SETS)
         }
         tried = attnflow.knockout(case.text, model, edges=spared, random=0)
-        changes[SPARED] = float(np.mean([one.change for one in tried.values()]))
-    edges = {name: one.removed for name, one in results.items()}
-    return {"changes": changes, "edges": edges, "total": results["its cut"].total}
+        change = float(np.mean([one.change for one in tried.values()]))
+        random = results[CUT].random_change
+        found_sets[SPARED] = {"edges": removed, "change": change, "random": random}
+    return {"sets": found_sets, "total": results[CUT].total}
+
+
+def _largest(edges: Sequence[Edge], share: float) -> tuple[Edge, ...]:
+    """The largest edges that together have a share of the whole."""
+    order = sorted(edges, key=lambda edge: -edge.capacity)
+    sums = np.cumsum([edge.capacity for edge in order])
+    return tuple(order[: int(np.searchsorted(sums, share * sums[-1])) + 1])
 
 
 def _spared(depth: int, size: int, count: int, chance: np.random.Generator) -> BoolArray:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 Found = dict[str, dict[str, Any]]
 FIXED = (0, 1, 2, 3, -4, -3, -2, -1)  # positions that a baseline may always name
-WORD, RANDOM = "its cut", "random edges"
 FIXED_BEST, CHANCE = "best fixed position", "random"
 DELETED, FIXED_LAST = "deleting each document", "the last document"
 UNEXPLAINED = (DELETED, FIXED_LAST, FIXED_BEST, CHANCE)
@@ -132,20 +131,21 @@ def faithful_table(cases: Sequence[Found]) -> Iterator[str]:
 
 
 def knockout_table(boards: Mapping[str, Sequence[Found]]) -> Iterator[str]:
-    """The mean change of log p without some edges, and how many times that of random ones it is."""
-    yield from ("| | removed | edges | change of log p | times random |", "|---|---|---|---|---|")
+    """The mean change of log p without some edges, beside as many random ones."""
+    titles = ("", "removed", "edges", "change of log p", "random edges, as many", "times random")
+    yield from (f"| {' | '.join(titles)} |", "|---" * len(titles) + "|")
     for title, cases in boards.items():
-        found = [case["knockouts"] for case in cases if "changes" in case["knockouts"]]
-        random = float(np.mean([one["changes"][RANDOM] for one in found]))
+        found = [case["knockouts"] for case in cases if "sets" in case["knockouts"]]
         total = np.mean([one["total"] for one in found])
-        for name in dict.fromkeys(name for one in found for name in one["changes"]):
-            having = [one for one in found if name in one["changes"]]
-            values = np.array([one["changes"][name] for one in having])
-            size = np.mean([one["edges"].get(name, one["edges"][WORD]) for one in having])
-            span = f"{_minus(values.mean())} [{', '.join(map(_minus, interval(values)))}]"
-            cells = [f"{title} ({len(having)})", name, f"{size:.0f} of {total:.0f}", span]
-            ratio = f"{values.mean() / random:.1f}" if random < 0 else "–"
-            yield f"| {' | '.join(cells)} | {ratio} |"
+        for name in dict.fromkeys(name for one in found for name in one["sets"]):
+            having = [one["sets"][name] for one in found if name in one["sets"]]
+            edges, change, random = (
+                np.array([one[key] for one in having]) for key in ("edges", "change", "random")
+            )
+            span = f"{_minus(change.mean())} [{', '.join(map(_minus, interval(change)))}]"
+            cells = [f"{title} ({len(having)})", name, f"{edges.mean():.0f} of {total:.0f}", span]
+            ratio = f"{change.mean() / random.mean():.1f}" if random.mean() < 0 else "–"
+            yield f"| {' | '.join(cells)} | {_minus(random.mean())} | {ratio} |"
 
 
 def _minus(number: float) -> str:
