@@ -1,6 +1,5 @@
 """`attnflow.knockout`: which edges are meant, what is measured, and what is refused."""
 
-import inspect
 import math
 from itertools import pairwise
 
@@ -632,12 +631,3 @@ def test_a_file_that_is_none_is_refused(change, message, tmp_path):
     path.write_text(json.dumps({**record().to_dict(), **change}))
     with pytest.raises(InputError, match=message):
         Knockout.load(path)
-
-
-def test_type_checkers_know_every_keyword():
-    from attnflow.api.knockout import Options
-
-    parameters = inspect.signature(attnflow.knockout).parameters.values()
-    keywords = {one.name: one.annotation for one in parameters if one.kind is one.KEYWORD_ONLY}
-    del keywords["edges"]
-    assert {n: kind.__forward_arg__ for n, kind in Options.__annotations__.items()} == keywords

@@ -46,7 +46,7 @@ def test_an_answer_is_shown_with_its_prompt(run, talker):
 
 
 def test_an_answer_is_labelled_while_it_is_written(talker, capsys):
-    asked = Asked(3, None, (), None, "tokens", {}, None)
+    asked = Asked({"generate": 3}, None, ())
     prompts = ["the keys to the cabinet"]
     (found,) = make_answers(prompts, None, talker, Request(), asked, live=True)
     label, shown = capsys.readouterr().out.split(": ", 1)

@@ -222,7 +222,7 @@ def test_rationales_follow_words_to_tokens(model, tmp_path):
 
 
 def test_one_name_is_as_good_as_a_list(model):
-    names = {"methods": "rollout", "edges": "norms", "metrics": "aopc", "fillers": "mask"}
+    names = {"methods": "rollout", "edges": "norms", "metrics": "aopc", "replacement": "mask"}
     alone = attnflow.evaluate(TEXTS[:2], model, **names)
     lists = attnflow.evaluate(TEXTS[:2], model, **{name: [one] for name, one in names.items()})
     assert alone.explainers == lists.explainers

@@ -115,7 +115,7 @@ def test_many_prompts_are_what_each_is_alone(llama):
 
 def test_many_pairs_are_what_each_is_alone(t5):
     texts, answers = [TEXT, "a cat", {"a": "the old mat", "b": "the cat"}], ["cat", "the keys", "a"]
-    options = {"generate": True, "method": "flow"}
+    options = {"method": "flow"}
     together = attnflow.explain_answer(texts, t5, answer=answers, **options)
     for text, answer, found in zip(texts, answers, together, strict=True):
         alone = attnflow.explain_answer(text, t5, answer=answer, **options)

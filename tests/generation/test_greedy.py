@@ -218,14 +218,14 @@ def test_whisper_writes_its_most_likely_tokens_but_for_those_it_never_writes():
     network, processor = heard.build("whisper")
     stated = network.generation_config
     options = {"method": "rollout", "edges": "attention"}
-    plain = attnflow.explain_answer(heard.sound(), (network, processor), **options)
+    plain = attnflow.explain(heard.sound(), (network, processor), **options)
     stated.repetition_penalty, stated.num_beams, stated.no_repeat_ngram_size = 1e6, 3, 1
-    same = attnflow.explain_answer(heard.sound(), (network, processor), **options)
+    same = attnflow.explain(heard.sound(), (network, processor), **options)
     assert same.tokens == plain.tokens
     assert same.options["decoding"] == plain.options["decoding"]
     assert set(plain.options["decoding"]) == {"begin_suppress_tokens"}
     last = processor.tokenizer.convert_tokens_to_ids(plain.tokens[-1])
     stated.suppress_tokens = [last]
-    told = attnflow.explain_answer(heard.sound(), (network, processor), **options)
+    told = attnflow.explain(heard.sound(), (network, processor), **options)
     assert told.options["decoding"]["suppress_tokens"] == [last]
     assert plain.tokens[-1] not in told.tokens

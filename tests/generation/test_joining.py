@@ -155,9 +155,11 @@ def test_a_prompt_that_ends_in_a_space_says_so():
     for name in spellers.KINDS:
         model = model_of(name)
         seen = name != "word-piece"  # which reads no blanks
-        for options in ({"generate": 2}, {"answer": "Paris"}, {}):
-            ended = attnflow.explain_answer(PROMPT + " ", model, **options, **FAST)
-            plain = attnflow.explain_answer(PROMPT, model, **options, **FAST)
+        answered = attnflow.explain_answer
+        ways = (answered, {"generate": 2}), (answered, {"answer": "Paris"}), (attnflow.explain, {})
+        for explain, options in ways:
+            ended = explain(PROMPT + " ", model, **options, **FAST)
+            plain = explain(PROMPT, model, **options, **FAST)
             assert any("ends in a space" in each for each in ended.warnings) == seen
             assert not any("ends in a space" in each for each in plain.warnings)
     network, tokenizer = model_of("byte-level")
@@ -203,7 +205,7 @@ def test_what_a_tokenizer_can_not_write_or_changes_is_said(llama):
 def test_a_space_that_was_cut_off_is_not_spoken_of():
     long = "The capital of France is " * 20
     network, tokenizer = model_of("llama2")
-    found = attnflow.explain_answer(long, (network, tokenizer), truncate=True, **FAST)
+    found = attnflow.explain(long, (network, tokenizer), truncate=True, **FAST)
     assert len(found.tokens) == 64
     assert not any("ends in a space" in each for each in found.warnings)
 

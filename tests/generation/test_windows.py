@@ -114,10 +114,10 @@ def test_all_layers_positions_and_words_of_sparse_layers(method, layers, few, mo
     text = "the old keys are here the cat is red what is here ?"
     for options in ({"query": "all"}, {"words": True}):
         asked = {"method": method, "edges": "attention", "layers": layers, **options}
-        dense = attnflow.explain_answer(text, model, **asked)
+        dense = attnflow.explain(text, model, **asked)
         with monkeypatch.context() as patched:
             sparse_from(patched, tokens=1)
-            sparse = attnflow.explain_answer(text, model, **asked)
+            sparse = attnflow.explain(text, model, **asked)
         np.testing.assert_allclose(sparse.scores, dense.scores, rtol=1e-12, atol=1e-12)
 
 

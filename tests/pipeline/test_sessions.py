@@ -171,7 +171,7 @@ def test_a_session_applies_its_edge_rule_once(monkeypatch):
     from attnflow.pipeline import graphs as module
 
     adapter = load_model((tiny.build("gpt2"), tiny.plain()))
-    config = Request("rollout", "norms", correction="uniform")
+    config = Request(method="rollout", edges="norms", correction="uniform")
     applied = []
     apply = type(config.rule).apply
     monkeypatch.setattr(
@@ -228,6 +228,8 @@ def test_a_session_counts_blocks_gradients_and_maps():
     values, rows = 4 * 4 * 8 * 4 * 3, 4 * 32 * 4 * 3
     plain = 3 * 4 * 4**2 * 4  # attention of all heads
     assert (
-        open_session("the keys are here", adapter, Request("rollout", "alti")).activations.nbytes
+        open_session(
+            "the keys are here", adapter, Request(method="rollout", edges="alti")
+        ).activations.nbytes
         == plain + values + 2 * rows
     )

@@ -161,9 +161,10 @@ def answer_each(
     from attnflow.pipeline.generation import AnswerConfig, explain_by_each
 
     length = LENGTH if options.generate is None else options.generate
+    sampling = {} if options.sampling is None else options.sampling
     asked = [
         AnswerConfig(
-            Writing(length, text, options.sampling or {}, options.seed, options.stream),
+            Writing(length, text, sampling, options.seed, options.stream),
             options.parts_only,
             options.through,
             options.deletions,

@@ -89,11 +89,11 @@ def command(
         ]
 
         def run(**keywords: Any) -> None:
-            options = {name: _parsed(taken[name][1], keywords.pop(name)) for name in taken}
+            given = {name: keywords.pop(name) for name in taken}
             options = {
-                name: value
-                for name, value in options.items()
-                if value is not None and value is not False
+                name: _parsed(taken[name][1], value)
+                for name, value in given.items()
+                if not _left_out(value)
             }
             if loading:
                 how = {name: keywords.pop(name) for name in loading}
@@ -117,13 +117,11 @@ def command(
 
 def _left_out(value: Any) -> bool:
     # Identity, not equality: 0 equals False, and was given.
-    return value is None or value is False
+    return value is None or value is False or value == []
 
 
 def _parsed(known: Option, value: Any) -> Any:
-    if known.parse is None or not isinstance(value, str):
-        return value or None if isinstance(value, list) else value
-    return known.parse(value)
+    return known.parse(value) if known.parse and isinstance(value, str) else value
 
 
 def _parameter(each: Field[Any], known: Option, *, repeated: bool) -> Parameter:

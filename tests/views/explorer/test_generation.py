@@ -304,14 +304,14 @@ def test_a_server_refuses_what_it_can_not_answer(served):
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 
-    status, said = ask(text="the keys", length=3, answer=None)
+    status, said = ask(text="the keys", generate=3, answer=None)
     assert status == 200
     assert said["format"] == FORMAT
     assert ask(text="the keys", model="tiny/verbs")[0] == 422
     assert ask(text="the keys", model="none")[0] == 404
-    assert ask(text="the keys", length=1000)[0] == 422
+    assert ask(text="the keys", generate=1000)[0] == 422
     assert ask(text="the keys", parts={"a": [0, 99]})[0] == 422
-    assert ask(text="the keys " * 500, length=3)[0] in (413, 422)
+    assert ask(text="the keys " * 500, generate=3)[0] in (413, 422)
     assert ask(text="the keys", method="none")[0] == 422
     pair = {"text": "the keys", "pair": "a cat", "model": "tiny/verbs"}
     request = urllib.request.Request(
