@@ -154,13 +154,17 @@ class Generation(SavedRecord):
                 msg = f"{name} has shape {values.shape}; this answer and its parts need {shape}"
                 raise InputError(msg)
             object.__setattr__(self, name, values)
+        for name in ("method", "model", "text", "answer_text"):
+            checks.check_text(name, getattr(self, name))
+        checks.check_number("layer", self.layer, 1, checks.check_number("depth", self.depth, 1))
         if self.cut_at is not None:
             checks.check_number("cut_at", self.cut_at, 1)
         covered = sorted(at for part in self.parts for at in part.positions)
         if covered != list(range(len(self.tokens))):
             msg = f"parts hold the positions {shown(covered)}; every token must be in one of them"
             raise InputError(msg)
-        for name, size in (("predictions", rows), ("segments", last + 1), ("spans", last + 1)):
+        each = ("segments", "spans", "word_ids")
+        for name, size in (("predictions", rows), *((name, last + 1) for name in each)):
             given = getattr(self, name)
             if given is not None and len(given) != size:
                 msg = f"{name} has {len(given)} entries; {size} are needed"

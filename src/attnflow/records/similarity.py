@@ -41,6 +41,14 @@ class EmbeddedText:
     word_ids: tuple[int | None, ...] | None = None
     word_texts: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        checks.check_text("text", self.text)
+        checks.check_texts("tokens", self.tokens)
+        checks.check_texts("word_texts", self.word_texts)
+        if self.word_ids is not None and len(self.word_ids) != len(self.tokens):
+            msg = f"word_ids has {len(self.word_ids)} entries; {len(self.tokens)} are needed"
+            raise InputError(msg)
+
     @property
     def ordinary(self) -> list[int]:
         """The positions of tokens that are part of the text; all where none is known to be."""
@@ -80,6 +88,10 @@ class Similarity:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        checks.check_real("cosine", self.cosine)
+        checks.check_mapping("options", self.options)
+        for name in ("pooling", "method", "model"):
+            checks.check_text(name, getattr(self, name))
         shape = (len(self.first.tokens), len(self.second.tokens))
         for name in ("scores", "states"):
             values = np.array(getattr(self, name), dtype=np.float64)
