@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from attnflow.io.keywords import known_keywords
-from attnflow.pipeline.amounts import check_layered
 from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
@@ -79,7 +78,6 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         truncate=truncate,
         bos=bos,
     )
-    check_layered(edges)
     from attnflow.models.audio.sounds import with_rates
     from attnflow.models.loading import load_model
 

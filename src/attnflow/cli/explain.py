@@ -106,7 +106,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     inputs = [] if asked.given else pair_up(read_texts(texts, file), pair)
     _check_targets(save, html, force=force)
     if html is not None:
-        _check_page(inputs, heads, source, edges)
+        _check_page(inputs, heads, source)
     methods = parsing.parse_methods(method)
     config = ExplainConfig(
         method=methods[0] if methods else ExplainConfig.method,
@@ -246,10 +246,7 @@ def _check_targets(save: Path | None, html: Path | None, *, force: bool) -> None
         raise InputError(msg)
 
 
-def _check_page(texts: Sequence[Item], heads: str, source: str, edges: str) -> None:
-    from attnflow.pipeline.amounts import check_layered
-
-    check_layered(edges)
+def _check_page(texts: Sequence[Item], heads: str, source: str) -> None:
     if len(texts) > 2:
         msg = f"--html shows one text, or two side by side; these are {len(texts)}"
         raise InputError(msg)

@@ -9,7 +9,6 @@ from pydantic_core import PydanticCustomError
 
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS
-from attnflow.pipeline.amounts import check_layered
 from attnflow.pipeline.config import AUTO
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
@@ -94,13 +93,6 @@ AnyMethod = Annotated[str, *_name_in(METHODS, AUTO)]
 Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
 
 
-def _layered(name: str) -> str:
-    check_layered(name)
-    return name
-
-
-LayeredEdges = Annotated[Edges, AfterValidator(_layered)]
-
 
 class InputRequest(BaseModel):
     """An input: a text, or an image for vision models."""
@@ -118,7 +110,7 @@ class InputRequest(BaseModel):
     bos: Flag = Field(
         False, description="Put BOS in front, for causal models whose tokenizer adds none."
     )
-    edges: LayeredEdges = Field(
+    edges: Edges = Field(
         "auto", description="What the edges are made of; auto is what answers best for the model."
     )
     target: Choice = Field(
