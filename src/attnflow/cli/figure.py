@@ -82,7 +82,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.cli.answers import Asked, make_answers
     from attnflow.methods import find_edge_method
-    from attnflow.pipeline.choice import shown_methods
+    from attnflow.pipeline.choice import shown_together
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.views.figures import check_start, save
     from attnflow.views.figures import figure as compose
@@ -144,12 +144,13 @@ def figure(  # noqa: PLR0913 - one argument per option
         _tell(found.warnings, output)
         return
     session = running.one_session(source, named, config, answer=answer)
-    shown = methods or shown_methods(session.config.method, config.heads, edges=chosen.edges)
-    results = running.attributions(session, shown)
+    shown = [(session, each) for each in methods]
+    shown = shown or shown_together(session, config.heads, edges=chosen.edges)
+    results = running.together(shown)
     if config.query == "all" and position is not None:
         results = [item.at(query=position) for item in results]
     if to is not None:
-        look["trace"] = _trace(session, to, position, shown)
+        look["trace"] = _trace(session, to, position, methods)
     if "probabilities" in chosen.panels:
         look["probabilities"] = _probabilities(session, pronoun)
     drawing = compose(kind, *results, theme=str(theme), width=width, **look)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnflow.edges import EDGE_RULES
 from attnflow.edges.corrections import SINK
 from attnflow.errors import InputError, shown
 from attnflow.methods import METHODS, Method

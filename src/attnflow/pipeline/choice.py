@@ -31,6 +31,7 @@ from attnflow.records.learned import LearnedHeads
 if TYPE_CHECKING:
     from attnflow.edges.options import Heads
     from attnflow.models.adapter import ModelAdapter, Objective, Tokens
+    from attnflow.pipeline.session import Session
 
 
 class Choice(NamedTuple):
@@ -146,10 +147,21 @@ def usual_methods(heads: Heads = "mean", *, edges: bool = False) -> list[str]:
     ]
 
 
-def shown_methods(first: str, heads: Heads = "mean", *, edges: bool = False) -> list[str]:
-    """What is shown where several methods are and none is named: the chosen and the usual ones."""
-    usual = usual_methods(heads, edges=edges)
-    return usual if first in usual else [first, *usual]
+class Shown(NamedTuple):
+    """A method, and the session whose edges it reads."""
+
+    session: Session
+    method: str
+
+
+def shown_together(session: Session, heads: Heads = "mean", *, edges: bool = False) -> list[Shown]:
+    """What is shown where several methods are and none is named: the chosen and the usual ones.
+
+    Beside edges that are amounts, the usual ones are as in the paper, on attention.
+    """
+    own = Shown(session, session.config.method)
+    usual = [Shown(session.beside, name) for name in usual_methods(heads, edges=edges)]
+    return usual if own in usual else [own, *usual]
 
 
 def _with_method(config: ExplainConfig, method: str) -> ExplainConfig:

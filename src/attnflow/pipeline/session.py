@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.methods import Method, Scores, find_edge_method
-from attnflow.methods.relevance_flow import check_start
 from attnflow.methods.question import Target, no_progress
+from attnflow.methods.relevance_flow import check_start
 from attnflow.models.adapter import Objective
 from attnflow.models.objectives import is_number
 from attnflow.pipeline.amounts import starts_at_target

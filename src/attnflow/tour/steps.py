@@ -104,8 +104,8 @@ def _dispute(texts: Texts) -> Step:
             _command("explain", texts, texts.disputed, "--method", "blank-out"),
         ),
         f"""text = "{texts.disputed}"
-for method in ("raw", "rollout", "flow"):
-    found = attnflow.explain(text{_model(texts)}, edges="alti", method=method)
+for method in ("auto", "raw", "rollout", "flow"):
+    found = attnflow.explain(text{_model(texts)}, method=method)
     print(method, [f"{{token}} {{score:.2f}}" for token, score in found.top(2)])
 said = found.prediction
 print(f"the whole text: {{said.label}} {{said.probability:.1%}}")

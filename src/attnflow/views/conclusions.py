@@ -11,6 +11,7 @@ from attnflow.evaluation.agreement import agreement, spearman
 from attnflow.records import Attribution, FloatArray, FlowTrace
 from attnflow.records.rounding import round_scores
 from attnflow.views.labels import distinct_labels
+from attnflow.views.methods import name_of
 from attnflow.views.numbers import as_sentence, correlation, join_names
 from attnflow.views.routes import carried, place_of_cut
 
@@ -43,7 +44,7 @@ def agreement_sentence(
             return agreement(reference, other, special=False)
         return spearman(*(round_scores(each.values[list(places)]) for each in (reference, other)))
 
-    pairs = [(other.method, compare(other)) for other in others]
+    pairs = [(name_of(other), compare(other)) for other in others]
     found = sorted((pair for pair in pairs if not isnan(pair[1])), key=lambda pair: -pair[1])
     if not found:
         return ""
@@ -59,7 +60,7 @@ def agreement_sentence(
             verb = words if parts else alone.get(words, words)
             each = [f"{other} (ρ {correlation(rho)})" for other, rho in named]
             parts.append(f"{verb} {join_names(each, 'or' if words == 'not with' else 'and')}")
-    return as_sentence(f"{name or reference.method} {', '.join(parts)}")
+    return as_sentence(f"{name or name_of(reference)} {', '.join(parts)}")
 
 
 def steps_between(trace: FlowTrace) -> FloatArray:

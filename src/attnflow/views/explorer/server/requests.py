@@ -93,7 +93,6 @@ AnyMethod = Annotated[str, *_name_in(METHODS, AUTO)]
 Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
 
 
-
 class InputRequest(BaseModel):
     """An input: a text, or an image for vision models."""
 
