@@ -10,6 +10,7 @@ import numpy as np
 from attnflow.evaluation.agreement import agreement, spearman
 from attnflow.records import Attribution, FloatArray, FlowTrace
 from attnflow.records.rounding import round_scores
+from attnflow.views.cuts import cut_sentence
 from attnflow.views.labels import distinct_labels
 from attnflow.views.methods import name_of
 from attnflow.views.numbers import as_sentence, correlation, join_names
@@ -79,6 +80,8 @@ def trace_sentence(trace: FlowTrace) -> str:
     key, query = names[trace.key], names[trace.query]
     if not trace.value:
         return f"Nothing passes from {key} to {query}."
+    if trace.carries_from:
+        return cut_sentence(trace, names)
     parts = []
     if not trace.routes and not trace.cut:
         edges = steps_between(trace)
