@@ -126,8 +126,8 @@ def _handed_on(found: Reading, names: Sequence[str], step: str, says: str) -> st
     rest = len(readers) - len(named)
     if rest:
         named.append("another token" if rest == 1 else f"{rest} other tokens")
-    told = found.taken_over or found.itself
-    return f"{join_names(named)} read {'it' if told else says} in {_in_layers(layers, step)} and handed it on"
+    what = "it" if found.taken_over or found.itself else says
+    return f"{join_names(named)} read {what} in {_in_layers(layers, step)} and handed it on"
 
 
 def _in_layers(layers: Sequence[int], step: str) -> str:
