@@ -113,13 +113,13 @@ def compare(  # noqa: PLR0913 - one argument per option
         console.print()
         console.print(agreement_table(_layers(results), table, console))
     layered = [item for item in results if info_of(item).layered and start != LOGIT]
-    if layered:
-        console.print()
-        console.print(layer_maps(layered, found.main, console, top))
     others = [item for item in results if item not in layered]
-    if others:
+    parts = [layer_maps(layered, found.main, console, top)] if layered else []
+    if others:  # in the order of the methods
+        parts.insert(0 if others[0] is results[0] else len(parts), pieces(others, console))
+    for part in parts:
         console.print()
-        console.print(pieces(others, console))
+        console.print(part)
     show_notes(found, console)
 
 

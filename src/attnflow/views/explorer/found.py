@@ -15,8 +15,8 @@ from attnflow.pipeline.session import Session
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.explorer.parts import describe_finding, first_key
 from attnflow.views.explorer.schema import FoundByMethod
-from attnflow.views.findings import find
-from attnflow.views.methods import method_info
+from attnflow.views.findings import find, merged_scores
+from attnflow.views.methods import is_signed, method_info, name_of
 from attnflow.views.summary import summarize
 
 
@@ -38,6 +38,9 @@ def find_all(session: Session, methods: Sequence[Shown], blanks: int) -> Found:
     attributions = [of.attribution(method) for of, method in methods]
     summary = summarize(session, attributions, blank=True, tokens=blanks)
     order = summary.main.order
+    main = next(each for each in attributions if name_of(each) == summary.main.name)
+    if is_signed(main):  # what speaks against the answer may be what is asked for
+        order = tuple(sorted(order, key=lambda at: -abs(merged_scores(main)[at])))
     if session.config.words:
         order = tuple(session.groups[at][0] for at in order)
     return Found(

@@ -3,6 +3,7 @@ import { Chart } from "./chart.js";
 import { colourOf, palette } from "./colours.js";
 import { amountEdges, attentionEdges, carriedEdges, cutEdges, edgeName } from "./edges.js";
 import { rowOf } from "./panes.js";
+import { foldedRows } from "./paper.js";
 import { pick } from "./picking.js";
 
 const BACKGROUND = 4; // background attention needs this many times the threshold to be drawn
@@ -29,6 +30,7 @@ export class Graph extends Chart {
       ? attentionEdges(view, this.step, (BACKGROUND * threshold) / 100)
       : amountEdges(view);
     this.cut = cutEdges(trace);
+    this.folded = layered ? null : foldedRows(this.scores, this.marked, this.carried);
     this.schedule();
   }
 
@@ -82,8 +84,7 @@ export class Graph extends Chart {
     visible.reverse().forEach((e) => {
       const share = Math.abs(e.amount) / strongest;
       const colour = signed ? (e.amount < 0 ? less : more) : edge;
-      const faint = signed ? 0.5 : 1;
-      const look = { colour, width: 0.5 + 2 * share, alpha: faint * crowd * (0.12 + 0.6 * share) };
+      const look = { colour, width: 0.5 + 2 * share, alpha: crowd * (0.12 + 0.6 * share) };
       surface.line({ ...this.ends(e), ...look }, { edge: edgeName(e), amount: e.amount });
     });
   }

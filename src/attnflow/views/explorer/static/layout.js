@@ -79,6 +79,7 @@ class Side {
     this.map.show(mapPane, columns === "heads");
     this.mapHost.hidden = atAGlance || !pane.columns.length || !pane.method.layered;
     this.glanceHost.hidden = !atAGlance;
+    this.mapHost.parentElement.hidden = this.mapHost.hidden && this.glanceHost.hidden;
     if (atAGlance) this.glance.show(mapPane);
   }
 
@@ -125,6 +126,7 @@ export class Layout {
     const beside = Math.max(...panes.map(({ view }) => view.size));
     panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], { ...options, beside }));
     const { classList } = byId("charts");
+    classList.toggle("without-map", !panes.some(({ method }) => method.layered));
     classList.toggle(
       "without-ways",
       this.sides.every(({ way }) => way.hidden),
