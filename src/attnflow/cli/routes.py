@@ -127,6 +127,7 @@ def as_data(trace: FlowTrace) -> dict[str, Any]:
         "method": trace.method,
         "warnings": list(trace.warnings),
         "value": trace.value,
+        "opposed": trace.opposed,
         "gap": trace.gap,
         "routes": [asdict(route) for route in trace.routes],
         "cut": [asdict(edge) for edge in trace.cut],

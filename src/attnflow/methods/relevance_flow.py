@@ -89,6 +89,7 @@ def trace(graph: LayeredGraph, relevance: Relevances, pair: Pair) -> FlowTrace:
         routes=tuple(Route(path, amount) for path, amount in found.routes),
         method="flow",
         sources=sources,
+        opposed=flows[-sign].value,
         carries_from=tuple(int(each) + pair.to_layer for each in found.carries_from),
     )
 

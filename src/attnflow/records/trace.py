@@ -43,14 +43,17 @@ class FlowTrace:
         query: The position of the source.
         key: The token that the score is of.
         to_layer: The layer of the token; 0 is the input.
-        value: The score; for flow, the maximum flow.
+        value: The score; for flow, the maximum flow. Of relevance it is what speaks for the target,
+            or, below 0, what speaks against it, whichever is more.
+        opposed: Of relevance, the maximum flow of what speaks the other way; the score is the
+            value less that.
         edges: What passed over every edge, ``[layer, query, key]``, from ``to_layer`` + 1 up. Where
             a decoder layer has two steps, self-attention and cross-attention, these are steps.
         cut: The edges of a minimum cut: together they carry no more than ``value``.
         sources: The positions that a flow of relevance starts at: where the target is read.
         carries_from: Of such a flow, the cut as one number for each position: the layer from which
             on it carries the token's information; one more than there are for those that never do.
-            An edge (layer, query) → (layer − 1, key) with a capacity is cut where
+            An edge (layer, query) → (layer − 1, key) that flow can reach is cut where
             ``carries_from[key] < layer < carries_from[query]``.
         gap: The capacity of the cut less the value: how far the flow can be from the optimum.
         routes: The flow as paths, the largest first; their amounts sum to ``value``.
@@ -84,7 +87,13 @@ class FlowTrace:
     warnings: tuple[str, ...] = ()
     sources: tuple[int, ...] = ()
     carries_from: tuple[int, ...] = ()
+    opposed: float = 0.0
     knockout: Knockout | None = None
+
+    @property
+    def score(self) -> float:
+        """The score of the token: for signed scores, what speaks for less what speaks against."""
+        return self.value - self.opposed if self.value > 0 else self.value + self.opposed
 
     @property
     def summary(self) -> str:

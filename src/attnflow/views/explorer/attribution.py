@@ -23,7 +23,7 @@ from attnflow.views.explorer.parts import (
 )
 from attnflow.views.explorer.schema import HeadScores, MethodDescription, Scores, View, pack
 from attnflow.views.findings import Finding, find
-from attnflow.views.methods import has_layers, is_signed
+from attnflow.views.methods import has_layers, info_of, is_signed
 from attnflow.views.scaling import input_positions
 
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
@@ -100,6 +100,8 @@ def _method(of: Attribution) -> MethodDescription:
         "first": True,
         "signed": is_signed(of),
         "layered": has_layers(of),
+        # Lines can be drawn of scores of layers; routes are not saved.
+        "traced": info_of(of).traced and has_layers(of),
     }
 
 

@@ -43,8 +43,8 @@ class Trace(TypedDict):
     ``edges`` are ``[step, query, key, amount]``, strongest first; ``cut`` ``[step, query, key,
     capacity]``, of ``all_cut`` edges those that carry most of a flow of relevance. An edge goes
     from ``query`` at ``step`` to ``key`` at ``step − 1``. What speaks against the target has a
-    ``value`` below 0, and amounts above. ``verified`` is what the model says without the edges of
-    the cut, where that was tried.
+    ``value`` below 0, and amounts above; ``opposed`` is what speaks the other way. ``verified`` is
+    what the model says without the edges of the cut, where that was tried.
     """
 
     method: str
@@ -52,6 +52,7 @@ class Trace(TypedDict):
     query: int
     key: int
     value: float
+    opposed: float
     gap: float
     edges: list[list[float]]
     all_edges: int

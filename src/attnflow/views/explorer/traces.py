@@ -40,6 +40,7 @@ def to_trace(trace: FlowTrace) -> Trace:
         "query": trace.query,
         "key": trace.key,
         "value": tidy(trace.value),
+        "opposed": tidy(trace.opposed),
         "gap": tidy(trace.gap),
         "edges": [
             [int(steps[i]) + 1, int(queries[i]), int(keys[i]), float(f"{amounts[i]:.4g}")]

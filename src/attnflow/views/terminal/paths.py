@@ -26,6 +26,7 @@ WIDTH = 16
 BAR = 12
 NUMBER = 8  # 0.000123
 EDGES_SHOWN = 4  # of each layer of the cut
+LEAST = 0.01  # of a value that something else must have to be told
 ROUNDING = 1e-12  # a smaller gap is a rounding error
 
 
@@ -66,15 +67,18 @@ def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = ""
 def _value(trace: FlowTrace, tokens: Sequence[str]) -> Text:
     """The score, from which token to where."""
     line = Text(f"{name_of(trace)} ")
-    line.append(number(trace.value), _ink(trace))
-    line.append(" logits from " if trace.carries_from else " from ")
+    signed = bool(trace.carries_from)
+    line.append(number(abs(trace.value) if signed else trace.value), _ink(trace))
+    line.append(" logits from " if signed else " from ")
     line.append(f"“{tokens[trace.key]}”", "bold")
-    if not trace.carries_from:
+    if not signed:
         return line.append(f" to “{tokens[trace.query]}” at layer {trace.layer}")
-    said = trace.options.get("target") or "the answer"
-    line.append(f" {'for' if trace.value > 0 else 'against'} {said}")
-    contrast = trace.options.get("contrast")
-    return line if contrast is None else line.append(f" rather than {contrast}")
+    said, contrast = trace.options.get("target") or "the answer", trace.options.get("contrast")
+    sides = ("for", "against") if trace.value > 0 else ("against", "for")
+    line.append(f" {sides[0]} {said}" + ("" if contrast is None else f" rather than {contrast}"))
+    if trace.opposed > LEAST * abs(trace.value):
+        line.append(f", {number(trace.opposed)} {sides[1]} it")
+    return line
 
 
 def _ink(trace: FlowTrace) -> Style:

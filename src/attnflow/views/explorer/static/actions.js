@@ -16,8 +16,7 @@ export class Actions {
   }
 
   click(pane, tokens, asked = this.store.state.mode) {
-    const { layered, traced } = pane.method;
-    const able = [...(layered || traced ? ["trace"] : []), ...(layered ? ["explain"] : []), "blank"];
+    const able = modesOf(pane.method);
     const mode = able.includes(asked) ? asked : able[0];
     if (mode === "trace") this.trace(pane, strongest(pane, tokens));
     else if (mode === "explain") this.explain(pane, tokens[0]);
@@ -60,6 +59,13 @@ export class Actions {
     if (known(next)) this.store.setPane(at, { blank: next });
     else this.notify(NOT_IN_FILE);
   }
+}
+
+// What a click on a token can do: without layers no other position is explained, and without edges
+// nothing is traced.
+export function modesOf({ layered, traced }) {
+  if (layered) return ["trace", "explain", "blank"];
+  return traced ? ["trace", "blank"] : ["blank"];
 }
 
 function strongest(pane, tokens) {

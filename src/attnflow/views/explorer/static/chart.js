@@ -144,7 +144,6 @@ export class Chart {
 
   rowAt(y) {
     const place = Math.floor((y - HEAD) / this.rowHeight);
-    if (place < 0 || place >= this.drawn) return null;
-    return this.kept ? this.kept[place] : place;
+    return place < 0 || place >= this.drawn ? null : (this.kept?.[place] ?? place);
   }
 }

@@ -1,3 +1,4 @@
+import { modesOf } from "./actions.js";
 import { inkOn } from "./colours.js";
 import { mapNote, mapTitle } from "./description.js";
 import { byId, make, makeSwitch } from "./dom.js";
@@ -91,18 +92,14 @@ export class Controls {
     style.setProperty("--accent-ink", inkOn(pane.method));
   }
 
-  // Without layers there is no other position to explain, and without edges nothing to trace.
   showModes(mode, panes) {
-    const layered = panes.some(({ method }) => method.layered);
-    const traced = layered || panes.some(({ method }) => method.traced);
-    const able = { trace: traced, explain: layered, blank: true };
+    const able = panes.flatMap(({ method }) => modesOf(method));
     byId("modes")
       .querySelectorAll("label")
       .forEach((label) => {
-        label.hidden = !able[label.querySelector("input").value];
+        label.hidden = !able.includes(label.querySelector("input").value);
       });
-    const usual = traced ? "trace" : "blank";
-    this.showMode(able[mode] ? mode : usual);
+    this.showMode(able.includes(mode) ? mode : able[0]);
   }
 
   shortcut(event) {

@@ -1,6 +1,8 @@
 import { inSentence, quote } from "./names.js";
 import { digits } from "./numbers.js";
 
+const WORTH_TELLING = 0.01; // of a value that something else must have to be told
+
 // What a graph shows, in a sentence: its heading, and its name for screen readers. Like its arrows,
 // it goes the way that information goes: from the input up.
 export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
@@ -14,14 +16,16 @@ export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
   return `${start}: ${digits(value, ratio && score !== undefined)}${ratio ? " chance" : ""}${ways}`;
 }
 
-// Of a flow that starts where the answer is read.
+// Of a method that starts where the answer is read.
 function answerTitle({ view, method, layer, query, key }, trace, from) {
   const value = trace?.value ?? view.row(method.name, layer, query)?.[key];
   const start = `${method.title} from ${from}`;
   if (value === undefined) return `${start}: not computed`;
   const unit = method.unit && ` ${method.unit}`;
-  const side = value < 0 ? "against" : "for";
-  return `${start}: ${digits(value)}${unit} ${side} ${saidOf(view)}`;
+  const sides = value < 0 ? ["against", "for"] : ["for", "against"];
+  const other = trace && trace.opposed > WORTH_TELLING * Math.abs(value);
+  const rest = other ? `, ${digits(trace.opposed)} ${sides[1]} it` : "";
+  return `${start}: ${digits(Math.abs(value))}${unit} ${sides[0]} ${saidOf(view)}${rest}`;
 }
 
 const saidOf = (view) =>
@@ -41,7 +45,7 @@ export function graphNote(pane, trace, served) {
   }
   if (!method.layered) {
     if (trace) parts.push("Lines: the routes that carry 90 % of it; thin ones, the whole answer.");
-    else if (!view.hasRoutes(method, pane.key)) parts.push("The answer is read at this token itself.");
+    else if (!view.hasRoutes(method, pane.key)) parts.push("The answer is read at this token.");
     else if (view.amounts) parts.push(noTrace(view, served));
     return parts.join(" ");
   }

@@ -51,8 +51,12 @@ function strongEnough(edges, share) {
   return edges.filter(({ amount }) => amount >= least && amount > 0);
 }
 
-// Amounts that carry most of the answer, for it and against it, strongest first.
-export function amountEdges({ amounts }) {
+// What is drawn behind the edges that carry a score: attention up to a step, or what carries most
+// of the answer, for it and against it.
+export const edgesBehind = ({ view, method }, upTo, share) =>
+  method.layered ? attentionEdges(view, upTo, share) : amountEdges(view);
+
+function amountEdges({ amounts }) {
   if (!amounts) return [];
   const { step, query, key, weight } = amounts;
   return Array.from(weight, (amount, i) => edge(step[i], query[i], key[i], amount));

@@ -1,7 +1,8 @@
 import { drawNames } from "./axes.js";
 import { Chart } from "./chart.js";
-import { colourOf, palette } from "./colours.js";
-import { amountEdges, attentionEdges, carriedEdges, cutEdges, edgeName } from "./edges.js";
+import { colourOf, palette, signColour } from "./colours.js";
+import { carriedEdges, cutEdges, edgeName, edgesBehind } from "./edges.js";
+import { drawCut, drawEnds } from "./marks.js";
 import { rowOf } from "./panes.js";
 import { foldedRows } from "./paper.js";
 import { pick } from "./picking.js";
@@ -25,12 +26,9 @@ export class Graph extends Chart {
     this.marked = [pane.query, pane.key];
     this.step = view.data.ends[layer - 1];
     this.carried = carriedEdges(pane, threshold / 100);
-    const { layered } = pane.method;
-    this.attention = layered
-      ? attentionEdges(view, this.step, (BACKGROUND * threshold) / 100)
-      : amountEdges(view);
+    this.behind = edgesBehind(pane, this.step, (BACKGROUND * threshold) / 100);
     this.cut = cutEdges(trace);
-    this.folded = layered ? null : foldedRows(this.scores, this.marked, this.carried);
+    this.folded = foldedRows(pane.method, this.scores, this.marked, this.carried);
     this.schedule();
   }
 
@@ -64,26 +62,26 @@ export class Graph extends Chart {
   }
 
   draw(surface, span) {
-    this.drawAttention(surface, span);
+    this.drawBehind(surface, span);
     this.drawNodes(surface, span);
     this.drawCarried(surface, span);
     this.drawRoute(surface);
-    this.drawCut(surface, span);
-    this.drawEnds(surface);
+    drawCut(this, surface, span);
+    drawEnds(this, surface);
     const names = this.pane.view.data.columns;
     const columns = names.map((label, step) => ({ id: step, label, x: this.x(step) }));
     drawNames(this, surface, span, columns, this.step);
   }
 
-  drawAttention(surface, span) {
-    const { edge, less, more } = palette();
-    const signed = !this.pane.method.layered;
-    const strongest = Math.abs(this.attention[0]?.amount ?? 1);
-    const visible = this.inSight(this.attention, span).slice(0, MOST_ELEMENTS);
+  drawBehind(surface, span) {
+    const { edge } = palette();
+    const { layered } = this.pane.method;
+    const strongest = Math.abs(this.behind[0]?.amount ?? 1);
+    const visible = this.inSight(this.behind, span).slice(0, MOST_ELEMENTS);
     const crowd = Math.min(1, Math.sqrt(150 / (visible.length + 1)) + 0.05);
     visible.reverse().forEach((e) => {
       const share = Math.abs(e.amount) / strongest;
-      const colour = signed ? (e.amount < 0 ? less : more) : edge;
+      const colour = layered ? edge : signColour(e.amount);
       const look = { colour, width: 0.5 + 2 * share, alpha: crowd * (0.12 + 0.6 * share) };
       surface.line({ ...this.ends(e), ...look }, { edge: edgeName(e), amount: e.amount });
     });
@@ -102,9 +100,7 @@ export class Graph extends Chart {
   // The colour of what is traced: the method's, or that of its sign.
   get colour() {
     const { method } = this.pane;
-    if (!method.signed) return colourOf(method);
-    const { less, more } = palette();
-    return (this.trace?.value ?? 0) < 0 ? less : more;
+    return method.signed ? signColour(this.trace?.value ?? 0) : colourOf(method);
   }
 
   drawCarried(surface, span) {
@@ -128,29 +124,6 @@ export class Graph extends Chart {
     this.route.forEach((e) => {
       surface.line({ ...this.ends(e), ...look }, { route: edgeName(e) });
     });
-  }
-
-  drawCut(surface, span) {
-    const colour = palette().cut;
-    const widest = Math.max(...this.cut.map((e) => e.amount));
-    const visible = this.inSight(this.cut, span);
-    const crowd = Math.min(1, Math.sqrt(80 / (visible.length + 1)) + 0.2);
-    visible.forEach((e) => {
-      const share = e.amount / widest;
-      const look = { colour, width: 0.9 + 1.2 * share, alpha: crowd * (0.3 + 0.6 * share) };
-      const line = { ...this.ends(e), ...look, dash: [2, 3] };
-      surface.line(line, { cut: edgeName(e), capacity: e.amount });
-    });
-  }
-
-  drawEnds(surface) {
-    const { query, key, method } = this.pane;
-    const { paper } = palette();
-    const own = this.colour;
-    const start = { x: this.x(this.step), y: this.y(query), r: 6, fill: paper, stroke: own };
-    const end = { x: this.x(method.reaches_input ? 0 : this.step - 1), y: this.y(key), r: 6 };
-    surface.dot(start, { source: query });
-    surface.dot({ ...end, fill: own, stroke: paper }, { sink: key });
   }
 
   hit(x, y) {

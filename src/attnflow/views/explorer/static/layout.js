@@ -8,14 +8,11 @@ import { Legend } from "./legend.js";
 import { Prediction } from "./prediction.js";
 import { headColumns, scaleOf } from "./scale.js";
 import { Strip } from "./strip.js";
-import { wayLines, wayTitle } from "./ways.js";
-
-const CHECK = "Check it: remove these edges from the model";
+import { WayCard } from "./ways.js";
 
 // One side of the page: tokens and prediction above, graph and heat map below.
 class Side {
   constructor(actions) {
-    this.actions = actions;
     this.heading = make("h2", { class: "pane-title" });
     this.prediction = new Prediction();
     this.strip = new Strip(actions);
@@ -29,26 +26,12 @@ class Side {
     const graph = make("div", { class: "graph" });
     const caption = make("figcaption", {}, this.title);
     this.card = make("figure", { class: "card graph-card" }, caption, graph, this.note);
-    this.wayTitle = make("h2");
-    this.sentence = make("p", { class: "sentence" });
-    this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
-    this.verified = make("p", { class: "verified" });
-    const onclick = () => this.verify();
-    this.check = make("button", { type: "button", class: "check-cut", onclick }, CHECK);
-    this.way = make(
-      "figure",
-      { class: "card way-card" },
-      this.sentence,
-      this.verified,
-      this.check,
-      make("figcaption", {}, this.wayTitle),
-      this.routes,
-    );
+    this.way = new WayCard(actions, (edges) => this.graph.highlight(edges));
     this.mapHost = make("div", { class: "map" });
     this.mapName = make("h3", { class: "pane-title" });
     byId("panes").append(this.pane);
     byId("graphs").append(this.card);
-    byId("ways").append(this.way);
+    byId("ways").append(this.way.element);
     this.glanceHost = make("div", { class: "glance", hidden: true });
     byId("map").append(make("div", {}, this.mapName, this.mapHost, this.glanceHost));
     this.graph = new Graph(graph, actions);
@@ -73,7 +56,7 @@ class Side {
     this.graph.show(pane, trace, threshold, title);
     this.title.textContent = title;
     this.note.textContent = graphNote(pane, trace, served);
-    this.showWay(pane, trace);
+    this.way.show(pane, trace, this.card.hidden);
     const atAGlance = columns === "all" && pane.map?.layered;
     const mapPane = mapOf(pane);
     this.map.show(mapPane, columns === "heads");
@@ -83,29 +66,8 @@ class Side {
     if (atAGlance) this.glance.show(mapPane);
   }
 
-  // In words and as a list, how the score of the traced token came about.
-  showWay(pane, trace) {
-    const highlight = (edges) => this.graph.highlight(edges);
-    const lines = trace ? wayLines(pane, trace, highlight) : [];
-    this.way.hidden = this.card.hidden || !lines.length;
-    this.wayTitle.textContent = wayTitle(trace);
-    this.sentence.textContent = trace?.sentence ?? "";
-    this.verified.textContent = trace?.verified ?? "";
-    this.verified.hidden = !trace?.verified;
-    this.check.hidden = !this.actions.verify || !trace?.all_cut || Boolean(trace.verified);
-    this.check.disabled = false;
-    this.shown = pane;
-    this.routes.replaceChildren(...lines);
-  }
-
-  // Remove the cut from the model, and see what it says then.
-  verify() {
-    this.check.disabled = true;
-    this.actions.verify(this.shown.at, this.shown);
-  }
-
   remove() {
-    [this.pane, this.card, this.way, this.mapHost.parentElement].forEach((element) =>
+    [this.pane, this.card, this.way.element, this.mapHost.parentElement].forEach((element) =>
       element.remove(),
     );
   }
@@ -129,7 +91,7 @@ export class Layout {
     classList.toggle("without-map", !panes.some(({ method }) => method.layered));
     classList.toggle(
       "without-ways",
-      this.sides.every(({ way }) => way.hidden),
+      this.sides.every(({ way }) => way.element.hidden),
     );
     classList.toggle(
       "without-graph",

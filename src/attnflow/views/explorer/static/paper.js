@@ -18,8 +18,8 @@ export function keptRows(values, marked) {
 
 // The rows of a graph of a long text that take part in what is drawn, and those with the highest
 // scores. Null for all.
-export function foldedRows(values, marked, edges) {
-  if (!values || values.length <= FOLDED) return null;
+export function foldedRows({ layered }, values, marked, edges) {
+  if (layered || !values || values.length <= FOLDED) return null;
   const ends = edges.flatMap(({ query, key }) => [query, key]);
   const order = [...values.keys()].sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]));
   const rows = [...new Set([...marked, ...order.slice(0, TOP), ...ends])].slice(0, FOLDED);

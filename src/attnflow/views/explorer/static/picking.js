@@ -36,7 +36,7 @@ function nearestEdge(graph, x, y) {
   const rise = riseAt((graph.x(step) - x) / gap);
   const distance = ({ query, key }) =>
     Math.abs(graph.y(query) + (graph.y(key) - graph.y(query)) * rise - y);
-  for (const edges of [graph.carried, graph.cut, graph.attention]) {
+  for (const edges of [graph.carried, graph.cut, graph.behind]) {
     let best = null;
     edges.forEach((edge) => {
       if (edge.step !== step || distance(edge) >= NEAR) return;
@@ -60,10 +60,10 @@ function riseAt(along) {
 }
 
 // What the edge itself is, where that is known: attention, or an amount with a sign.
-function weightOn({ pane, attention }, edge) {
+function weightOn({ pane, behind }, edge) {
   const { view, method } = pane;
   const same = (other) => edgeName(other) === edgeName(edge);
-  if (!method.layered) return attention.find(same)?.amount;
+  if (!method.layered) return behind.find(same)?.amount;
   return attentionOn(view, edge) ?? (method.reaches_input ? undefined : edge.amount);
 }
 
