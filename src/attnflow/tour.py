@@ -165,8 +165,8 @@ def _dispute(texts: TourTexts) -> TourStep:
             _command("explain", texts, texts.disputed, "--method", "blank-out"),
         ),
         f"""text = "{texts.disputed}"
-for method in ("raw", "rollout", "flow"):
-    found = attnflow.explain(text{_model(texts)}, edges="alti", method=method)
+for method in ("auto", "raw", "rollout", "flow"):
+    found = attnflow.explain(text{_model(texts)}, method=method)
     print(method, [f"{{token}} {{score:.2f}}" for token, score in found.top(2)])
 predicted = found.prediction
 print(f"the whole text: {{predicted.label}} {{predicted.probability:.1%}}")
@@ -267,16 +267,16 @@ def of_pair(texts: TourTexts) -> str:
 def of_dispute(texts: TourTexts) -> str:
     """Which words the methods put first, and what the model says without each of them."""
     from attnflow.evaluation.blank_out import blank_out
-    from attnflow.pipeline.choice import shown_methods
+    from attnflow.pipeline.choice import usual_methods
     from attnflow.views.claims import LONGEST
     from attnflow.views.findings import find
     from attnflow.views.labels import distinct_labels
+    from attnflow.views.methods import name_of
     from attnflow.views.numbers import join_names
 
     main, blanked = _explain(texts, texts.disputed), _explain(texts, texts.disputed, "blank-out")
-    edges = str(main.options["edges"])
-    methods = shown_methods(main.method)
-    found = {method: find(_explain(texts, texts.disputed, method, edges)) for method in methods}
+    others = [_explain(texts, texts.disputed, method) for method in usual_methods()]
+    found = {name_of(each): find(each) for each in (main, *others)}
     named = {method: each.order[0] for method, each in found.items() if each.tied == 1}
     decisive = find(blanked).order[0]
     tokens = distinct_labels(main.tokens, LONGEST)

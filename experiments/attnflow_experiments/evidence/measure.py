@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attnflow.pipeline.config import ExplainConfig
 
 import attnflow
 from attnflow import Edges
 from attnflow.evaluation.erasure import Eraser
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.metrics.metric import Case as Explained
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import Edge, FloatArray
 from attnflow.records.selection import input_positions
@@ -105,7 +105,7 @@ def faithful(name: str, filler: str) -> Work:
     """What removing and keeping the highest tokens does to the prediction's probability."""
 
     def work(case: Case, model: Any) -> Measured:
-        session = open_session(case.text, model, ExplainConfig(edges="attention", method="raw"))
+        session = open_session(case.text, model, Request(edges="attention", method="raw"))
         places = session.blanking.positions
         erase = Eraser(session.adapter, session.tokens, session.target, places, filler)
         if name in BASELINES:

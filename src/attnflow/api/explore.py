@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.options.functions import takes_text
 from attnflow.options.tables import ExploreOptions
-from attnflow.pipeline.amounts import check_layered
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
@@ -32,7 +31,6 @@ def explore(text: Any, model: Source = None, *, options: ExploreOptions) -> Expl
         >>> view.save("food.html")  # doctest: +SKIP
     """
     request = Request.of(options, progress=False)
-    check_layered(options.edges)
     from attnflow.models.audio.sounds import with_rates
     from attnflow.models.loading import load_model
 

@@ -37,7 +37,7 @@ def routes(text: Any, model: Source = None, *, options: RoutesOptions) -> FlowTr
     adapter = load_model(model, device=options.device)
     (item,) = with_rates([text], adapter, options.sampling_rate)
     ((_, session),) = open_sessions([item], adapter, request, answers=options.answer)
-    return trace_to(session, options.to)
+    return trace_to(session, options.to, verify=options.verify)
 
 
 def check_routes(method: str) -> None:
@@ -46,15 +46,19 @@ def check_routes(method: str) -> None:
         find_trace(method)
 
 
-def trace_to(session: Session, to: int | str) -> FlowTrace:
-    """The trace from the position that a session explains to a token."""
+def trace_to(session: Session, to: int | str, *, verify: bool | None = None) -> FlowTrace:
+    """The trace from the position that a session explains to a token, with its cut removed."""
     if session.config.query == "all":
         msg = "query='all' is not for routes, which come from one position; name it"
         raise InputError(msg)
     if session.config.heads == "each":
         msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
         raise InputError(msg)
-    session.check_one_position()
+    method = session.config.method
+    if not session.starts_at_target(method):
+        session.check_one_position()
     key = session.tokens.position(to, name="to")
     _, layer = session.config.resolve_layers(session.depth)
-    return session.trace(session.config.method, layer, session.query, key)
+    from attnflow.pipeline.knockouts import verified
+
+    return verified(session, session.trace(method, layer, session.query, key), verify)

@@ -47,7 +47,7 @@ def compare(  # noqa: PLR0913 - one argument per option of its own
 
     Example: attnflow compare "The food was not good."
     """
-    from attnflow.pipeline.choice import shown_methods
+    from attnflow.pipeline.choice import shown_together
     from attnflow.pipeline.source import LOGIT, methods_from_logit
 
     item = read_item(text, file, pair)
@@ -55,15 +55,16 @@ def compare(  # noqa: PLR0913 - one argument per option of its own
     request = make_request(options, layers=None if start == LOGIT else "all")
     methods = list(request.methods)
     session = running.one_session(item, model, request, answer=options.get("answer"))
-    usual = methods_from_logit() if start == LOGIT else shown_methods(session.config.method)
-    results = running.attributions(session, methods or usual)
+    named = methods or (methods_from_logit() if start == LOGIT else [])
+    shown = [(session, each) for each in named] or shown_together(session)
+    results = running.together(shown)
     table = agreements(results)
     if as_json:
         print_json(_data(results, table))
         return
     from rich.console import Console
 
-    from attnflow.views.methods import method_info
+    from attnflow.views.methods import info_of
     from attnflow.views.terminal.header import header
     from attnflow.views.terminal.maps import agreement_table, layer_maps
     from attnflow.views.terminal.notes import show_notes
@@ -71,19 +72,25 @@ def compare(  # noqa: PLR0913 - one argument per option of its own
 
     console = Console(highlight=False)
     found = running.summarize(session, results, few=True)
-    named = edges != "auto" or not methods
-    console.print(header(*results, finding=found.main, all_layers=True, edges_named=named))
+    console.print(
+        header(
+            *results,
+            finding=found.main,
+            all_layers=True,
+            edges_named=edges != "auto" or not methods,
+        )
+    )
     if table:
         console.print()
         console.print(agreement_table(_layers(results), table, console))
-    layered = [item for item in results if method_info(item.method).layered and start != LOGIT]
-    if layered:
-        console.print()
-        console.print(layer_maps(layered, found.main, console, top))
+    layered = [item for item in results if info_of(item).layered and start != LOGIT]
     others = [item for item in results if item not in layered]
-    if others:
+    parts = [layer_maps(layered, found.main, console, top)] if layered else []
+    if others:  # in the order of the methods
+        parts.insert(0 if others[0] is results[0] else len(parts), pieces(others, console))
+    for part in parts:
         console.print()
-        console.print(pieces(others, console))
+        console.print(part)
     show_notes(found, console)
 
 
@@ -94,6 +101,7 @@ def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], lis
     agree as far in all layers, and only the last one says so.
     """
     from attnflow.evaluation.agreement import agreement
+    from attnflow.views.methods import name_of
 
     layers = _layers(attributions)
 
@@ -103,7 +111,7 @@ def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], lis
         return [agreement(first, second, layer, special=False) for layer in layers]
 
     pairs = combinations(attributions, 2)
-    return {(first.method, second.method): row(first, second) for first, second in pairs}
+    return {(name_of(first), name_of(second)): row(first, second) for first, second in pairs}
 
 
 def _layers(attributions: Sequence[Attribution]) -> tuple[int, ...]:
@@ -114,6 +122,8 @@ def _layers(attributions: Sequence[Attribution]) -> tuple[int, ...]:
 def _data(
     attributions: Sequence[Attribution], table: dict[tuple[str, str], list[float]]
 ) -> dict[str, Any]:
+    from attnflow.views.methods import name_of
+
     first = attributions[0]
     return {
         "text": first.text,
@@ -126,7 +136,7 @@ def _data(
             for pair, values in table.items()
         ],
         "scores": {
-            item.method: [item.row(layer).tolist() for layer in item.layers]
+            name_of(item): [item.row(layer).tolist() for layer in item.layers]
             for item in attributions
         },
     }

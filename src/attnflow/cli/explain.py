@@ -210,9 +210,6 @@ def _check_targets(save: Path | None, html: Path | None, *, force: bool) -> None
 
 
 def _check_page(texts: Sequence[Item], options: Given) -> None:
-    from attnflow.pipeline.amounts import check_layered
-
-    check_layered(options.get("edges", "auto"))
     if len(texts) > 2:
         msg = f"--html shows one text, or two side by side; these are {len(texts)}"
         raise InputError(msg)

@@ -60,7 +60,7 @@ def figure(  # noqa: PLR0913 - one argument per option of its own
     """
     from attnflow.cli.answers import Asked, make_answers
     from attnflow.methods import find_edge_method
-    from attnflow.pipeline.choice import shown_methods
+    from attnflow.pipeline.choice import Shown, shown_together
     from attnflow.views.figures import check_start, save
     from attnflow.views.figures import figure as compose
     from attnflow.views.figures.files import check_file
@@ -103,12 +103,13 @@ def figure(  # noqa: PLR0913 - one argument per option of its own
         _tell(found.warnings, output)
         return
     session = running.one_session(item, model, request, answer=options.get("answer"))
-    shown = methods or shown_methods(session.config.method, request.heads, edges=chosen.edges)
-    results = running.attributions(session, shown)
+    named = [Shown(session, each) for each in methods]
+    usual = shown_together(session, request.heads, edges=chosen.edges)
+    results = running.together(named or usual)
     if request.query == "all" and position is not None:
         results = [item.at(query=position) for item in results]
     if to is not None:
-        look["trace"] = _trace(session, to, position, shown)
+        look["trace"] = _trace(session, to, position, methods)
     if "probabilities" in chosen.panels:
         look["probabilities"] = _probabilities(session, pronoun)
     drawing = compose(kind, *results, theme=str(theme), width=width, **look)

@@ -49,7 +49,7 @@ def routes(  # noqa: PLR0913 - one argument per option of its own
     request = Request.of(given, routes=True)
     check_routes(given.method)  # before any work
     session = running.one_session(item, model, request, answer=options.get("answer"))
-    trace = trace_to(session, given.to)
+    trace = trace_to(session, given.to, verify=given.verify)
     if as_json:
         print_json(as_data(trace))
         return
@@ -78,7 +78,11 @@ def as_data(trace: FlowTrace) -> dict[str, Any]:
         "method": trace.method,
         "warnings": list(trace.warnings),
         "value": trace.value,
+        "opposed": trace.opposed,
         "gap": trace.gap,
         "routes": [asdict(route) for route in trace.routes],
         "cut": [asdict(edge) for edge in trace.cut],
+        "summary": trace.summary,
+        "knockout": None if trace.knockout is None else trace.knockout.to_dict(),
+        "verified": "" if trace.knockout is None else trace.knockout.summary,
     }

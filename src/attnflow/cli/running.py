@@ -78,11 +78,16 @@ def one_session(
 
 
 def attributions(session: Session, methods: Sequence[str]) -> list[Attribution]:
-    """The attributions of several methods from one forward pass; a bar where one takes long."""
+    """The attributions of several methods from one forward pass."""
+    return together([(session, method) for method in methods])
+
+
+def together(pairs: Sequence[tuple[Session, str]]) -> list[Attribution]:
+    """The attributions of methods, each of its session; a bar where one takes long."""
     from attnflow.io.progress import progress_bar
 
     found = []
-    for method in methods:
+    for session, method in pairs:
         shown = session.config.progress
         with progress_bar(method, 1, shown=shown, share=True) as advance:
             found.append(session.attribution(method, advance))

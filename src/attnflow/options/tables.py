@@ -392,15 +392,12 @@ class RoutesOptions(ExplainOptions):
             parse=parse_position,
         )
     )
-    correction: CorrectionName = option(
+    verify: bool | None = option(
         None,
-        "For causal decoders, how to correct for the receptive field: uniform, sink, or none.",
-        "--correction",
-        more='``"sink"`` changes the edges; ``"uniform"``, the usual one of `explain`, divides '
-        "flows by those of chance and changes none. Routes are plain unless one is named.",
-        metavar="NAME",
-        shows="none",
-        parse=parse_correction,
+        "Remove the cut from the model, and as many random edges, and say what it predicts then.",
+        "--verify/--no-verify",
+        more="The result is in ``knockout``. By default where that takes about a second.",
+        shows="where it is quick",
     )
 
 

@@ -17,7 +17,7 @@ from attnflow.models.adapter import ForwardPass, Objective
 from attnflow.models.answers.interface import AnswerPass, Answers, answer_positions
 from attnflow.models.text.blanking import first_positions
 from attnflow.pipeline.attributions import logit_scores
-from attnflow.pipeline.choice import choose, fallback_note
+from attnflow.pipeline.choice import choose, paper_note
 from attnflow.pipeline.measured import Advance, Check, find_measure
 from attnflow.pipeline.own_rows import own_scores, reads_own_rows
 from attnflow.pipeline.request import Request
@@ -50,7 +50,7 @@ def open_answer(
     except AttnflowError as error:
         if chosen.fallback is None:
             raise
-        notes = (fallback_note(error),)
+        notes = (paper_note(chosen.fallback, error),)
         return AnswerSession(answers, tokens, chosen.fallback, notes, pause=check)
     return opened
 

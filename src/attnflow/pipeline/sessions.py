@@ -15,7 +15,7 @@ from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.room import check_heads_room
 from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.amounts import check_layers
-from attnflow.pipeline.choice import Chosen, choose, fallback_note
+from attnflow.pipeline.choice import Chosen, choose, paper_note
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
@@ -159,14 +159,27 @@ def run_sessions(
     except AttnflowError as error:
         if other is None:
             raise
-        return run(other, (fallback_note(error),), everything)
+        if len(tokens) > 1:  # one of them may be refused, and the others not
+            return [
+                session
+                for at in everything
+                for session in run_sessions(
+                    adapter,
+                    [tokens[at]],
+                    [objectives[at]],
+                    chosen,
+                    all_heads=all_heads,
+                    progress=progress,
+                )
+            ]
+        return run(other, (paper_note(other, error),), everything)
     if other is None:
         return opened
     for at, session in enumerate(opened):
         try:
-            session.graph(chosen.config.method)  # is made once
-        except ModelError as error:
-            (opened[at],) = run(other, (fallback_note(error),), [at])
+            session.check_edges()
+        except AttnflowError as error:
+            (opened[at],) = run(other, (paper_note(other, error),), [at])
     return opened
 
 

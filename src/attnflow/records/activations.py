@@ -204,7 +204,7 @@ class Activations:
 
     def copied(self) -> Activations:
         """The same with arrays of its own; the parts of blocks stay the model's."""
-        own = {
+        own: dict[str, Any] = {
             name: tuple(map(copied, arrays))
             for name in ("attention", "gradients", "zeroed")
             if (arrays := getattr(self, name)) is not None

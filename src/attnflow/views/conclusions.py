@@ -10,7 +10,9 @@ import numpy as np
 from attnflow.evaluation.agreement import agreement, spearman
 from attnflow.records import Attribution, FloatArray, FlowTrace
 from attnflow.records.rounding import round_scores
+from attnflow.views.cuts import cut_sentence
 from attnflow.views.labels import distinct_labels
+from attnflow.views.methods import name_of
 from attnflow.views.numbers import as_sentence, correlation, join_names
 from attnflow.views.routes import carried, place_of_cut
 
@@ -43,7 +45,7 @@ def agreement_sentence(
             return agreement(reference, other, special=False)
         return spearman(*(round_scores(each.values[list(places)]) for each in (reference, other)))
 
-    pairs = [(other.method, compare(other)) for other in others]
+    pairs = [(name_of(other), compare(other)) for other in others]
     found = sorted((pair for pair in pairs if not isnan(pair[1])), key=lambda pair: -pair[1])
     if not found:
         return ""
@@ -59,7 +61,7 @@ def agreement_sentence(
             verb = words if parts else alone.get(words, words)
             each = [f"{other} (ρ {correlation(rho)})" for other, rho in named]
             parts.append(f"{verb} {join_names(each, 'or' if words == 'not with' else 'and')}")
-    return as_sentence(f"{name or reference.method} {', '.join(parts)}")
+    return as_sentence(f"{name or name_of(reference)} {', '.join(parts)}")
 
 
 def steps_between(trace: FlowTrace) -> FloatArray:
@@ -78,6 +80,8 @@ def trace_sentence(trace: FlowTrace) -> str:
     key, query = names[trace.key], names[trace.query]
     if not trace.value:
         return f"Nothing passes from {key} to {query}."
+    if trace.carries_from:
+        return cut_sentence(trace, names)
     parts = []
     if not trace.routes and not trace.cut:
         edges = steps_between(trace)

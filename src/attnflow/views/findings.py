@@ -15,7 +15,7 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.records.rounding import round_scores
 from attnflow.records.selection import input_positions
 from attnflow.views.claims import MOST_NAMED, Part
-from attnflow.views.methods import method_info
+from attnflow.views.methods import info_of, name_of
 from attnflow.views.sentences import Wording, is_ratio
 
 
@@ -26,6 +26,7 @@ class Finding:
     Attributes:
         parts: The sentence in pieces.
         method: The method that found it.
+        name: What it is called on its edges.
         ranked: The tokens of the input, the highest-scored first; ties as ``ties`` says.
         order: The same without the position that is explained, which the residual favours.
         tied: How many of them share the highest score; 1 where it is one token's own.
@@ -38,6 +39,7 @@ class Finding:
 
     parts: tuple[Part, ...]
     method: str
+    name: str
     ranked: tuple[int, ...]
     order: tuple[int, ...]
     tied: int
@@ -80,15 +82,15 @@ def find(
     ``ties`` is another of the same tokens, which orders ties; ``check`` what blanking says of the
     answer: without it, no word is claimed to speak for the answer or against it.
     """
-    info = method_info(attribution.method)
-    own = None if attribution.pooled or not info.layered else attribution.query
+    info = info_of(attribution)
+    own = None if attribution.pooled or not (info.layered or info.traced) else attribution.query
     everything = rank(attribution, ties)
     # The residual connection favours the position that is explained, whatever it says.
     order = [at for at in everything if at != own] or everything
     scores = merged_scores(attribution)
     rounded = round_scores(scores)
     tied = sum(rounded[at] == rounded[order[0]] for at in order) if scores[order[0]] > 0 else 1
-    by = "text" if ties is None else ties.method
+    by = "text" if ties is None else name_of(ties)
     full = info.full is not None and _is_full(attribution, float(scores[order[0]]), info.full)
     left_out = own if len(order) < len(everything) else None
     check = read_blank_out(attribution) if check is None else check
@@ -96,6 +98,7 @@ def find(
     return Finding(
         parts=tuple(words.sentence()),
         method=attribution.method,
+        name=name_of(attribution),
         ranked=tuple(everything),
         order=tuple(order),
         tied=int(tied),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS, Method
-from attnflow.records import Attribution
+from attnflow.pipeline.amounts import starts_at_target
+from attnflow.records import Attribution, FlowTrace
+from attnflow.records.generation import Generation
 
 _OTHER_SLOT = 7
 _RESERVED, _SLOTS = 3, 8  # raw, rollout and flow have slots of their own
@@ -27,8 +29,8 @@ class MethodInfo:
         reaches_input: Whether its scores are those of input tokens; raw attention's are those of
             the layer below.
         traced: Whether the edges that carry its scores can be shown.
-        layered: Whether it has scores of every layer and of single heads; others have scores of the
-            output alone.
+        layered: Whether it has scores of every layer and of single heads; others have one row of
+            scores, those of the output.
         signed: Whether scores below 0 speak against what is explained.
         full: The highest score there can be, which many tokens may share.
         tie_breaker: The method that orders tokens which share a score.
@@ -54,13 +56,13 @@ def _free_slot(place: int) -> int:
     return _RESERVED + (place - _RESERVED) % (_SLOTS - _RESERVED)
 
 
-def method_info(name: str) -> MethodInfo:
-    """How a method is shown; a saved attribution's may not be registered here."""
+def method_info(name: str, edges: object = "attention") -> MethodInfo:
+    """How a method is shown on these edges; a saved attribution's may not be registered here."""
     if name not in METHODS:
         title = name[:1].upper() + name[1:]
         return MethodInfo(title, title, _OTHER_SLOT)
     member = METHODS[name]
-    return MethodInfo(
+    info = MethodInfo(
         title=member.title,
         label=name.capitalize(),
         slot=_free_slot(list(METHODS).index(name)) if member.slot is None else member.slot,
@@ -69,6 +71,47 @@ def method_info(name: str) -> MethodInfo:
         shown_by_default=member.shown_by_default,
         **_of_edges(member),
     )
+    rule = EDGE_RULES[str(edges)] if edges in EDGE_RULES else None
+    if rule is None or not rule.amounts or not member.reads_edges:
+        return info
+    named = name_on(name, rule.name)
+    info = replace(info, title=_capital(named), label=_capital(named), signed=True, full=None)
+    if not starts_at_target(member, rule):
+        return info
+    summary = ARRIVES.get(name, info.summary)
+    return replace(info, summary=summary, layered=False, tie_breaker="", alternative="")
+
+
+ARRIVES = {
+    "flow": "How much of the answer’s logit can have come from each token, for it less against it.",
+    "rollout": "How much of the answer’s logit came from each token, over all paths.",
+}
+"""What scores are that start at the target."""
+
+
+def info_of(shown: Attribution | Generation | FlowTrace) -> MethodInfo:
+    """How the method of these scores is shown."""
+    return method_info(shown.method, shown.options.get("edges", "attention"))
+
+
+def name_on(method: str, edges: object) -> str:
+    """What a method is called on these edges, in a list with others.
+
+    >>> name_on("flow", "attention"), name_on("flow", "relevance"), name_on("flow", "alti")
+    ('flow', 'relevance flow', 'flow')
+    """
+    amounts = edges in EDGE_RULES and EDGE_RULES[str(edges)].amounts
+    reads = method in METHODS and METHODS[method].reads_edges
+    return f"{edges} {method}" if amounts and reads else method
+
+
+def name_of(shown: Attribution | Generation | FlowTrace) -> str:
+    """What the method of these scores is called."""
+    return name_on(shown.method, shown.options.get("edges", "attention"))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _of_edges(member: Method) -> dict[str, Any]:
@@ -88,15 +131,12 @@ def _of_edges(member: Method) -> dict[str, Any]:
 def has_layers(attribution: Attribution) -> bool:
     """Whether scores are of layers and positions, and not of the output alone."""
     several = len(attribution.layers) > 1 or len(attribution.queries) > 1
-    return several or method_info(attribution.method).layered
+    return several or info_of(attribution).layered
 
 
 def is_signed(attribution: Attribution) -> bool:
     """Whether scores below 0 must be told from those above."""
-    edges = attribution.options.get("edges")
-    amounts = edges in EDGE_RULES and EDGE_RULES[str(edges)].amounts
-    signed = amounts or method_info(attribution.method).signed
-    return signed or bool((attribution.scores < 0).any())
+    return info_of(attribution).signed or bool((attribution.scores < 0).any())
 
 
 def describe_target(options: Mapping[str, Any]) -> str:
@@ -140,7 +180,7 @@ def unit_note(method: str, options: Mapping[str, Any]) -> str:
     rule = EDGE_RULES[edges]
     if not member.reads_edges or not rule.unit:
         return ""
-    if rule.conserved and member.amounts == "conserved":
+    if starts_at_target(member, rule):
         return f"scores are in {rule.unit}"
     return f"scores are sums over layers of {rule.unit}" if member.sums_maps else ""
 
@@ -165,9 +205,11 @@ def title_on(method: str, edges: str) -> str:
 
     >>> title_on("rollout", "attention"), title_on("rollout", "alti"), title_on("raw", "alti")
     ('Attention rollout', 'Rollout', 'Raw edges')
+    >>> title_on("flow", "relevance")
+    'Relevance flow'
     """
-    title = method_info(method).title
-    if edges == "attention":
+    title = method_info(method, edges).title
+    if edges == "attention" or name_on(method, edges) != method:
         return title
     named = title.replace("Raw attention", "Raw edges").removeprefix("Attention ")
     return named[:1].upper() + named[1:]

@@ -15,7 +15,7 @@ from attnflow.models.sizes import independent_labels, labels_tokens
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.claims import COUNTER, LONGEST, MOST_NAMED, Claims, Part, listed, plural
 from attnflow.views.labels import clip, isolate, label, printable, word_labels
-from attnflow.views.methods import method_info
+from attnflow.views.methods import info_of, name_of
 from attnflow.views.numbers import number
 
 CLOSE = 0.8  # of the highest score: a token that has as much is named, too
@@ -98,7 +98,7 @@ class Wording:
         if len(self.order) == 1:
             reason = self._only()
         elif highest <= 0:
-            reason = [Part(f"; by {self.attribution.method} no {self._one} scores above 0")]
+            reason = [Part(f"; by {name_of(self.attribution)} no {self._one} scores above 0")]
         elif self.tied > MOST_NAMED:
             reason = self._tie(highest)
         elif self.flat:
@@ -112,7 +112,7 @@ class Wording:
     def _start(self) -> tuple[list[Part], Verbs]:
         """What is accounted for, and the words between it and the tokens."""
         of = self.attribution
-        info = method_info(of.method)
+        info = info_of(of)
         asked = of.options.get("query") not in (None, "all")
         here = of.prediction is not None and of.prediction.position in (None, of.query)
         decided = of.layer == of.depth and here and info.reaches_input
@@ -127,13 +127,13 @@ class Wording:
                 start = [Part(self._label(of.query), "token", of.query), Part(" is "), said]
             asked_for = _asked_for(of, always=none)
             if asked_for:  # the model said one thing, and the scores are of another
-                named = f"; for {asked_for}, {of.method} points to "
+                named = f"; for {asked_for}, {name_of(of)} points to "
                 because = f"; what speaks for {asked_for} is "
                 chosen = of.options.get("target") in (None, of.prediction.label)
                 if chosen and not independent:  # an input may have both of two such labels
                     because = f" rather than “{_contrast(of)}”, because of "
                 return start, Verbs(because, named)
-            return start, Verbs(", because of ", f"; {of.method} points to ")
+            return start, Verbs(", because of ", f"; {name_of(of)} points to ")
         token = None if of.pooled else of.query
         name = printable(of.explained) if of.pooled else self._label(of.query)
         where = f" at layer {of.layer} of {of.depth}" if info.layered else ""
@@ -172,7 +172,7 @@ class Wording:
         """That no token stands out, and whose score is the highest all the same."""
         first = self.order[0]
         mean = float(np.mean([self.scores[at] for at in self.order]))
-        said = f"; by {self.attribution.method} no {self._one} stands out: the highest score, of "
+        said = f"; by {name_of(self.attribution)} no {self._one} stands out: the highest score, of "
         rest = f", is {number(highest / mean)} × the mean of all {len(self.order)}"
         return [Part(said), Part(self._label(first), "token", first), Part(rest)]
 
@@ -202,7 +202,7 @@ class Wording:
     def _tie(self, highest: float) -> list[Part]:
         """That the highest score is no ranking."""
         size = number(highest, ratio=is_ratio(self.attribution))
-        method = self.attribution.method
+        method = name_of(self.attribution)
         many = f"{self.tied} of {len(self.order)} {self.noun} tie at {size}"
         parts = [Part(f"; {method} can't tell which {self.noun} matter: {many}")]
         if self.ties != "text":
@@ -240,7 +240,7 @@ class Wording:
             source = name if own is None else f"“{name}”"
             notes.append(
                 f"{self.tied} of {len(self.order)} {self.noun} have exactly 1, the most that "
-                f"{self.attribution.method} can be: the cut lies at {source}, where all that it "
+                f"{name_of(self.attribution)} can be: the cut lies at {source}, where all that it "
                 "takes in could come from any of them"
             )
         if self.tied > 1 and self.ties != "text":

@@ -20,7 +20,7 @@ from attnflow.views.claims import LONGEST, Claims
 from attnflow.views.conclusions import agreement_sentence
 from attnflow.views.findings import Finding, find
 from attnflow.views.labels import word_labels
-from attnflow.views.methods import method_info
+from attnflow.views.methods import info_of
 from attnflow.views.numbers import as_sentence, join_names
 from attnflow.views.sentences import noun_of
 
@@ -110,7 +110,7 @@ def _with_blanking(
     if first is None or not check.removals[first] or not check.scores.values[first] > 0:
         return said
     same = [
-        found.method
+        found.name
         for found in each
         if found.method != BLANK_OUT and found.tied == 1 and labels[found.order[0]] == labels[first]
     ]
@@ -124,8 +124,9 @@ def break_ties(
     session: Session, of: Attribution, known: Sequence[Attribution] = ()
 ) -> Attribution | None:
     """The scores that order tokens which share one; ``None`` where the method has none."""
-    name = method_info(of.method).tie_breaker
+    name, edges = info_of(of).tie_breaker, of.options.get("edges")
     if not name or of.values.ndim > 1:
         return None
-    found = next((item for item in known if item.method == name), None)
-    return session.attribution(name) if found is None else found
+    same = [item for item in known if item.method == name and item.options.get("edges") == edges]
+    own = session if session.config.rule.name == edges else session.beside
+    return same[0] if same else own.attribution(name)

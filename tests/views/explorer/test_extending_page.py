@@ -5,7 +5,6 @@ import pytest
 import attnflow
 from attnflow import EDGE_RULES, METHODS
 from attnflow.models.loading import load_model
-from attnflow.pipeline.amounts import layered_rules
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.palette import colour_of
 from plugged import numbers, save_numbers
@@ -26,7 +25,7 @@ def page(family, tab, classifier):  # noqa: F811 - the fixture
 
 
 def test_the_served_page_walks_a_dummy_rule_and_method(page, classifier):
-    titles = [EDGE_RULES[name].title for name in layered_rules()]
+    titles = [EDGE_RULES[name].title for name in EDGE_RULES]
     assert page.locator("#edges option").all_text_contents() == ["Best for the model", *titles]
     assert titles[-1] == "Dummy edges"
     page.fill("#text", TEXT)

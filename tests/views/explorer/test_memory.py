@@ -9,7 +9,6 @@ import tiny
 from attnflow.edges import EDGE_RULES
 from attnflow.evaluation.blanking_check import MOST_WORK
 from attnflow.methods.question import BATCH_BYTES
-from attnflow.pipeline.amounts import layered_rules
 from attnflow.views.explorer.server.memory import Shape
 from opened import opened
 
@@ -102,7 +101,7 @@ def test_blanked_inputs_run_sixteen_at_a_time():
     assert [shape().blanking(sets) for sets in (1, 16, 17, 900)] == [ROW, *[16 * ROW] * 3]
 
 
-@pytest.mark.parametrize("rule", layered_rules())
+@pytest.mark.parametrize("rule", EDGE_RULES)
 @pytest.mark.parametrize("name", ["tiny/verbs", "tiny/gpt2", "tiny/t5", "tiny/vit"])
 def test_what_a_session_holds_is_within_its_estimate(models, name, rule):
     """Captured activations and a rule's maps; then the graphs of each method by itself."""

@@ -15,7 +15,7 @@ from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
 from attnflow.views.labels import clip
-from attnflow.views.methods import method_info, rule_name, title_on, unit_note
+from attnflow.views.methods import info_of, rule_name, title_on, unit_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def draw(
     """
     places = _prompt(found)
     scores = found.matrix()[:, places]
-    signed = method_info(found.method).signed or bool((scores < 0).any())
+    signed = info_of(found).signed or bool((scores < 0).any())
     # Special tokens collect what has nowhere else to go: they don't set the scale.
     words = found.word_ids or (0,) * len(found.tokens)
     ordinary = [column for column, at in enumerate(places) if words[at] is not None]
@@ -73,7 +73,7 @@ def draw(
     axes.heading(ax, shown, theme, found.method, above=22)
     less = "" if named else f"{len(places)} tokens of the prompt; "
     through = "; handed on to the prompt" if found.options.get("through") == "prompt" else ""
-    of = f"; edges: {rule_name(edges)}" if method_info(found.method).layered else ""
+    of = f"; edges: {rule_name(edges)}" if info_of(found).layered else ""
     unit = unit_note(found.method, found.options)
     sums = f"; {unit}" if unit and not relative else ""
     axes.note(ax, f"{less}rows: the answer{found.stopped}{through}{of}{sums}", theme)

@@ -12,7 +12,7 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.methods import has_layers, method_info, rule_name
+from attnflow.views.methods import has_layers, info_of, rule_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ def _label(
 ) -> None:
     axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
     first = attribution.layers[0] - 1
-    reaches_input = method_info(attribution.method).reaches_input
+    reaches_input = info_of(attribution).reaches_input
     below = "input" if reaches_input or not first else f"L{first}"
     names = [below, *axes.layer_names(attribution)]
     axes.columns(ax, names, theme.muted, [first, *attribution.layers])

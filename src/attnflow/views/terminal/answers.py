@@ -10,7 +10,7 @@ from rich.text import Text
 from attnflow.records.generation import Generation
 from attnflow.views.answers import conclude
 from attnflow.views.labels import label, printable
-from attnflow.views.methods import describe_edges, method_info, unit_note
+from attnflow.views.methods import describe_edges, info_of, name_of, unit_note
 from attnflow.views.numbers import listed, power_for
 from attnflow.views.numbers import unit as unit_of
 from attnflow.views.terminal import paint
@@ -24,7 +24,7 @@ WIDEST_BAR = 40
 
 def answer_view(found: Generation, console: Console) -> Group:
     """All of it: prompt, what may be concluded, answer, parts and the map."""
-    settings = f"{found.method}{describe_edges(found.options)}"
+    settings = f"{name_of(found)}{describe_edges(found.options)}"
     if found.options.get("correction"):
         settings += f", corrected ({found.options['correction']})"
     if found.options.get("through") == "prompt":
@@ -51,7 +51,7 @@ def answer_view(found: Generation, console: Console) -> Group:
 def part_table(found: Generation, console: Console) -> Table:
     """Each part with its score, its share, and what deleting it costs the answer."""
     rows = found.table()
-    signed = method_info(found.method).signed
+    signed = info_of(found).signed
     ratio = found.ratios
     largest = max((abs(row.score) for row in rows), default=0.0) or 1.0
     power = 0 if ratio else power_for(largest)
@@ -93,7 +93,7 @@ def answer_map(found: Generation, console: Console) -> Table:
     levels = np.divide(values, tops, out=np.zeros_like(values), where=tops > 0)
     width = (console.width - TOKEN - 9) // max(1, len(found.parts)) - 1
     width = min(max(width, 3), NAME)
-    signed, plain = method_info(found.method).signed, paint.is_plain(console)
+    signed, plain = info_of(found).signed, paint.is_plain(console)
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("answer", justify="right", no_wrap=True)
     table.add_column("likely", justify="right", no_wrap=True)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution
+from attnflow.views.methods import name_of
 from attnflow.views.scaling import ordinary_patches
 from attnflow.views.terminal import paint
 
@@ -25,7 +26,7 @@ def patch_grids(attributions: Sequence[Attribution], console: Console) -> Render
         table = Table.grid(padding=(0, 2, 0, 0))
         for _ in group:
             table.add_column(no_wrap=True)
-        table.add_row(*(Text(item.method, paint.ink(item.method)) for item in group))
+        table.add_row(*(Text(name_of(item), paint.ink(item.method)) for item in group))
         table.add_row(*(_grid(item, plain=paint.is_plain(console)) for item in group))
         parts += [table, Text("")]
     legend = "Shades run from the lowest to the highest score; patches are named row,column."

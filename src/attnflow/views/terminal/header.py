@@ -11,7 +11,7 @@ from rich.text import Text
 from attnflow.records import Attribution, Prediction
 from attnflow.views.findings import Finding
 from attnflow.views.labels import clip, isolate, label, printable
-from attnflow.views.methods import describe_edges, describe_target, method_info
+from attnflow.views.methods import describe_edges, describe_target, info_of, name_of
 from attnflow.views.numbers import as_sentence
 
 
@@ -28,8 +28,8 @@ def header(
     target, which is named. Where a method was named and no edges, it is said whose these are.
     """
     sources = [_source_line(attribution, all_layers=all_layers, edges_named=edges_named)]
-    layered = method_info(attribution.method).layered
-    other = next((o for o in others if method_info(o.method).layered != layered), None)
+    layered = info_of(attribution).layered
+    other = next((o for o in others if info_of(o).layered != layered), None)
     if other is not None:
         sources.append(_source_line(other, all_layers=all_layers, edges_named=edges_named))
     found = [] if finding is None else [sentence(finding)]
@@ -86,9 +86,11 @@ def model_name(model: str) -> str:
 
 
 def _source_line(attribution: Attribution, *, all_layers: bool, edges_named: bool) -> Text:
-    if not method_info(attribution.method).layered:
+    if not info_of(attribution).layered:
         about = describe_target(attribution.options) or "for the output"
-        return Text(f"{attribution.method} {about} · {model_name(attribution.model)}", style="dim")
+        return Text(
+            f"{name_of(attribution)} {about} · {model_name(attribution.model)}", style="dim"
+        )
     logit = attribution.options.get("source") == "logit"
     in_words = bool(attribution.pooled) or logit
     source = label(attribution.explained, 32 if in_words else 24)

@@ -14,6 +14,7 @@ from rich.text import Text
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.findings import Finding
 from attnflow.views.labels import distinct_labels
+from attnflow.views.methods import name_of
 from attnflow.views.scaling import scale_setters, top_of
 from attnflow.views.sentences import noun_of
 from attnflow.views.terminal import paint
@@ -122,7 +123,7 @@ def _map(
     table.add_column(justify="right", no_wrap=True)
     for _ in attributions:
         table.add_column(no_wrap=True)
-    table.add_row("", *(Text(item.method, paint.ink(item.method)) for item in attributions))
+    table.add_row("", *(Text(name_of(item), paint.ink(item.method)) for item in attributions))
     table.add_row("", *(Text(axis, style="dim") for _ in attributions))
     levels = [
         paint.levels(each, top_of(item, each))

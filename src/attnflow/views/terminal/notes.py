@@ -8,7 +8,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from attnflow.records import Attribution
-from attnflow.views.methods import method_info
+from attnflow.views.methods import info_of, name_of
 from attnflow.views.numbers import as_sentence
 from attnflow.views.summary import BLANK_OUT, Summary
 
@@ -34,8 +34,8 @@ def method_lines(attributions: Sequence[Attribution]) -> Group:
     """What each method does, where that is known."""
     lines = []
     for item in attributions:
-        summary = method_info(item.method).summary
+        summary = info_of(item).summary
         if summary:
-            line = f"{item.method}: {summary[:1].lower()}{summary[1:]}"
+            line = f"{name_of(item)}: {summary[:1].lower()}{summary[1:]}"
             lines.append(Text(line, style="dim"))
     return Group(*lines)

@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from attnflow.records import Attribution, FloatArray
+from attnflow.views.methods import name_of
 from attnflow.views.scaling import ordinary_patches
 from attnflow.views.terminal import paint
 
@@ -18,12 +19,12 @@ def time_strips(attributions: Sequence[Attribution], console: Console) -> Render
     grid = attributions[0].grid
     if grid is None or grid.seconds is None:
         return Text("")
-    names = max(len(item.method) for item in attributions) + 1
+    names = max(len(name_of(item)) for item in attributions) + 1
     cells = min(grid.columns, max(10, console.width - names - 2))
     parts: list[RenderableType] = []
     for item in attributions:
         for at, line in enumerate(_lines(item, cells, plain=paint.is_plain(console))):
-            name = item.method if not at else ""
+            name = name_of(item) if not at else ""
             parts.append(Text.assemble((name.ljust(names), paint.ink(item.method)), line))
     seconds = f"{grid.box[2] / grid.image[1] * grid.seconds:.2f} s"
     parts.append(Text(" " * names + "0" + seconds.rjust(cells - 1), style="dim"))

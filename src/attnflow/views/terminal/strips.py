@@ -10,7 +10,7 @@ from rich.text import Text
 
 from attnflow.records import Attribution
 from attnflow.views.labels import label
-from attnflow.views.methods import is_signed, signs_note
+from attnflow.views.methods import is_signed, name_of, signs_note
 from attnflow.views.numbers import as_sentence
 from attnflow.views.scaling import colour_top, scale_setters
 from attnflow.views.terminal import paint
@@ -21,14 +21,14 @@ LONGEST = 24
 
 def strips(attributions: Sequence[Attribution], console: Console) -> Group:
     """One strip per method, one below the other, spaced where they have several lines."""
-    names = max(len(item.method) for item in attributions) + 1
+    names = max(len(name_of(item)) for item in attributions) + 1
     rows = [strip(item, console, console.width - names - 2) for item in attributions]
     tables: list[RenderableType] = []
     for item, tokens in zip(attributions, rows, strict=True):
         table = Table.grid(padding=(0, 1, 0, 0))
         table.add_column(width=names, no_wrap=True)
         table.add_column(no_wrap=True)
-        table.add_row(Text(item.method, paint.ink(item.method)), tokens)
+        table.add_row(Text(name_of(item), paint.ink(item.method)), tokens)
         tables += [Text(""), table] if tables and "\n" in tokens.plain else [table]
     return Group(*tables, *(Text(line, style="dim") for line in _legends(attributions, console)))
 
@@ -47,7 +47,7 @@ def _legends(attributions: Sequence[Attribution], console: Console) -> list[str]
 
 
 def _names(attributions: Sequence[Attribution]) -> str:
-    return ", ".join(item.method for item in attributions)
+    return ", ".join(name_of(item) for item in attributions)
 
 
 def strip(attribution: Attribution, console: Console, width: int) -> Text:

@@ -13,7 +13,7 @@ from attnflow.records import Attribution
 from attnflow.records.rounding import round_scores
 from attnflow.views.findings import Finding, merged_scores
 from attnflow.views.labels import distinct_labels
-from attnflow.views.methods import is_signed
+from attnflow.views.methods import is_signed, name_of
 from attnflow.views.numbers import listed, power_for, unit
 from attnflow.views.scaling import colour_top
 from attnflow.views.sentences import is_ratio
@@ -59,8 +59,8 @@ def _top(attribution: Attribution, finding: Finding, width: int, k: int) -> Rend
     table.add_column(width=room, no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     of = Text("× chance" if ratio else unit(power), "dim")
-    title = Text(attribution.method, paint.ink(attribution.method))
-    above = cell_len(attribution.method) > room
+    title = Text(name_of(attribution), paint.ink(attribution.method))
+    above = cell_len(name_of(attribution)) > room
     if of.plain or not above:
         table.add_row("", "" if above else title, of)
     for at, name, amount in zip(places, names, numbers, strict=True):

@@ -16,8 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
+from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError, ModelError
-from attnflow.pipeline.amounts import layered_rules
 from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.sessions import open_session
 from attnflow.solvers.threads import cores
@@ -108,7 +108,7 @@ def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers, *, listed
         descriptions = [requests.Model(**each) for each in sessions.describe_models()]
         example = EXAMPLES.get(descriptions[0].name, EXAMPLE)
         best: Rule = {"name": AUTO, "title": "Best for the model"}
-        rules = [best, *map(describe_rule, layered_rules())]
+        rules = [best, *map(describe_rule, EDGE_RULES)]
         return requests.Models(models=descriptions, rules=rules, example=example, run=listed)
 
     folder = str(files("attnflow.views.explorer") / "static")

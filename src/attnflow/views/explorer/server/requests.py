@@ -20,7 +20,6 @@ from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS
 from attnflow.options.option import options_of
 from attnflow.options.tables import AnswerOptions, ExplainOptions
-from attnflow.pipeline.amounts import check_layered
 from attnflow.pipeline.request import AUTO
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
@@ -105,14 +104,6 @@ AnyMethod = Annotated[str, *_name_in(METHODS, AUTO)]
 Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
 
 
-def _layered(name: str) -> str:
-    check_layered(name)
-    return name
-
-
-LayeredEdges = Annotated[Edges, AfterValidator(_layered)]
-
-
 # What JSON may have for the type of an option.
 WIRE: dict[str, Any] = {
     "bool": Flag,
@@ -162,7 +153,7 @@ if TYPE_CHECKING:
     InputBody = Body
     AnswerBody = Body
 else:
-    InputBody = body_of(ExplainOptions, "explain", edges=LayeredEdges, method=None)
+    InputBody = body_of(ExplainOptions, "explain", method=None)
     AnswerBody = body_of(AnswerOptions, "explain_answer")
 
 
@@ -238,6 +229,9 @@ class TraceRequest(PositionRequest):
 
     layer: Layer
     key: Position
+    verify: Flag = Field(
+        False, description="Remove the edges of the cut from the model, and say what it says then."
+    )
 
     def check_against(self, of: Prepared) -> None:
         """Refuse a layer and positions that the input does not have, and methods without traces."""
