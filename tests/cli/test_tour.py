@@ -13,8 +13,8 @@ from attnflow.shipped import DEFAULT, NAMES
 from attnflow.tour import conclusions
 from attnflow.tour.steps import make_steps, written
 from attnflow.tour.texts import TEXTS
-from attnflow.views.findings import find
-from attnflow.views.labels import distinct_labels
+from attnflow.views.wording.findings import find
+from attnflow.views.wording.labels import distinct_labels
 
 STEPS = make_steps()
 MARGIN = 0.15  # of a probability, from the one half at which an answer turns

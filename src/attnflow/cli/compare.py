@@ -52,6 +52,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     correction: options.Correction = "auto",
     words: options.Words = False,
     top: Top = 24,
+    verbose: options.Verbose = False,
     as_json: options.Json = False,
     plugin: options.Plugins = None,
 ) -> None:
@@ -93,34 +94,12 @@ def compare(  # noqa: PLR0913 - one argument per option
         return
     from rich.console import Console
 
-    from attnflow.views.methods import info_of
-    from attnflow.views.terminal.header import header
-    from attnflow.views.terminal.maps import agreement_table, layer_maps
-    from attnflow.views.terminal.notes import show_notes
-    from attnflow.views.terminal.pieces import pieces
+    from attnflow.views.terminal.attribution import show_comparison
 
     console = Console(highlight=False)
     found = running.summarize(session, results, few=True)
-    console.print(
-        header(
-            *results,
-            finding=found.main,
-            all_layers=True,
-            edges_named=edges != "auto" or not methods,
-        )
-    )
-    if table:
-        console.print()
-        console.print(agreement_table(_layers(results), table, console))
-    layered = [item for item in results if info_of(item).layered and start != LOGIT]
-    if layered:
-        console.print()
-        console.print(layer_maps(layered, found.main, console, top))
-    others = [item for item in results if item not in layered]
-    if others:
-        console.print()
-        console.print(pieces(others, console))
-    show_notes(found, console)
+    edges_named = edges != "auto" or not methods
+    show_comparison(results, found, table, console, top, verbose=verbose, edges_named=edges_named)
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:
@@ -130,7 +109,7 @@ def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], lis
     agree as far in all layers, and only the last one says so.
     """
     from attnflow.evaluation.agreement import agreement
-    from attnflow.views.methods import name_of
+    from attnflow.views.wording.names import name_of
 
     layers = _layers(attributions)
 
@@ -151,7 +130,7 @@ def _layers(attributions: Sequence[Attribution]) -> tuple[int, ...]:
 def _data(
     attributions: Sequence[Attribution], table: dict[tuple[str, str], list[float]]
 ) -> dict[str, Any]:
-    from attnflow.views.methods import name_of
+    from attnflow.views.wording.names import name_of
 
     first = attributions[0]
     return {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
-    from attnflow.views.summary import Summary
+    from attnflow.views.wording.summaries import Summary
 
 MANY = 20  # from this many texts on, a progress bar is shown
 
@@ -101,8 +101,8 @@ def summarize(
 
     A ``page`` that is made, too, has predictions without each token of longer texts.
     """
-    from attnflow.views import summary
     from attnflow.views.explorer.extent import STANDALONE
+    from attnflow.views.wording import summaries
 
     tokens = STANDALONE.blanks if page else 0
-    return summary.summarize(session, attributions, blank=few, tokens=tokens)
+    return summaries.summarize(session, attributions, blank=few, tokens=tokens)

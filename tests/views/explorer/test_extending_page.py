@@ -5,8 +5,8 @@ import pytest
 import attnflow
 from attnflow import EDGE_RULES, METHODS
 from attnflow.pipeline.amounts import layered_rules
+from attnflow.views.colours import colour_of
 from attnflow.views.explorer.server.app import make_app
-from attnflow.views.palette import colour_of
 from seen import drawn, strip
 from serving import running
 from test_extending import family  # noqa: F401 - a fixture

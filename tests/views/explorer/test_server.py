@@ -12,7 +12,7 @@ import attnflow
 from attnflow.errors import InputError
 from attnflow.views.explorer.server import routes
 from attnflow.views.explorer.server.app import make_app
-from attnflow.views.numbers import correlation
+from attnflow.views.wording.numbers import correlation
 from serving import error, running
 
 TEXT = "the keys to the cabinet"

@@ -14,9 +14,9 @@ from attnflow.pipeline.session import Session
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.explorer.parts import describe_finding, first_key
 from attnflow.views.explorer.schema import FoundByMethod
-from attnflow.views.findings import find
-from attnflow.views.methods import method_info
-from attnflow.views.summary import summarize
+from attnflow.views.wording.findings import find
+from attnflow.views.wording.names import method_info
+from attnflow.views.wording.summaries import summarize
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 
 from attnflow.pipeline.session import Session
 from attnflow.records import FlowTrace
-from attnflow.views.conclusions import trace_sentence
 from attnflow.views.explorer.schema import Trace, tidy
+from attnflow.views.wording.traces import trace_sentence
 
 MOST_EDGES = 1500  # more would blur a graph of 512 tokens
 MOST_ROUTES = 12

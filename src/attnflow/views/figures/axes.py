@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from attnflow.records import Attribution
 from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
-from attnflow.views.labels import clip
-from attnflow.views.methods import (
+from attnflow.views.wording.findings import is_ratio, subject
+from attnflow.views.wording.labels import clip
+from attnflow.views.wording.names import (
     describe_edges,
     describe_target,
     has_layers,
@@ -20,8 +21,7 @@ from attnflow.views.methods import (
     signs_note,
     title_on,
 )
-from attnflow.views.numbers import percent
-from attnflow.views.sentences import is_ratio, subject
+from attnflow.views.wording.numbers import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ from attnflow.views.figures import axes, maps
 from attnflow.views.figures.fonts import families_for
 from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.labels import clip
-from attnflow.views.methods import info_of, rule_name, title_on, unit_note
+from attnflow.views.wording.labels import clip
+from attnflow.views.wording.names import info_of, rule_name, title_on, unit_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures import axes
 from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.methods import has_layers, info_of, rule_name
+from attnflow.views.wording.names import has_layers, info_of, rule_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

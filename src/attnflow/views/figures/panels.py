@@ -12,7 +12,7 @@ from attnflow.errors import InputError
 from attnflow.views.figures import axes, graph, maps, pronouns, routes
 from attnflow.views.figures.files import PageFigure
 from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
-from attnflow.views.labels import clip
+from attnflow.views.wording.labels import clip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from attnflow.records import Attribution
 from attnflow.views.figures import axes, maps
 from attnflow.views.figures.style import Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.methods import is_signed
+from attnflow.views.wording.names import is_signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

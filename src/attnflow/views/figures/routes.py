@@ -10,7 +10,7 @@ import numpy as np
 
 from attnflow.views.figures import axes, graph
 from attnflow.views.figures.style import Theme
-from attnflow.views.numbers import number
+from attnflow.views.wording.numbers import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

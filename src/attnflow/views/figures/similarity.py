@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attnflow.records.similarity import Similarity
 from attnflow.views.figures import axes, maps
 from attnflow.views.figures.style import Scale, find_theme
-from attnflow.views.methods import rule_name
+from attnflow.views.wording.names import rule_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,10 @@ import numpy as np
 from attnflow.errors import InputError
 from attnflow.io.files import is_file
 from attnflow.records import Attribution, FloatArray, PatchGrid
+from attnflow.views.colours import ordinary_patches
 from attnflow.views.figures import axes, maps
 from attnflow.views.figures.style import Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.scaling import ordinary_patches
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,6 @@
 """Colours and sizes: one look for all kinds of figures.
 
-The colours of methods are those of `attnflow.views.palette`, and scales change evenly in lightness:
+The colours of methods are those of `attnflow.views.colours`, and scales change evenly in lightness:
 both can be told apart with any kind of colour vision, and in grey print.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError, shown
-from attnflow.views.palette import colour_of, sign_colour
+from attnflow.views.colours import colour_of, sign_colour
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnflow.records import FloatArray
-from attnflow.views.palette import colour_of, sign_colour
+from attnflow.views.colours import colour_of, sign_colour
 from attnflow.views.terminal.background import background
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.style import Style
+    from rich.text import Text
 
 LOWEST = {  # where the colours start, near the terminal's background
     "dark": (44, 48, 54),
@@ -91,6 +92,16 @@ def sign_ink(value: float) -> Style:
     from rich.style import Style
 
     return Style(color=Color.from_rgb(*_sign_colour(value)), bold=True)
+
+
+def cell(level: float, width: int, method: str, *, signed: bool, plain: bool) -> Text:
+    """A piece of a picture, as strong as its level; without colours, below 0 with a minus."""
+    from rich.text import Text
+
+    if not plain:
+        return Text(" " * width, style(level, method, signed=signed))
+    minus = "−" if level <= -UNSEEN else ""
+    return Text(minus + shade(abs(level)) * (width - len(minus)))
 
 
 def block(level: float) -> str:

@@ -11,14 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Edge, FlowTrace, Route
-from attnflow.views.conclusions import steps_between, trace_sentence
-from attnflow.views.labels import distinct_labels
-from attnflow.views.methods import describe_edges
-from attnflow.views.numbers import listed, number, power_for, unit
 from attnflow.views.routes import runs
 from attnflow.views.terminal import paint
-from attnflow.views.terminal.header import model_name, prediction_lines, title, warning_lines
-from attnflow.views.terminal.wrapping import wrap_parts
+from attnflow.views.terminal.lines import (
+    model_name,
+    prediction_lines,
+    title,
+    warning_lines,
+    wrap_parts,
+)
+from attnflow.views.wording.labels import distinct_labels
+from attnflow.views.wording.names import describe_edges
+from attnflow.views.wording.numbers import listed, number, percent, power_for, unit
+from attnflow.views.wording.traces import steps_between, trace_sentence
 
 WIDTH = 16
 BAR = 12
@@ -58,7 +63,7 @@ def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = ""
     rest = trace.routes[top:]
     if rest:
         left = sum(route.amount for route in rest)
-        more = f"{len(rest)} smaller routes carry the other {left / trace.value:.1%}"
+        more = f"{len(rest)} smaller routes carry the other {percent(left / trace.value)}"
         console.print(Text(f"{more} (--top N shows more)", style="dim"))
     if trace.cut:
         console.print()
