@@ -106,3 +106,11 @@ def summarize(
 
     tokens = STANDALONE.blanks if page else 0
     return summaries.summarize(session, attributions, blank=few, tokens=tokens)
+
+
+def caption(session: Session, attributions: Sequence[Attribution]) -> str:
+    """What a figure's main method found, with its evidence."""
+    from attnflow.views.figures.axes import describe
+
+    found = summarize(session, attributions, few=True)
+    return describe(found.main, attributions[found.each.index(found.main)])

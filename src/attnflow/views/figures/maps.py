@@ -9,7 +9,7 @@ import numpy as np
 
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.colours import ordinary_positions
-from attnflow.views.figures.style import Scale, Theme
+from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.wording.numbers import power_for, unit
 
 if TYPE_CHECKING:
