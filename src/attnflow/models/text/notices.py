@@ -81,6 +81,6 @@ def spelled_notice(
         return ()
     named = ", ".join(f"“{word}”" for word in list(dict.fromkeys(spelled))[:FEWEST])
     return (
-        f"the model reads {len(spelled)} of {known} words in pieces of a letter or two ({named} …): "
-        "it hardly knows the language, so the answer says little",
+        f"the model reads {len(spelled)} of {known} words in pieces of a letter or two ({named} "
+        "…): it hardly knows the language, so the answer says little",
     )

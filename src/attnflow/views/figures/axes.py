@@ -271,7 +271,7 @@ def fit_columns(ax: Axes, inches: float) -> None:
     named = ax.xaxis.get_major_formatter()
     places = [float(place) for place in ax.get_xticks()]
     if any(tick.get_rotation() for tick in ax.get_xticklabels()):
-        size = inches / max(len(places), 1) * 72
+        size = inches / max(len(places), 1) * 72 * 0.75  # lines of text need some room between them
         if size >= SMALLEST_LETTER:
             ax.tick_params(axis="x", labelsize=min(size, UPRIGHT_LETTER))
             return
