@@ -30,7 +30,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     heads: Heads = "mean",
     residual: float | None = None,
     discard: float = 0.0,
-    correction: str | None = None,
+    correction: str | None = "auto",
     target: TargetSpec = None,
     contrast: TargetSpec = None,
     source: str = "position",
@@ -38,6 +38,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     truncate: bool = False,
     bos: bool = False,
     sampling_rate: int | None = None,
+    verify: bool | None = None,
 ) -> FlowTrace:
     """Through which tokens of which layers the score of an input token came about.
 
@@ -55,9 +56,9 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         heads: How heads are merged.
         residual: The share of the identity.
         discard: The ratio of smallest attention weights set to zero.
-        correction: For causal decoders, ``"visible"`` or ``"sink"``: they change the edges. The
-            usual one of `explain`, ``"uniform"``, divides flows by those of chance and changes
-            none. Routes are plain unless one is named, also where `explain` leaves the sink out.
+        correction: For causal decoders, as for `explain`: ``"visible"`` and ``"sink"`` change the
+            edges; ``"uniform"`` divides flows by those of chance and changes none, so that routes
+            are those of the plain method.
         target: For edges that are seen by a target, a label or token.
         contrast: The label or token that the target is compared with.
         source: ``"logit"``: from the target's logit, which is one more position of the trace, the
@@ -66,6 +67,8 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         truncate: Cut a text that is too long.
         bos: Put BOS in front, as for `explain`; the trace's ``warnings`` have both predictions.
         sampling_rate: Of a sound that is given as an array, as for `explain`.
+        verify: Remove the edges of the cut from the model, and as many random ones, and have
+            what it says then in ``knockout``; ``None`` is where that takes about a second.
     """
     config = ExplainConfig(
         method=method,
@@ -90,7 +93,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
     adapter = load_model(model)
     (item,) = with_rates([text], adapter, sampling_rate)
     session = open_session(item, adapter, config, answer=answer)
-    return trace_to(session, to)
+    return trace_to(session, to, verify=verify)
 
 
 def check_routes(method: str) -> None:
@@ -99,15 +102,19 @@ def check_routes(method: str) -> None:
         find_trace(method)
 
 
-def trace_to(session: Session, to: int | str) -> FlowTrace:
-    """The trace from the position that a session explains to a token."""
+def trace_to(session: Session, to: int | str, *, verify: bool | None = None) -> FlowTrace:
+    """The trace from the position that a session explains to a token, with its cut removed."""
     if session.config.query == "all":
         msg = "query='all' is not for routes, which come from one position; name it"
         raise InputError(msg)
     if session.config.heads == "each":
         msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
         raise InputError(msg)
-    session.check_one_position()
+    method = session.config.method
+    if not session.starts_at_target(method):
+        session.check_one_position()
     key = session.tokens.position(to, name="to")
     _, layer = session.config.resolve_layers(session.depth)
-    return session.trace(session.config.method, layer, session.query, key)
+    from attnflow.pipeline.knockouts import verified
+
+    return verified(session, session.trace(method, layer, session.query, key), verify)

@@ -149,7 +149,6 @@ def _correction(default: str) -> Any:
 
 
 Correction = Annotated[str, _correction("the usual one of the method")]
-RouteCorrection = Annotated[str, _correction("none")]
 Target = Annotated[
     str | None,
     typer.Option(

@@ -30,6 +30,17 @@ Top = Annotated[
     ),
 ]
 
+Verify = Annotated[
+    bool | None,
+    typer.Option(
+        "--verify/--no-verify",
+        help="Remove the cut from the model, and as many random edges; by default where that is "
+        "quick.",
+        show_default=False,
+        rich_help_panel="Output",
+    ),
+]
+
 
 def routes(  # noqa: PLR0913 - one argument per option
     text: options.OneText = None,
@@ -54,8 +65,9 @@ def routes(  # noqa: PLR0913 - one argument per option
     query: options.Query = None,
     heads: options.MergedHeads = "mean",
     residual: options.FlowResidual = None,
-    correction: options.RouteCorrection = "none",
+    correction: options.Correction = "auto",
     top: Top = 10,
+    verify: Verify = None,
     as_json: options.Json = False,
     plugin: options.Plugins = None,
 ) -> None:
@@ -86,7 +98,7 @@ def routes(  # noqa: PLR0913 - one argument per option
     check_routes(method)  # before any work
     chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
     session = running.one_session(source, chosen, config, answer=answer)
-    trace = trace_to(session, parsing.parse_position(to))
+    trace = trace_to(session, parsing.parse_position(to), verify=verify)
     if as_json:
         print_json(as_data(trace))
         return
@@ -118,4 +130,7 @@ def as_data(trace: FlowTrace) -> dict[str, Any]:
         "gap": trace.gap,
         "routes": [asdict(route) for route in trace.routes],
         "cut": [asdict(edge) for edge in trace.cut],
+        "summary": trace.summary,
+        "knockout": None if trace.knockout is None else trace.knockout.to_dict(),
+        "verified": "" if trace.knockout is None else trace.knockout.summary,
     }

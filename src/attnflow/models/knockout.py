@@ -117,7 +117,7 @@ def _edges_seen(
     seen: _WithoutEdges, steps: Sequence[Step], calls: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[BoolArray, ...]]:
     """The heads of each step, and its edges."""
-    if len(calls) != len(steps) or max(calls) > len(seen.calls):
+    if len(calls) != len(steps) or not 1 <= min(calls) <= max(calls) <= len(seen.calls):
         msg = "not every layer computes scores of all pairs of positions (attention in windows?)"
         raise _UnknownScores(msg)
     heads, visible = [], []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError, shown
+from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_choice, check_unicode
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
@@ -40,9 +40,13 @@ from attnflow.records.parts import Part
 if TYPE_CHECKING:
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Query, Tokens
     from attnflow.models.answers.prompts import Parts
+    from attnflow.pipeline.session import Session
+    from attnflow.records import FlowTrace
 
 MOST_RANDOM = 1000  # random sets
 MOST_PIECES = 16  # images, sounds or pairs of texts that run together
+MOST_WORK = 3 * 10**10  # multiplications: about a second on two cores
+RUNS = 8  # that a cut takes: the model as it is, without the cut, and without random edges
 LENGTH = 40  # tokens of an answer where no number is given
 NOTHING_SAID = (
     "{} predicts nothing here that could change: knockouts need a label, a token or an answer, "
@@ -106,7 +110,43 @@ def knock_out(
     if adapter.kind not in ("image", "audio"):
         for one in sets.values():
             given.reader(given.tokens, _steps(adapter)).read(one)
-    forward = given.run()
+    return _knock_out(given, given.run(), sets)
+
+
+def knock_out_cut(session: Session, trace: FlowTrace, random: int = 5) -> Knockout:
+    """What the model of a session says without the cut of a trace, and without random edges."""
+    config = KnockoutConfig(
+        target=session.objective.target,
+        contrast=session.objective.contrast,
+        query=session.config.query,
+        random=random,
+    )
+    given = _Given(session.adapter, config, session.tokens)
+    # Not the session's own pass: where edges are read off a backward pass, nobody counts the calls.
+    return _knock_out(given, given.run(), {"": trace})[""]
+
+
+def verified(session: Session, trace: FlowTrace, verify: bool | None = None) -> FlowTrace:
+    """The trace with what the model says without its cut; ``None`` asks where that is cheap."""
+    if not trace.cut or verify is False or (verify is None and not is_cheap(session)):
+        return trace
+    try:
+        return replace(trace, knockout=knock_out_cut(session, trace))
+    except AttnflowError:  # a model that predicts nothing, edges that are the residual stream
+        if verify:
+            raise
+        return trace
+
+
+def is_cheap(session: Session) -> bool:
+    """Whether a cut is knocked out in about a second: a few runs of the whole input."""
+    parameters = int(session.adapter.description.get("parameters", MOST_WORK))
+    return parameters * session.size * RUNS <= MOST_WORK
+
+
+def _knock_out(given: _Given, forward: ForwardPass, sets: Mapping[str, Any]) -> dict[str, Knockout]:
+    """What the model says without each of these sets of edges."""
+    adapter, config = given.adapter, given.config
     probe = given.probe(forward)
     edges, (first,) = survey(adapter, forward, probe.ask)
     reading = probe.read(first)

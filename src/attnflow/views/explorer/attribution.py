@@ -17,6 +17,7 @@ from attnflow.views.explorer.parts import (
     first_key,
     label_tokens,
     make_notes,
+    method_id,
     model_name,
     predictions,
     to_grid,
@@ -63,9 +64,11 @@ def attribution_view(of: Attribution) -> View:
         "said_at": None if of.prediction is None else of.prediction.position,
         "replacement": None,
         "scores": [_scores(of, fused)],
-        "head_methods": [of.method] if single else [],
+        "head_methods": [_id(of)] if single else [],
         "head_scores": [_head_scores(of, at) for at in range(len(queries))] if single else [],
         "edges": None,
+        "amounts": None,
+        "sources": [],
         "traces": [],
         "blanked": [],
         "findings": [describe_finding(found, of.layer, of.query)],
@@ -84,6 +87,10 @@ def _unchecked(of: Attribution, found: Finding) -> list[str]:
     return ["Not checked by blanking, for which the model runs again: attnflow.explore does it."]
 
 
+def _id(of: Attribution) -> str:
+    return method_id(of.method, str(of.options.get("edges", "attention")))
+
+
 def _method(of: Attribution) -> MethodDescription:
     """Its method by what its own scores say, whether or not the method is registered here."""
     return {
@@ -98,7 +105,7 @@ def _method(of: Attribution) -> MethodDescription:
 
 def _scores(of: Attribution, fused: FloatArray) -> Scores:
     packed: Scores = {
-        "method": of.method,
+        "method": _id(of),
         "layers": list(of.layers),
         "queries": list(of.queries),
         "values": pack(fused),
@@ -111,7 +118,7 @@ def _scores(of: Attribution, fused: FloatArray) -> Scores:
 def _head_scores(of: Attribution, at: int) -> HeadScores:
     values = of.scores[:, :, at]
     packed: HeadScores = {
-        "method": of.method,
+        "method": _id(of),
         "layers": list(of.layers),
         "query": of.queries[at],
         "values": pack(values),

@@ -103,13 +103,17 @@ def show_comparison(  # noqa: PLR0913 - what it shows, and how
         console.print(pictures.agreement_table(layers, table, console))
         console.print()
     mapped = [item for item in attributions if info_of(item).layered and not _from_logit(item)]
-    if mapped:
-        console.print(pictures.layer_maps(mapped, found.main, console, rows, legend=verbose))
     others = [item for item in attributions if item not in mapped]
-    if others:
-        if mapped:
+    parts = []
+    if mapped:
+        parts.append(pictures.layer_maps(mapped, found.main, console, rows, legend=verbose))
+    if others:  # in the order of the methods
+        place = 0 if others[0] is attributions[0] else len(parts)
+        parts.insert(place, pictures.picture(others, console, legend=verbose))
+    for at, part in enumerate(parts):
+        if at:
             console.print()
-        console.print(pictures.picture(others, console, legend=verbose))
+        console.print(part)
     _show_notes(found, console, verbose=verbose)
 
 

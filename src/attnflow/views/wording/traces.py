@@ -6,6 +6,7 @@ import numpy as np
 
 from attnflow.records import FloatArray, FlowTrace
 from attnflow.views.routes import carried, place_of_cut
+from attnflow.views.wording.cuts import cut_sentence
 from attnflow.views.wording.labels import LONGEST, distinct_labels
 from attnflow.views.wording.numbers import as_sentence, join_names, share
 
@@ -29,6 +30,8 @@ def trace_sentence(trace: FlowTrace) -> str:
     key, query = names[trace.key], names[trace.query]
     if not trace.value:
         return f"Nothing passes from {key} to {query}."
+    if trace.carries_from:
+        return cut_sentence(trace, names)
     parts = []
     if not trace.routes and not trace.cut:
         edges = steps_between(trace)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from attnflow.edges import EDGE_RULES
 from attnflow.evaluation.blanking_check import is_cheap
 from attnflow.methods.question import BATCH_BYTES
 from attnflow.pipeline.blanking import BLANK_BATCH
@@ -56,6 +57,11 @@ class Shape:
         elif not self.rule.fuses_heads:
             kept += 2 * DOUBLE * self._map * self.adapter.heads
         return kept + self._one_run(whole=needs.blocks or needs.target or needs.zeroing)
+
+    @property
+    def beside(self) -> int:
+        """A second pass, whose attention is shown beside edges that are amounts."""
+        return replace(self, rule=EDGE_RULES["attention"]).forward if self.rule.amounts else 0
 
     def _one_run(self, *, whole: bool = False) -> int:
         """What the network holds while it runs: a layer, or all where they are kept."""

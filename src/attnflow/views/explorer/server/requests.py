@@ -191,6 +191,9 @@ class TraceRequest(PositionRequest):
 
     layer: Layer
     key: Position
+    verify: Flag = Field(
+        False, description="Remove the edges of the cut from the model, and say what it says then."
+    )
 
     def check_against(self, of: Prepared) -> None:
         """Refuse a layer and positions that the input does not have, and methods without traces."""

@@ -73,12 +73,16 @@ export class Controls {
     byId("compare").value = state.compare;
     const { model, head, rule } = pane.view.data;
     const named = pane.view.request?.model ?? model; // two models of a server may have one name
-    const about = [named, head, `edges: ${inSentence(rule.title)}`];
+    const { edges } = pane.method;
+    const made = edges === rule.name ? inSentence(rule.title) : edges;
+    const about = [named, head, made && `edges: ${made}`];
     byId("model-name").textContent = about.filter(Boolean).join(" · ");
     byId("table-title").textContent = panes.length > 1 ? "Difference of shares" : "Scores";
     const layered = panes.some(({ method }) => method.layered);
     byId("layer").parentElement.hidden = !layered;
-    byId("threshold").parentElement.hidden = !panes.some(({ method }) => method.traced);
+    byId("threshold").parentElement.hidden = !panes.some(
+      ({ method }) => method.traced && method.layered,
+    );
     byId("map-card").hidden = !layered;
     byId("map-title").textContent = mapTitle(pane, state.columns);
     byId("map-note").textContent = mapNote(panes, state.columns, this.served);
@@ -87,15 +91,18 @@ export class Controls {
     style.setProperty("--accent-ink", inkOn(pane.method));
   }
 
-  // Without layers there is nothing to trace, and no other position to explain.
+  // Without layers there is no other position to explain, and without edges nothing to trace.
   showModes(mode, panes) {
     const layered = panes.some(({ method }) => method.layered);
+    const traced = layered || panes.some(({ method }) => method.traced);
+    const able = { trace: traced, explain: layered, blank: true };
     byId("modes")
       .querySelectorAll("label")
       .forEach((label) => {
-        label.hidden = !layered && label.querySelector("input").value !== "blank";
+        label.hidden = !able[label.querySelector("input").value];
       });
-    this.showMode(layered ? mode : "blank");
+    const usual = traced ? "trace" : "blank";
+    this.showMode(able[mode] ? mode : usual);
   }
 
   shortcut(event) {

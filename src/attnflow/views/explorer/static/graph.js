@@ -1,8 +1,9 @@
 import { drawNames } from "./axes.js";
 import { Chart } from "./chart.js";
 import { colourOf, palette } from "./colours.js";
-import { attentionEdges, carriedEdges, cutEdges, edgeName } from "./edges.js";
+import { amountEdges, attentionEdges, carriedEdges, cutEdges, edgeName } from "./edges.js";
 import { rowOf } from "./panes.js";
+import { foldedRows } from "./paper.js";
 import { pick } from "./picking.js";
 
 const BACKGROUND = 4; // background attention needs this many times the threshold to be drawn
@@ -24,8 +25,12 @@ export class Graph extends Chart {
     this.marked = [pane.query, pane.key];
     this.step = view.data.ends[layer - 1];
     this.carried = carriedEdges(pane, threshold / 100);
-    this.attention = attentionEdges(view, this.step, (BACKGROUND * threshold) / 100);
+    const { layered } = pane.method;
+    this.attention = layered
+      ? attentionEdges(view, this.step, (BACKGROUND * threshold) / 100)
+      : amountEdges(view);
     this.cut = cutEdges(trace);
+    this.folded = layered ? null : foldedRows(this.scores, this.marked, this.carried);
     this.schedule();
   }
 
@@ -71,12 +76,14 @@ export class Graph extends Chart {
   }
 
   drawAttention(surface, span) {
-    const colour = palette().edge;
-    const strongest = this.attention[0]?.amount ?? 1;
+    const { edge, less, more } = palette();
+    const signed = !this.pane.method.layered;
+    const strongest = Math.abs(this.attention[0]?.amount ?? 1);
     const visible = this.inSight(this.attention, span).slice(0, MOST_ELEMENTS);
     const crowd = Math.min(1, Math.sqrt(150 / (visible.length + 1)) + 0.05);
     visible.reverse().forEach((e) => {
-      const share = e.amount / strongest;
+      const share = Math.abs(e.amount) / strongest;
+      const colour = signed ? (e.amount < 0 ? less : more) : edge;
       const look = { colour, width: 0.5 + 2 * share, alpha: crowd * (0.12 + 0.6 * share) };
       surface.line({ ...this.ends(e), ...look }, { edge: edgeName(e), amount: e.amount });
     });
@@ -92,9 +99,17 @@ export class Graph extends Chart {
     }
   }
 
+  // The colour of what is traced: the method's, or that of its sign.
+  get colour() {
+    const { method } = this.pane;
+    if (!method.signed) return colourOf(method);
+    const { less, more } = palette();
+    return (this.trace?.value ?? 0) < 0 ? less : more;
+  }
+
   drawCarried(surface, span) {
     const { method, key } = this.pane;
-    const colour = colourOf(method);
+    const { colour } = this;
     const wide = Math.min(9, this.rowHeight * 0.36);
     const strongest = this.carried[0]?.amount ?? 1;
     const faded = this.route ? 0.25 : 1;
@@ -109,7 +124,7 @@ export class Graph extends Chart {
 
   drawRoute(surface) {
     if (!this.route) return;
-    const look = { colour: colourOf(this.pane.method), width: 3.5, alpha: 1 };
+    const look = { colour: this.colour, width: 3.5, alpha: 1 };
     this.route.forEach((e) => {
       surface.line({ ...this.ends(e), ...look }, { route: edgeName(e) });
     });
@@ -131,7 +146,7 @@ export class Graph extends Chart {
   drawEnds(surface) {
     const { query, key, method } = this.pane;
     const { paper } = palette();
-    const own = colourOf(method);
+    const own = this.colour;
     const start = { x: this.x(this.step), y: this.y(query), r: 6, fill: paper, stroke: own };
     const end = { x: this.x(method.reaches_input ? 0 : this.step - 1), y: this.y(key), r: 6 };
     surface.dot(start, { source: query });

@@ -10,9 +10,12 @@ import { headColumns, scaleOf } from "./scale.js";
 import { Strip } from "./strip.js";
 import { wayLines, wayTitle } from "./ways.js";
 
+const CHECK = "Check it: remove these edges from the model";
+
 // One side of the page: tokens and prediction above, graph and heat map below.
 class Side {
   constructor(actions) {
+    this.actions = actions;
     this.heading = make("h2", { class: "pane-title" });
     this.prediction = new Prediction();
     this.strip = new Strip(actions);
@@ -29,11 +32,16 @@ class Side {
     this.wayTitle = make("h2");
     this.sentence = make("p", { class: "sentence" });
     this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
+    this.verified = make("p", { class: "verified" });
+    const onclick = () => this.verify();
+    this.check = make("button", { type: "button", class: "check-cut", onclick }, CHECK);
     this.way = make(
       "figure",
       { class: "card way-card" },
-      make("figcaption", {}, this.wayTitle),
       this.sentence,
+      this.verified,
+      this.check,
+      make("figcaption", {}, this.wayTitle),
       this.routes,
     );
     this.mapHost = make("div", { class: "map" });
@@ -71,6 +79,7 @@ class Side {
     this.map.show(mapPane, columns === "heads");
     this.mapHost.hidden = atAGlance || !pane.columns.length || !pane.method.layered;
     this.glanceHost.hidden = !atAGlance;
+    this.mapHost.parentElement.hidden = this.mapHost.hidden && this.glanceHost.hidden;
     if (atAGlance) this.glance.show(mapPane);
   }
 
@@ -81,7 +90,18 @@ class Side {
     this.way.hidden = this.card.hidden || !lines.length;
     this.wayTitle.textContent = wayTitle(trace);
     this.sentence.textContent = trace?.sentence ?? "";
+    this.verified.textContent = trace?.verified ?? "";
+    this.verified.hidden = !trace?.verified;
+    this.check.hidden = !this.actions.verify || !trace?.all_cut || Boolean(trace.verified);
+    this.check.disabled = false;
+    this.shown = pane;
     this.routes.replaceChildren(...lines);
+  }
+
+  // Remove the cut from the model, and see what it says then.
+  verify() {
+    this.check.disabled = true;
+    this.actions.verify(this.shown.at, this.shown);
   }
 
   remove() {
@@ -106,6 +126,7 @@ export class Layout {
     const beside = Math.max(...panes.map(({ view }) => view.size));
     panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], { ...options, beside }));
     const { classList } = byId("charts");
+    classList.toggle("without-map", !panes.some(({ method }) => method.layered));
     classList.toggle(
       "without-ways",
       this.sides.every(({ way }) => way.hidden),

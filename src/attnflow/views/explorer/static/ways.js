@@ -39,7 +39,7 @@ function routesOf({ routes, layer }, view) {
 // Staying on a token is left out: that is the residual connection.
 function stepsOf({ edges, value }) {
   return edges
-    .filter(([, query, key, amount]) => query !== key && amount >= LEAST * value)
+    .filter(([, query, key, amount]) => query !== key && amount >= LEAST * Math.abs(value))
     .map(([step, query, key, amount]) => ({
       amount,
       runs: [run(key, step - 1), run(query, step)],
@@ -64,7 +64,7 @@ function makeLine({ amount, runs, edges }, view, trace, power, highlight) {
     "li",
     { tabIndex: 0, onpointerenter: show, onpointerleave: hide, onfocus: show, onblur: hide },
     make("b", {}, listed(amount, power)),
-    make("span", { class: "quiet" }, percent(amount / trace.value)),
+    make("span", { class: "quiet" }, percent(amount / Math.abs(trace.value))),
     make("span", { class: "path" }, ...path),
   );
   line.dataset.amount = amount;
