@@ -189,7 +189,8 @@ def _method_lines(attributions: Sequence[Attribution]) -> Group:
 def _show_notes(found: Summary, console: Console, *, verbose: bool) -> None:
     """Which methods agree, and why the answer was not checked; with ``verbose``, on the scores."""
     notes = [note for each in found.each for note in each.notes] if verbose else []
-    apart = {each.alternative: each.name for each in found.each if each.alternative}
+    told = found.each if verbose else (found.main,)
+    apart = {each.alternative: each.name for each in told if each.alternative}
     notes += [f"--method {other} tells apart what {name} can't" for other, name in apart.items()]
     if found.unchecked:
         does_it = f"; --method {BLANK_OUT} does it" if found.checkable else ""

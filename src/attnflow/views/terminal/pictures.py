@@ -23,6 +23,7 @@ from attnflow.views.wording.numbers import as_sentence, correlation
 LONGEST = 24  # cells of a token in a strip
 LABEL = 18  # and beside a map
 ROWS = 24  # tokens beside a map where no number is given
+CORRELATION = 6  # cells of a rank correlation
 PATCH = 2  # two cells of a terminal are about as wide as high
 
 
@@ -308,24 +309,23 @@ def _map(
 
 def agreement_table(
     layers: Sequence[int], table: Mapping[tuple[str, str], Sequence[float]], console: Console
-) -> Table:
-    """Rank agreement of pairs of methods; in a narrow terminal layers go down instead of across."""
-    longest = max(len(" · ".join(pair)) for pair in table)
-    wide = console.width >= longest + 2 + 6 * len(layers)
-    pairs = [(" · " if wide else " ·\n").join(pair) for pair in table]
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
-    grid.title = Text("Rank agreement (Spearman’s ρ)", style="dim")
-    grid.add_column("", no_wrap=True)
-    for name in [f"L{layer}" for layer in layers] if wide else pairs:
-        grid.add_column(name, justify="right", no_wrap=True)
-    numbers = np.array(list(table.values()))
-    if wide:
-        for pair, row in zip(pairs, numbers, strict=True):
-            grid.add_row(pair, *map(_correlation, row))
-    else:
-        for layer, row in zip(layers, numbers.T, strict=True):
-            grid.add_row(f"L{layer}", *map(_correlation, row))
-    return grid
+) -> RenderableType:
+    """Rank agreement of pairs of methods, layer by layer; in a narrow terminal, several tables."""
+    names = [" · ".join(pair) for pair in table]
+    if max(map(len, names)) > console.width // 2:
+        names = [" ·\n".join(pair) for pair in table]
+    longest = max(len(line) for name in names for line in name.split("\n"))
+    across = max(1, (console.width - longest - 2) // CORRELATION)
+    parts: list[RenderableType] = [Text("Rank agreement (Spearman’s ρ)", style="dim")]
+    for start in range(0, len(layers), across):
+        grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+        grid.add_column("", no_wrap=True)
+        for layer in layers[start : start + across]:
+            grid.add_column(f"L{layer}", justify="right", no_wrap=True)
+        for name, row in zip(names, table.values(), strict=True):
+            grid.add_row(name, *map(_correlation, row[start : start + across]))
+        parts.append(grid)
+    return Group(*parts)
 
 
 def _correlation(value: float) -> Text:
