@@ -225,7 +225,7 @@ def of_scores(texts: TourTexts) -> str:
 def of_routes(texts: TourTexts) -> str:
     """That the bottleneck proves the flow, and whether flows tell tokens apart."""
     from attnflow.api.routes import routes
-    from attnflow.views.findings import find
+    from attnflow.views.wording.findings import find
 
     trace = routes(texts.mixed, texts.model, to=texts.strong)
     width = sum(edge.capacity for edge in trace.cut)
@@ -247,7 +247,7 @@ def of_routes(texts: TourTexts) -> str:
 
 def of_pair(texts: TourTexts) -> str:
     """What the word that was added did, and how high it scores."""
-    from attnflow.views.findings import find
+    from attnflow.views.wording.findings import find
 
     plain, changed = _explain(texts, texts.plain), _explain(texts, texts.changed)
     what = "turns" if _label(plain) != _label(changed) else "does not turn"
@@ -268,11 +268,10 @@ def of_dispute(texts: TourTexts) -> str:
     """Which words the methods put first, and what the model says without each of them."""
     from attnflow.evaluation.blank_out import blank_out
     from attnflow.pipeline.choice import usual_methods
-    from attnflow.views.claims import LONGEST
-    from attnflow.views.findings import find
-    from attnflow.views.labels import distinct_labels
-    from attnflow.views.methods import name_of
-    from attnflow.views.numbers import join_names
+    from attnflow.views.wording.findings import find
+    from attnflow.views.wording.labels import LONGEST, distinct_labels
+    from attnflow.views.wording.names import name_of
+    from attnflow.views.wording.numbers import join_names
 
     main, blanked = _explain(texts, texts.disputed), _explain(texts, texts.disputed, "blank-out")
     others = [_explain(texts, texts.disputed, method) for method in usual_methods()]

@@ -8,8 +8,8 @@ import attnflow
 import talkers
 from attnflow.cli.answers import Asked, make_answers
 from attnflow.pipeline.request import Request
-from attnflow.views import answers as views
-from attnflow.views.numbers import number
+from attnflow.views.wording import answers as views
+from attnflow.views.wording.numbers import number
 
 CHAT = [
     {"role": "key", "content": "the cat is old"},

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 import attnflow
 import tiny
 from attnflow.evaluation.agreement import spearman
-from attnflow.views.numbers import percent, points
+from attnflow.views.wording.numbers import percent, points
 
 TEXT = "the keys to the cabinet"
 TOKENS = ["[CLS]", "the", "keys", "to", "the", "cabinet", "[SEP]"]
@@ -196,8 +196,8 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
     from rich.console import Console
 
     from attnflow.records import Attribution
-    from attnflow.views.findings import find
-    from attnflow.views.terminal.tables import top_tables
+    from attnflow.views.terminal.attribution import top_tables
+    from attnflow.views.wording.findings import find
 
     full = [1 - 1e-15, 1.0, 0.2, 1.0, 1.0]
     given = Attribution(tuple("abcde"), np.array([[full]]), (1,), (0,), 1, 0, "flow")
@@ -257,7 +257,7 @@ def test_strips_of_several_lines_stand_apart(run, folder):
 
 
 def test_names_of_layers_where_columns_are_narrow():
-    from attnflow.views.terminal.maps import _axis
+    from attnflow.views.terminal.pictures import _axis
 
     names = [f"L{layer}" for layer in range(1, 31)]
     assert _axis(names, 1) == "L1  L5   L10  L15  L20  L25  L30"

@@ -107,7 +107,7 @@ def test_the_server_says_that_it_takes_no_image_of_a_model_for_both(clip):
 
 
 def test_the_sentence_of_a_sound_is_of_frames():
-    from attnflow.views.findings import find
+    from attnflow.views.wording.findings import find
 
     found = attnflow.explain(heard.sound(), heard.build("wav2vec2-label"), method="raw")
     assert "by raw no frame stands out: the highest score, of “" in find(found).sentence

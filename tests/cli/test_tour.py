@@ -12,8 +12,8 @@ from attnflow import tour as steps
 from attnflow.cli import tour
 from attnflow.shipped import DEFAULT, NAMES
 from attnflow.tour import TEXTS, make_steps, written
-from attnflow.views.findings import find
-from attnflow.views.labels import distinct_labels
+from attnflow.views.wording.findings import find
+from attnflow.views.wording.labels import distinct_labels
 
 STEPS = make_steps()
 MARGIN = 0.15  # of a probability, from the one half at which an answer turns

@@ -8,8 +8,8 @@ import attnflow
 import temporal_oracle
 from attnflow.methods.relevance_flow import trace
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Relevances
-from attnflow.views.cuts import MOST, cut_sentence, main_edges, read_cut
 from attnflow.views.routes import carrying
+from attnflow.views.wording.cuts import MOST, cut_sentence, main_edges, read_cut
 
 DEPTH, SIZE = 4, 5
 NAMES = [f"“{letter}”" for letter in "abcde"]
@@ -171,6 +171,6 @@ def test_the_score_is_what_speaks_for_less_what_speaks_against():
 
 
 def _labels(tokens):
-    from attnflow.views.labels import distinct_labels
+    from attnflow.views.wording.labels import distinct_labels
 
     return distinct_labels(tokens, 40)

@@ -153,7 +153,7 @@ def refuse_for_answers(pair: Sequence[str] | None) -> None:
 
 def as_data(found: Generation) -> dict[str, Any]:
     """What ``--json`` prints for one answer."""
-    from attnflow.views.answers import conclude
+    from attnflow.views.wording.answers import conclude
 
     return {
         "text": found.text,

@@ -40,6 +40,7 @@ def compare(  # noqa: PLR0913 - one argument per option of its own
     file: own.File = None,
     pair: own.Pair = None,
     top: Top = 24,
+    verbose: own.Verbose = False,
     as_json: own.Json = False,
     plugin: own.Plugins = None,
 ) -> None:
@@ -64,34 +65,12 @@ def compare(  # noqa: PLR0913 - one argument per option of its own
         return
     from rich.console import Console
 
-    from attnflow.views.methods import info_of
-    from attnflow.views.terminal.header import header
-    from attnflow.views.terminal.maps import agreement_table, layer_maps
-    from attnflow.views.terminal.notes import show_notes
-    from attnflow.views.terminal.pieces import pieces
+    from attnflow.views.terminal.attribution import show_comparison
 
     console = Console(highlight=False)
     found = running.summarize(session, results, few=True)
-    console.print(
-        header(
-            *results,
-            finding=found.main,
-            all_layers=True,
-            edges_named=edges != "auto" or not methods,
-        )
-    )
-    if table:
-        console.print()
-        console.print(agreement_table(_layers(results), table, console))
-    layered = [item for item in results if info_of(item).layered and start != LOGIT]
-    others = [item for item in results if item not in layered]
-    parts = [layer_maps(layered, found.main, console, top)] if layered else []
-    if others:  # in the order of the methods
-        parts.insert(0 if others[0] is results[0] else len(parts), pieces(others, console))
-    for part in parts:
-        console.print()
-        console.print(part)
-    show_notes(found, console)
+    edges_named = edges != "auto" or not methods
+    show_comparison(results, found, table, console, top, verbose=verbose, edges_named=edges_named)
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:
@@ -101,7 +80,7 @@ def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], lis
     agree as far in all layers, and only the last one says so.
     """
     from attnflow.evaluation.agreement import agreement
-    from attnflow.views.methods import name_of
+    from attnflow.views.wording.names import name_of
 
     layers = _layers(attributions)
 
@@ -122,7 +101,7 @@ def _layers(attributions: Sequence[Attribution]) -> tuple[int, ...]:
 def _data(
     attributions: Sequence[Attribution], table: dict[tuple[str, str], list[float]]
 ) -> dict[str, Any]:
-    from attnflow.views.methods import name_of
+    from attnflow.views.wording.names import name_of
 
     first = attributions[0]
     return {

@@ -18,11 +18,9 @@ from attnflow.io.files import check_target
 from attnflow.options.tables import AnswerOptions
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
-    from attnflow.views.summary import Summary
+    from attnflow.views.wording.summaries import Summary
 
 Save = Annotated[
     Path | None,
@@ -68,6 +66,7 @@ def explain(  # noqa: PLR0913 - one argument per option of its own
     top_p: own.TopP = None,
     top_k: own.TopK = None,
     top: Top = 5,
+    verbose: own.Verbose = False,
     as_json: own.Json = False,
     save: Save = None,
     html: Html = None,
@@ -119,7 +118,8 @@ def explain(  # noqa: PLR0913 - one argument per option of its own
         for one, summary in zip(results, found, strict=True):
             print_json(as_data(one, summary))
         return
-    _show_all(results, found, top, edges_named=request.edges != "auto" or not methods)
+    edges_named = request.edges != "auto" or not methods
+    _show_all(results, found, top, verbose=verbose, edges_named=edges_named)
 
 
 def _show_all(
@@ -127,55 +127,22 @@ def _show_all(
     found: Sequence[Summary],
     top: int,
     *,
+    verbose: bool,
     edges_named: bool,
 ) -> None:
     from rich.console import Console
+
+    from attnflow.views.terminal.attribution import show
 
     console = Console(highlight=False)
     for at, (one, summary) in enumerate(zip(results, found, strict=True)):
         if at:
             console.print()
-        show(one, summary, console, top, about=not at, edges_named=edges_named)
+        show(one, summary, console, top, verbose=verbose, edges_named=edges_named)
     if len(found) > FEW:
         console.print()
         many = f"Answers are not checked by blanking where there are more than {FEW} texts at once."
         console.print(many, style="dim")
-
-
-def show(
-    attributions: Sequence[Attribution],
-    found: Summary,
-    console: Console,
-    top: int,
-    *,
-    about: bool = True,
-    edges_named: bool = True,
-) -> None:
-    """Print the scores of each method, token by token, and the highest ones.
-
-    With ``about``, a line says what each method does. Edges that were not named are the method's.
-    """
-    from attnflow.views.terminal.header import header
-    from attnflow.views.terminal.maps import ROWS, head_maps
-    from attnflow.views.terminal.notes import method_lines, show_notes
-    from attnflow.views.terminal.pieces import pieces
-    from attnflow.views.terminal.tables import top_tables
-
-    each_head = attributions[0].values.ndim == 2
-    console.print(header(*attributions, finding=found.main, edges_named=edges_named))
-    console.print()
-    if each_head:
-        console.print(head_maps(attributions, found.main, console, max(top, ROWS)))
-    else:
-        console.print(pieces(attributions, console))
-    if about:
-        console.print(method_lines(attributions))
-    if top:
-        console.print()
-        if each_head:
-            console.print("[dim]The mean of heads:[/]")
-        console.print(top_tables(attributions, found.each, console, top))
-    show_notes(found, console)
 
 
 def as_data(attributions: Sequence[Attribution], found: Summary) -> dict[str, Any]:
@@ -194,6 +161,7 @@ def as_data(attributions: Sequence[Attribution], found: Summary) -> dict[str, An
         "warnings": list(first.warnings),
         "found": {each.method: each.sentence for each in found.each},
         "evidence": {each.method: each.evidence for each in found.each},
+        "verdict": {each.method: each.verdict and asdict(each.verdict) for each in found.each},
         "agreement": found.agreement,
         "scores": {item.method: item.values.tolist() for item in attributions},
         "options": {item.method: dict(item.options) for item in attributions},

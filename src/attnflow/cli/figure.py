@@ -63,8 +63,7 @@ def figure(  # noqa: PLR0913 - one argument per option of its own
     from attnflow.pipeline.choice import Shown, shown_together
     from attnflow.views.figures import check_start, save
     from attnflow.views.figures import figure as compose
-    from attnflow.views.figures.files import check_file
-    from attnflow.views.figures.widths import check_width
+    from attnflow.views.figures.files import check_file, check_width
     from attnflow.views.kinds import KINDS
 
     chosen = KINDS[kind]
@@ -112,6 +111,8 @@ def figure(  # noqa: PLR0913 - one argument per option of its own
         look["trace"] = _trace(session, to, position, methods)
     if "probabilities" in chosen.panels:
         look["probabilities"] = _probabilities(session, pronoun)
+    else:
+        look["caption"] = running.caption(session, results)
     drawing = compose(kind, *results, theme=str(theme), width=width, **look)
     save(drawing, output, overwrite=force, dpi=dpi)
     _tell(session.warnings, output)

@@ -128,6 +128,15 @@ Json = Annotated[
         "--json", help="Print JSON and nothing else, one line per text.", rich_help_panel=_OUTPUT
     ),
 ]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Also print definitions of methods, legends, layers and rank correlations.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Overwrite files that exist.", rich_help_panel=_OUTPUT),

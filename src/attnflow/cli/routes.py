@@ -55,8 +55,8 @@ def routes(  # noqa: PLR0913 - one argument per option of its own
         return
     from rich.console import Console
 
-    from attnflow.views.sentences import subject
     from attnflow.views.terminal.paths import show_routes
+    from attnflow.views.wording.findings import subject
 
     about = subject(session.adapter.description)
     show_routes(trace, Console(highlight=False), top, about)

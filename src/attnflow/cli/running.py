@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attnflow.pipeline.request import Request
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
-    from attnflow.views.summary import Summary
+    from attnflow.views.wording.summaries import Summary
 
 MANY = 20  # from this many texts on, a progress bar is shown
 
@@ -101,8 +101,16 @@ def summarize(
 
     A ``page`` that is made, too, has predictions without each token of longer texts.
     """
-    from attnflow.views import summary
     from attnflow.views.explorer.extent import STANDALONE
+    from attnflow.views.wording import summaries
 
     tokens = STANDALONE.blanks if page else 0
-    return summary.summarize(session, attributions, blank=few, tokens=tokens)
+    return summaries.summarize(session, attributions, blank=few, tokens=tokens)
+
+
+def caption(session: Session, attributions: Sequence[Attribution]) -> str:
+    """What a figure's main method found, with its evidence."""
+    from attnflow.views.figures.axes import describe
+
+    found = summarize(session, attributions, few=True)
+    return describe(found.main, attributions[found.each.index(found.main)])

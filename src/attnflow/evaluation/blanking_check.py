@@ -148,8 +148,11 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
 
     position = target_position(session) if session.measurable else session.query
     target = Target(index, name, position, session.prediction)
-    size = np.array([abs(float(rows.get(group, whole)[index]) - before) for group in alone])
-    scores = make_attribution(adapter, session.tokens, target, size, MEMBER.name, {}, {})
+    falls = np.array([before - float(rows.get(group, whole)[index]) for group in alone])
+    known = {"falls": falls.tolist()}
+    scores = make_attribution(
+        adapter, session.tokens, target, np.abs(falls), MEMBER.name, {}, known
+    )
     removed = [removal(group) for group in words]
     if session.config.words:
         of_words = [0.0 if each is None else abs(each.change) for each in removed]

@@ -195,7 +195,7 @@ class Knockout(SavedRecord):
     @property
     def summary(self) -> str:
         """All of it in one sentence."""
-        from attnflow.views.knockouts import summarize
+        from attnflow.views.wording.knockouts import summarize
 
         return summarize(self)
 

@@ -98,7 +98,7 @@ class FlowTrace:
     @property
     def summary(self) -> str:
         """What it comes to, in words."""
-        from attnflow.views.conclusions import trace_sentence
+        from attnflow.views.wording.traces import trace_sentence
 
         return trace_sentence(self)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnflow.records import FlowTrace, Route
-from attnflow.views.cuts import MOST
+from attnflow.views.wording.cuts import MOST
 
 
 class Run(NamedTuple):

@@ -5,8 +5,8 @@ import pytest
 import attnflow
 from attnflow import EDGE_RULES, METHODS
 from attnflow.models.loading import load_model
+from attnflow.views.colours import colour_of
 from attnflow.views.explorer.server.app import make_app
-from attnflow.views.palette import colour_of
 from plugged import numbers, save_numbers
 from seen import drawn, strip
 from serving import running

@@ -13,7 +13,7 @@ from attnflow.views.explorer.generation import FORMAT, generation_document
 from attnflow.views.explorer.plain import plain_page
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
-from attnflow.views.numbers import number
+from attnflow.views.wording.numbers import number
 from seen import settle, violations
 from serving import running
 

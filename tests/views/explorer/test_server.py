@@ -11,7 +11,7 @@ import pytest
 import attnflow
 from attnflow.views.explorer.server import routes
 from attnflow.views.explorer.server.app import make_app
-from attnflow.views.numbers import correlation
+from attnflow.views.wording.numbers import correlation
 from serving import error, running
 
 TEXT = "the keys to the cabinet"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +11,11 @@ from attnflow.models.text.words import Span
 
 MOST_NAMED = 5
 MOSTLY = 0.5
+SHORT = 2.0  # letters of a piece, on average: of longer ones a model may make sense
+FEWEST = 3  # words: fewer may be rare ones in a language that the model knows
+SMALLEST = 1000  # tokens of a vocabulary: smaller ones spell everything, as they are meant to
+# Their signs stand for syllables, or their words are not apart: short pieces are usual.
+SYLLABLES = ("HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 
 
 def cut_notice(kept: int, length: int, what: str = "text", end: str = "first") -> tuple[str, ...]:
@@ -49,3 +56,31 @@ def unknown_notice(
     which = f": {named}{more}" if named else ""
     most = "; that is most of the text, so the answer says little" if count > MOSTLY * size else ""
     return (f"the model does not know {count} of {size} tokens and reads {name}{which}{most}",)
+
+
+def spelled_notice(
+    tokenizer: Any, words: Sequence[int | None] | None, texts: Sequence[str]
+) -> tuple[str, ...]:
+    """That most words are split into letters: the model hardly knows the language.
+
+    ``words`` has for each token its place in ``texts``.
+    """
+    size = getattr(tokenizer, "vocab_size", None)
+    if words is None or not isinstance(size, int) or size < SMALLEST:
+        return ()
+    spelled = []
+    known = 0
+    for word, pieces in Counter(word for word in words if word is not None).items():
+        text = texts[word]
+        if not text[0].isalpha() or unicodedata.name(text[0], "").startswith(SYLLABLES):
+            continue
+        known += 1
+        if pieces > 1 and len(text) <= SHORT * pieces:
+            spelled.append(text)
+    if len(spelled) < FEWEST or len(spelled) <= MOSTLY * known:
+        return ()
+    named = ", ".join(f"“{word}”" for word in list(dict.fromkeys(spelled))[:FEWEST])
+    return (
+        f"the model reads {len(spelled)} of {known} words in pieces of a letter or two ({named} "
+        "…): it hardly knows the language, so the answer says little",
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from attnflow.errors import InputError
 from attnflow.io.inputs import NO_TEXT, is_pair
 from attnflow.models.adapter import Tokens
-from attnflow.models.text.notices import cut_notice, unknown_notice
+from attnflow.models.text.notices import cut_notice, spelled_notice, unknown_notice
 from attnflow.models.text.words import Span, assign_words
 
 BETWEEN = " / "  # the texts of a pair where they are displayed
@@ -104,6 +104,7 @@ def tokenize(
         ]
     words, texts = (None, ()) if spans is None else assign_words(text, spans, marks)
     notices = unknown_notice(tokenizer, ids, text, spans)
+    notices += spelled_notice(tokenizer, words, texts)
     if cut and len(ids) == limit:
         whole = tokenizer(**given, truncation=False, verbose=False)
         notices += cut_notice(len(ids), len(whole["input_ids"]), end=end)

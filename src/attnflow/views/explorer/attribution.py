@@ -9,6 +9,7 @@ import numpy as np
 
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.words import word_groups
+from attnflow.views.colours import input_positions
 from attnflow.views.explorer.parts import (
     describe_finding,
     describe_method,
@@ -22,9 +23,8 @@ from attnflow.views.explorer.parts import (
     to_grid,
 )
 from attnflow.views.explorer.schema import HeadScores, MethodDescription, Scores, View, pack
-from attnflow.views.findings import Finding, find
-from attnflow.views.methods import has_layers, info_of, is_signed
-from attnflow.views.scaling import input_positions
+from attnflow.views.wording.findings import Finding, find
+from attnflow.views.wording.names import has_layers, info_of, is_signed
 
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
 MOST_SCORES = 500_000  # of a larger attribution, only the explained position is shown

@@ -17,6 +17,7 @@ from attnflow.pipeline.measured import Check
 from attnflow.pipeline.request import AUTO
 from attnflow.pipeline.session import Session
 from attnflow.version import VERSION
+from attnflow.views.colours import input_positions
 from attnflow.views.explorer.drawing import (
     carrying_edges,
     columns_of,
@@ -47,9 +48,8 @@ from attnflow.views.explorer.schema import (
     pack,
 )
 from attnflow.views.explorer.traces import trace_path
-from attnflow.views.numbers import as_sentence
-from attnflow.views.scaling import input_positions
-from attnflow.views.summary import BLANK_OUT
+from attnflow.views.wording.numbers import as_sentence
+from attnflow.views.wording.summaries import BLANK_OUT
 
 MOST_HEAD_WORK = 10**10  # edges that flows of all heads of a layer pass: seconds on one core
 

@@ -10,8 +10,8 @@ import numpy as np
 from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
-from attnflow.views.cuts import MOST
 from attnflow.views.explorer.schema import Edges, pack
+from attnflow.views.wording.cuts import MOST
 
 MOST_EDGES = 15_000  # in a document, shared by all positions
 SHARE = 10  # of the traces of a short text, one in so many is there of a long one

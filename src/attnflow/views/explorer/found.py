@@ -15,9 +15,9 @@ from attnflow.pipeline.session import Session
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.explorer.parts import describe_finding, first_key
 from attnflow.views.explorer.schema import FoundByMethod
-from attnflow.views.findings import find, merged_scores
-from attnflow.views.methods import is_signed, method_info, name_of
-from attnflow.views.summary import summarize
+from attnflow.views.wording.findings import find, merged_scores
+from attnflow.views.wording.names import is_signed, method_info, name_of
+from attnflow.views.wording.summaries import summarize
 
 
 @dataclass(frozen=True)

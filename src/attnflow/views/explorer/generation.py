@@ -16,8 +16,8 @@ from attnflow.views.explorer.parts import (
     predictions,
 )
 from attnflow.views.explorer.schema import Array, MethodDescription, PredictedLabel, Rule, pack
-from attnflow.views.labels import printable
-from attnflow.views.methods import info_of, unit_note
+from attnflow.views.wording.labels import printable
+from attnflow.views.wording.names import info_of, unit_note
 
 FORMAT = "attnflow-generation/1"
 MOST_SCORES = 2_000_000  # of a longer prompt and answer, parts alone are shown

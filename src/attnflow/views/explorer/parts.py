@@ -18,10 +18,10 @@ from attnflow.views.explorer.schema import (
     Rule,
     Words,
 )
-from attnflow.views.findings import Finding
-from attnflow.views.labels import printable
-from attnflow.views.methods import method_info, name_on, rule_title, title_on, unit_note
-from attnflow.views.numbers import as_sentence
+from attnflow.views.wording.findings import Finding
+from attnflow.views.wording.labels import printable
+from attnflow.views.wording.names import method_info, name_on, rule_title, title_on, unit_note
+from attnflow.views.wording.numbers import as_sentence
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens

@@ -7,12 +7,12 @@ import numpy as np
 from attnflow.pipeline.knockouts import verified
 from attnflow.pipeline.session import Session
 from attnflow.records import FlowTrace
-from attnflow.views.conclusions import trace_sentence
-from attnflow.views.cuts import main_edges
 from attnflow.views.explorer.parts import method_id
 from attnflow.views.explorer.schema import Trace, tidy
-from attnflow.views.numbers import as_sentence
 from attnflow.views.routes import carrying
+from attnflow.views.wording.cuts import main_edges
+from attnflow.views.wording.numbers import as_sentence
+from attnflow.views.wording.traces import trace_sentence
 
 MOST_EDGES = 1500  # more would blur a graph of 512 tokens
 MOST_ROUTES = 12

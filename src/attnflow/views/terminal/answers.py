@@ -8,13 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records.generation import Generation
-from attnflow.views.answers import conclude
-from attnflow.views.labels import label, printable
-from attnflow.views.methods import describe_edges, info_of, name_of, unit_note
-from attnflow.views.numbers import listed, power_for
-from attnflow.views.numbers import unit as unit_of
 from attnflow.views.terminal import paint
-from attnflow.views.terminal.header import model_name, title, warning_lines
+from attnflow.views.terminal.lines import model_name, title, warning_lines
+from attnflow.views.wording.answers import conclude
+from attnflow.views.wording.labels import label, printable
+from attnflow.views.wording.names import describe_edges, is_signed, name_of, unit_note, unit_of
+from attnflow.views.wording.numbers import listed, power_for, share, unit
 
 NAME = 16  # cells of a part's name
 TOKEN = 18
@@ -30,7 +29,7 @@ def answer_view(found: Generation, console: Console) -> Group:
     if found.options.get("through") == "prompt":
         settings += ", through the answer to the prompt"
     total = float(found.log_probabilities.sum())
-    unit = unit_note(found.method, found.options)
+    scores = unit_note(found.method, found.options)
     about = f"{settings} · {model_name(found.model)} · log-probability {listed(total)}"
     return Group(
         title(found.text),
@@ -39,7 +38,7 @@ def answer_view(found: Generation, console: Console) -> Group:
             ("→ ", "dim"), (printable(found.answer_text), "bold"), (found.stopped, "dim")
         ),
         Text(about, style="dim"),
-        *([Text(unit, style="dim")] if unit else []),
+        *([Text(scores, style="dim")] if scores else []),
         *warning_lines(found.warnings),
         Text(""),
         part_table(found, console),
@@ -51,7 +50,7 @@ def answer_view(found: Generation, console: Console) -> Group:
 def part_table(found: Generation, console: Console) -> Table:
     """Each part with its score, its share, and what deleting it costs the answer."""
     rows = found.table()
-    signed = info_of(found).signed
+    signed = is_signed(found)
     ratio = found.ratios
     largest = max((abs(row.score) for row in rows), default=0.0) or 1.0
     power = 0 if ratio else power_for(largest)
@@ -60,7 +59,7 @@ def part_table(found: Generation, console: Console) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("part", no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column("× chance" if ratio else f"score {unit_of(power)}".strip(), justify="right")
+    table.add_column(_unit(found, power), justify="right")
     if shared:
         table.add_column("share", justify="right")
     if dropped:
@@ -72,10 +71,10 @@ def part_table(found: Generation, console: Console) -> Table:
         cells: list[RenderableType] = [
             Text(label(row.name, NAME), "" if part.kind == "part" else "dim"),
             Text(paint.bar(abs(row.score) / largest, room), ink),
-            listed(row.score, power, ratio=ratio),
+            ("+" if signed and row.score > 0 else "") + listed(row.score, power, ratio=ratio),
         ]
         if shared:
-            cells.append("" if row.share is None else f"{row.share:.0%}")
+            cells.append("" if row.share is None else share(row.share))
         if dropped:
             change = None if row.drop is None else -row.drop
             cells.append("" if change is None else "+" * (change > 0) + listed(change))
@@ -86,6 +85,14 @@ def part_table(found: Generation, console: Console) -> Table:
     return table
 
 
+def _unit(found: Generation, power: int) -> str:
+    """What the column of scores is headed."""
+    if found.ratios:
+        return "× chance"
+    of = unit_of(found.method, found.options)
+    return " ".join(filter(None, ["" if of else "score", unit(power), of]))
+
+
 def answer_map(found: Generation, console: Console) -> Table:
     """The answer's tokens, down, by the parts, across; each row from 0 to its own highest."""
     values = found.matrix("parts")
@@ -93,7 +100,7 @@ def answer_map(found: Generation, console: Console) -> Table:
     levels = np.divide(values, tops, out=np.zeros_like(values), where=tops > 0)
     width = (console.width - TOKEN - 9) // max(1, len(found.parts)) - 1
     width = min(max(width, 3), NAME)
-    signed, plain = info_of(found).signed, paint.is_plain(console)
+    signed, plain = is_signed(found), paint.is_plain(console)
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("answer", justify="right", no_wrap=True)
     table.add_column("likely", justify="right", no_wrap=True)
@@ -103,12 +110,10 @@ def answer_map(found: Generation, console: Console) -> Table:
         found.answer_tokens, found.probabilities, levels, strict=True
     ):
         cells = [
-            Text(paint.shade(abs(float(level))) * width)
-            if plain
-            else Text(" " * width, paint.style(float(level), found.method, signed=signed))
+            paint.cell(float(level), width, found.method, signed=signed, plain=plain)
             for level in row
         ]
-        table.add_row(Text(label(token, TOKEN)), Text(f"{probability:.0%}", "dim"), *cells)
+        table.add_row(Text(label(token, TOKEN)), Text(share(float(probability)), "dim"), *cells)
     table.caption = Text("each row from 0 to its own highest score", style="dim")
     table.caption_justify = "left"
     return table

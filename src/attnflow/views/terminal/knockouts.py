@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records.knockout import Knockout, Outcome
-from attnflow.views.knockouts import count_edges
-from attnflow.views.labels import label
-from attnflow.views.numbers import as_sentence, number, percent
-from attnflow.views.terminal.header import model_name, title, warning_lines
+from attnflow.views.terminal.lines import model_name, title, warning_lines
+from attnflow.views.wording.knockouts import count_edges
+from attnflow.views.wording.labels import label
+from attnflow.views.wording.numbers import as_sentence, number, percent
 
 LABEL = 24
 

@@ -12,15 +12,28 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Edge, FlowTrace, Route
-from attnflow.views.conclusions import steps_between, trace_sentence
-from attnflow.views.cuts import MOST, main_edges
-from attnflow.views.labels import distinct_labels
-from attnflow.views.methods import describe_edges, info_of, name_of
-from attnflow.views.numbers import as_sentence, listed, number, power_for, unit
 from attnflow.views.routes import runs
 from attnflow.views.terminal import paint
-from attnflow.views.terminal.header import model_name, prediction_lines, title, warning_lines
-from attnflow.views.terminal.wrapping import wrap_parts
+from attnflow.views.terminal.lines import (
+    model_name,
+    prediction_lines,
+    title,
+    warning_lines,
+    wrap_parts,
+)
+from attnflow.views.wording.cuts import MOST, main_edges
+from attnflow.views.wording.labels import distinct_labels
+from attnflow.views.wording.names import describe_edges, info_of, name_of
+from attnflow.views.wording.numbers import (
+    as_sentence,
+    listed,
+    number,
+    percent,
+    power_for,
+    share,
+    unit,
+)
+from attnflow.views.wording.traces import steps_between, trace_sentence
 
 WIDTH = 16
 BAR = 12
@@ -57,7 +70,7 @@ def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = ""
     left = abs(trace.value) - sum(route.amount for route in trace.routes[:top])
     rest = len(trace.routes) - top
     if rest > 0:
-        more = f"{rest} smaller routes carry the other {left / abs(trace.value):.1%}"
+        more = f"{rest} smaller routes carry the other {percent(left / abs(trace.value))}"
         console.print(Text(f"{more} (--top N shows more)", style="dim"))
     if trace.cut:
         console.print()
@@ -154,7 +167,7 @@ def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None
     line = Text("bottleneck", "bold")
     line.append(f": {_count(len(trace.cut), 'edge')}, full; no more can pass", "not bold")
     if len(shown) < len(trace.cut):
-        line.append(f" ({len(shown)} that carry {MOST:.0%} of it)", "not bold dim")
+        line.append(f" ({len(shown)} that carry {share(MOST)} of it)", "not bold dim")
     console.print(line)
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True, style="dim")

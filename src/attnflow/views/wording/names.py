@@ -1,10 +1,12 @@
-"""How methods are named and coloured, wherever they are shown."""
+"""What methods, edges, targets and units are called, wherever they are shown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS, Method
@@ -134,9 +136,12 @@ def has_layers(attribution: Attribution) -> bool:
     return several or info_of(attribution).layered
 
 
-def is_signed(attribution: Attribution) -> bool:
+def is_signed(shown: Attribution | Generation) -> bool:
     """Whether scores below 0 must be told from those above."""
-    return info_of(attribution).signed or bool((attribution.scores < 0).any())
+    scores = shown.scores
+    if isinstance(shown, Generation) and shown.scores is None:
+        scores = shown.part_scores
+    return info_of(shown).signed or bool((np.asarray(scores) < 0).any())
 
 
 def describe_target(options: Mapping[str, Any]) -> str:
@@ -167,6 +172,16 @@ def describe_edges(options: Mapping[str, Any]) -> str:
     return note
 
 
+def unit_of(method: str, options: Mapping[str, Any]) -> str:
+    """The unit of scores that have one: ``"logits"`` for relevance that starts at the target."""
+    edges = options.get("edges")
+    if method not in METHODS or edges not in EDGE_RULES or options.get("normalize"):
+        return ""
+    member, rule = METHODS[method], EDGE_RULES[edges]
+    starts = member.reads_edges and starts_at_target(member, rule)
+    return rule.unit.partition(" of ")[0] if starts else ""
+
+
 def unit_note(method: str, options: Mapping[str, Any]) -> str:
     """What scores are sums of, where the size of the maps is theirs; empty for others.
 
@@ -176,13 +191,10 @@ def unit_note(method: str, options: Mapping[str, Any]) -> str:
     edges = options.get("edges")
     if method not in METHODS or edges not in EDGE_RULES or options.get("normalize"):
         return ""
-    member = METHODS[method]
-    rule = EDGE_RULES[edges]
-    if not member.reads_edges or not rule.unit:
-        return ""
-    if starts_at_target(member, rule):
-        return f"scores are in {rule.unit}"
-    return f"scores are sums over layers of {rule.unit}" if member.sums_maps else ""
+    of = EDGE_RULES[edges].unit
+    if unit_of(method, options):
+        return f"scores are in {of}"
+    return f"scores are sums over layers of {of}" if of and METHODS[method].sums_maps else ""
 
 
 def rule_title(name: str) -> str:

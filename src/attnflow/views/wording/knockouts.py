@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from attnflow.records.knockout import Knockout, Outcome
-from attnflow.views.numbers import number, percent
+from attnflow.views.wording.numbers import number, percent
 
 LEAST = 0.0005  # a smaller probability is told by its logarithm
 

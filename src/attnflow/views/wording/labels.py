@@ -9,11 +9,15 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from rich.cells import cell_len
 
 from attnflow.records import Attribution
 from attnflow.records.words import word_groups
+
+LONGEST = 40  # cells of a label in a sentence
+_INPUTS = 64  # whose labels are kept
 
 _NAMED = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
 _JOINER = "\u200d"
@@ -116,31 +120,47 @@ def label(token: str, width: int) -> str:
     return isolate(clip(token, width))
 
 
-def distinct_labels(tokens: Sequence[str], width: int) -> list[str]:
-    """Labels of tokens; those that occur more than once with their positions: ``the:4``."""
+def distinct_labels(tokens: Sequence[str], width: int) -> tuple[str, ...]:
+    """Labels of tokens; those that occur more than once with their positions: ``the:4``.
+
+    They are made once for each input, however often they are asked for.
+    """
+    return _distinct_labels(tuple(tokens), width)
+
+
+@lru_cache(_INPUTS)
+def _distinct_labels(tokens: tuple[str, ...], width: int) -> tuple[str, ...]:
     count = Counter(tokens)
-    return [
+    return tuple(
         label(token, width) + (f":{at}" if count[token] > 1 else "")
         for at, token in enumerate(tokens)
-    ]
+    )
 
 
-def word_labels(of: Attribution, width: int) -> list[str]:
+def word_labels(of: Attribution, width: int) -> tuple[str, ...]:
     """Labels for sentences: a piece of a word is called by the whole word, wherever there is one.
 
-    Words that occur more than once have the position of their first token.
+    Words that occur more than once have the position of their first token. They are made once for
+    each input, too.
     """
-    names = distinct_labels(of.tokens, width)
-    groups = word_groups(of.word_ids or [None] * len(of.tokens))
-    split = {group: _word(of, group) for group in groups if len(group) > 1}
+    words = None if of.word_ids is None else tuple(of.word_ids)
+    return _word_labels(tuple(of.tokens), words, tuple(of.word_texts), width)
+
+
+@lru_cache(_INPUTS)
+def _word_labels(
+    tokens: tuple[str, ...],
+    word_ids: tuple[int | None, ...] | None,
+    texts: tuple[str, ...],
+    width: int,
+) -> tuple[str, ...]:
+    names = list(_distinct_labels(tokens, width))
+    ids = word_ids or (None,) * len(tokens)
+    pieces = [(group, ids[group[0]]) for group in word_groups(ids) if len(group) > 1]
+    split = {group: "" if word is None else texts[word] for group, word in pieces}
     count = Counter(split.values())
     for group, word in split.items():
         name = label(word, width) + (f":{group[0]}" if count[word] > 1 else "")
         for at in group:
             names[at] = name
-    return names
-
-
-def _word(of: Attribution, group: Sequence[int]) -> str:
-    word = (of.word_ids or ())[group[0]]
-    return "" if word is None else of.word_texts[word]
+    return tuple(names)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attnflow.records import Edge, FlowTrace
-from attnflow.views.numbers import as_sentence, join_names
+from attnflow.views.wording.numbers import as_sentence, join_names, share
 
 MOST = 0.9  # of the flow: the edges that carry it are shown and told
 MOST_NAMED = 3  # tokens
@@ -90,8 +90,8 @@ def cut_sentence(trace: FlowTrace, names: Sequence[str]) -> str:
         parts.append(f"the answer read it {whence}in {_in_layers(found.by_answer, step)}")
     if found.itself:
         if found.taken_over:
-            share = f"{found.own_share:.0%} of it"
-            own = f"{share} from {key} itself in {_in_layers(found.itself, step)}"
+            part = f"{share(found.own_share)} of it"
+            own = f"{part} from {key} itself in {_in_layers(found.itself, step)}"
             parts[-1:] = (
                 [f"{parts[-1]}, and {own}"]
                 if found.by_answer
@@ -102,7 +102,7 @@ def cut_sentence(trace: FlowTrace, names: Sequence[str]) -> str:
     if found.handed_on:
         parts.append(_handed_on(found, names, step, says))
     rest = len(trace.cut) - len(found.edges)
-    left = f" ({found.share:.0%} of the flow; {_count(rest)} the rest)" if rest else ""
+    left = f" ({share(found.share)} of the flow; {_count(rest)} the rest)" if rest else ""
     return as_sentence("; ".join(parts) + left)
 
 

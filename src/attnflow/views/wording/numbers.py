@@ -73,10 +73,19 @@ def percent(share: float) -> str:
     """A probability, with one digit more where it is nearly 0 or 1.
 
     >>> percent(0.947), percent(0.9998), percent(0.0001)
-    ('94.7%', '99.98%', '0.01%')
+    ('94.7 %', '99.98 %', '0.01 %')
     """
     digits = 2 if share > 0.9995 or share < 0.0005 else 1
-    return f"{100 * share:.{digits}f}%"
+    return f"{100 * share:.{digits}f} %"
+
+
+def share(part: float) -> str:
+    """A part of a whole, without a digit after the point.
+
+    >>> share(0.42), share(0.004), share(0.0)
+    ('42 %', '<1 %', '0 %')
+    """
+    return "<1 %" if 0 < part < 0.005 else f"{100 * part:.0f} %"
 
 
 def points(change: float) -> str:

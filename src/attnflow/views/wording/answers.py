@@ -7,10 +7,9 @@ import numpy as np
 from attnflow.records.generation import Generation, Span
 from attnflow.records.parts import PART, Part, PartScore
 from attnflow.records.rounding import round_scores
-from attnflow.views.labels import isolate, label, printable
-from attnflow.views.numbers import join_names, number
+from attnflow.views.wording.labels import LONGEST, isolate, label, printable
+from attnflow.views.wording.numbers import join_names, number, share
 
-LONGEST = 40  # cells of a name
 MOST_NAMED = 3
 WORTH_NAMING = 0.05  # of all scores
 
@@ -25,7 +24,7 @@ def conclude(found: Generation, span: Span = None) -> str:
     rows = named_rows(found, span)
     what = "The answer" if span is None else f"“{label(_text_of(found, span), LONGEST)}”"
     own = sum(row.share or 0.0 for row, part in _rows(found, span) if part.kind == "answer")
-    itself = f"; {own:.0%} of all scores are of the answer's own tokens"
+    itself = f"; {share(own)} of all scores are of the answer's own tokens"
     if len(rows) == 1 and found.scores is not None:
         top = f"comes most from {_top_tokens(found, span)}"
         if own < WORTH_NAMING:
@@ -71,7 +70,7 @@ def _name(row: PartScore) -> str:
 def _size(found: Generation, row: PartScore) -> str:
     if found.ratios:
         return f" ({number(row.score, ratio=True)} chance)"
-    return "" if row.share is None else f" ({row.share:.0%} of all scores)"
+    return "" if row.share is None else f" ({share(row.share)} of all scores)"
 
 
 def _text_of(found: Generation, span: Span) -> str:
