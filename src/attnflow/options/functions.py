@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from attnflow.io.keywords import check_keywords
 from attnflow.io.surroundings import plain_torch
-from attnflow.options.option import Option, has_default, options_of, refuse_all
+from attnflow.options.option import Option, has_default, options_of, refuse_all, type_name
 from attnflow.records.checks import check_flag
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def takes(table: Any, **others: Any) -> Callable[[Callable[..., Any]], Any]:
         having = [one for one in declared.values() if function.__name__ not in one[1].not_for]
         shown = found.replace(parameters=[*own, *(_parameter(each) for each, _ in having)])
         known = tuple(shown.parameters)
-        flags = [name for name, (each, _) in declared.items() if each.type == "bool"]
+        flags = [name for name, (each, _) in declared.items() if type_name(each) == "bool"]
         needed = [name for name, (each, _) in declared.items() if not has_default(each)]
         elsewhere = {key: name for name, other in others.items() for key in options_of(other)}
 
