@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from difflib import get_close_matches
 from functools import partial
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -84,7 +85,11 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: object) -> T:
         if not isinstance(name, str) or name not in self._members:
-            msg = f"{self.option}={shown(name)} is unknown; allowed: one of {', '.join(self)}"
+            near = get_close_matches(name, self, n=1) if isinstance(name, str) else []
+            meant = f"did you mean {near[0]!r}? " if near else ""
+            msg = (
+                f"{self.option}={shown(name)} is unknown; {meant}allowed: one of {', '.join(self)}"
+            )
             raise InputError(msg)
         member = self._members[name]
         if isinstance(member, str):

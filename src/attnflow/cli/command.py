@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnflow.errors import InputError
-from attnflow.options.option import INPUT, LOADING, Option, has_default, option, options_of
+from attnflow.options.option import (
+    INPUT,
+    LOADING,
+    Option,
+    has_default,
+    option,
+    options_of,
+    type_name,
+)
 from attnflow.shipped import DEFAULT
 
 if TYPE_CHECKING:
@@ -83,9 +91,7 @@ def command(
         loading = options_of(ModelOptions) if "model" in own else {}
         # Where the model is an argument and not an option, the function says so itself.
         parameters = [
-            each
-            for name, each in own.items()
-            if name != "options" and hasattr(each.annotation, "__metadata__")
+            each for name, each in own.items() if name != "options" and each.annotation is not Any
         ]
 
         def run(**keywords: Any) -> None:
@@ -126,7 +132,7 @@ def _parsed(known: Option, value: Any) -> Any:
 
 def _parameter(each: Field[Any], known: Option, *, repeated: bool) -> Parameter:
     """An option as typer takes it; what is left out is ``None``, so that the table decides."""
-    kind = str(each.type)
+    kind = type_name(each)
     required, flag = not has_default(each), kind == "bool"
     typed: Any = bool if flag else NUMBERS.get(kind.removesuffix(" | None"), str)
     if repeated:

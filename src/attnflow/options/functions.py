@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from attnflow.io.keywords import check_keywords
 from attnflow.io.surroundings import plain_torch
-from attnflow.options.option import Option, has_default, options_of, refuse_all
-from attnflow.records.checks import check_flag
+from attnflow.options.option import Option, has_default, options_of, refuse_all, type_name
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
@@ -40,7 +39,7 @@ def takes(table: Any, **others: Any) -> Callable[[Callable[..., Any]], Any]:
         having = [one for one in declared.values() if function.__name__ not in one[1].not_for]
         shown = found.replace(parameters=[*own, *(_parameter(each) for each, _ in having)])
         known = tuple(shown.parameters)
-        flags = [name for name, (each, _) in declared.items() if each.type == "bool"]
+        flags = [name for name, (each, _) in declared.items() if type_name(each) == "bool"]
         needed = [name for name, (each, _) in declared.items() if not has_default(each)]
         elsewhere = {key: name for name, other in others.items() for key in options_of(other)}
 
@@ -52,6 +51,8 @@ def takes(table: Any, **others: Any) -> Callable[[Callable[..., Any]], Any]:
                 msg = f"{function.__name__}() needs the argument {missing[0]}="
                 raise TypeError(msg)
             options = table(**{name: keywords[name] for name in declared if name in keywords})
+            from attnflow.records.checks import check_flag  # numpy takes its time
+
             for name in flags:
                 check_flag(name, getattr(options, name))
             refuse_all(options, function.__name__)
@@ -59,7 +60,7 @@ def takes(table: Any, **others: Any) -> Callable[[Callable[..., Any]], Any]:
                 return function(*args, options=options, **rest)
 
         call.__dict__["__signature__"] = shown
-        call.__doc__ = _document(function.__doc__ or "", having)
+        call.__doc__ = document(function.__doc__ or "", having)
         return call
 
     return decorate
@@ -86,7 +87,7 @@ def _parameter(each: Field[Any]) -> Parameter:
     return Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=each.type)
 
 
-def _document(text: str, declared: Iterable[tuple[Field[Any], Option]]) -> str:
+def document(text: str, declared: Iterable[tuple[Field[Any], Option]]) -> str:
     """A docstring with the options at the end of its arguments."""
     about = "\n".join(_describe(each.name, known) for each, known in declared)
     before, args, after = cleandoc(text).partition("\nArgs:\n")

@@ -71,6 +71,12 @@ def has_default(declared: Field[Any]) -> bool:
     return declared.default is not MISSING
 
 
+def type_name(declared: Field[Any]) -> str:
+    """An option's type as it is written: ``"int | None"``."""
+    kind = declared.type
+    return kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+
+
 def is_given(table: Any, name: str) -> bool:
     """Whether an option has another value than its default."""
     value = getattr(table, name)

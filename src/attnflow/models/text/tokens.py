@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnflow.errors import InputError
-from attnflow.io.inputs import NO_TEXT, is_pair
+from attnflow.io.inputs import NO_TEXT, TokenIds, is_pair
 from attnflow.models.adapter import Tokens
 from attnflow.models.text.notices import cut_notice, spelled_notice, unknown_notice
 from attnflow.models.text.words import Span, assign_words
@@ -23,6 +23,8 @@ BROKEN = "\ufffd"
 
 def check_text(model: str, item: Any) -> None:
     """Refuse anything but a text, and texts of whitespace alone."""
+    if isinstance(item, TokenIds):
+        return
     if is_pair(item):
         msg = (
             f"{model} takes one text, and a tuple of two texts is a pair; join them into one text "
@@ -47,7 +49,7 @@ def check_texts(model: str, item: Any) -> None:
 
 def tokenize(
     tokenizer: Any,
-    item: str | tuple[str, str],
+    item: str | tuple[str, str] | TokenIds,
     limit: int | None,
     *,
     truncate: bool,
@@ -58,6 +60,8 @@ def tokenize(
 
     Without ``special`` no special tokens are put around it: the text has them already.
     """
+    if isinstance(item, TokenIds):
+        return _from_ids(tokenizer, item, limit, truncate=truncate)
     fast = bool(getattr(tokenizer, "is_fast", False))
     cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
     given = {"text_target" if as_target else "text": item}
@@ -80,13 +84,7 @@ def tokenize(
     if not ids and not as_target:
         msg = f"{text!r} has no tokens; give a text that is not empty"
         raise InputError(msg)
-    if limit and len(ids) > limit:
-        part = f"its {end} {limit}" if end else f"{limit} of them"
-        msg = (
-            f"the text has {len(ids)} tokens, special ones included; this model takes at most "
-            f"{limit}. Shorten it, or explain {part} with truncate=True (--truncate)"
-        )
-        raise InputError(msg)
+    _check_length(len(ids), limit, end)
     inputs.setdefault("attention_mask", [1] * len(ids))
     marks = frozenset(at for at, put in enumerate(encoded["special_tokens_mask"]) if put)
     if not special:
@@ -115,6 +113,37 @@ def tokenize(
     return Tokens(
         names, text, inputs, words, texts, segments, notices=notices, pair=pair, spans=places
     )
+
+
+def _check_length(size: int, limit: int | None, end: str) -> None:
+    """Refuse more tokens than a model takes; ``end`` is the end of a text that is kept."""
+    if limit and size > limit:
+        part = f"its {end} {limit}" if end else f"{limit} of them"
+        msg = (
+            f"the text has {size} tokens, special ones included; this model takes at most "
+            f"{limit}. Shorten it, or explain {part} with truncate=True (--truncate)"
+        )
+        raise InputError(msg)
+
+
+def _from_ids(tokenizer: Any, given: TokenIds, limit: int | None, *, truncate: bool) -> Tokens:
+    """Tokens by their numbers, taken as they are: nothing is put around them."""
+    for token in given.ids:
+        if not 0 <= token < len(tokenizer):
+            msg = f"token id {token} does not exist; allowed: 0 … {len(tokenizer) - 1}"
+            raise InputError(msg)
+    cut = limit if truncate else None
+    ids = list(given.ids[:cut])
+    _check_length(len(ids), limit, "first")
+    notices = cut_notice(len(ids), len(given.ids))
+    others = {
+        name: list(values[:cut])
+        for name, values in given.others.items()
+        if name in tokenizer.model_input_names
+    }
+    inputs = {"input_ids": ids, **others, "attention_mask": [1] * len(ids)}
+    text = tokenizer.decode(ids, skip_special_tokens=True)
+    return Tokens(_names(tokenizer, ids, text, None), text, inputs, notices=notices)
 
 
 def find_sides(

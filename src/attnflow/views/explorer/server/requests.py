@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS
-from attnflow.options.option import options_of
+from attnflow.options.option import options_of, type_name
 from attnflow.options.tables import AnswerOptions, ExplainOptions
 from attnflow.pipeline.request import AUTO
 from attnflow.registry import Registry
@@ -136,7 +136,7 @@ class Body(BaseModel):
 def body_of(table: Any, function: str, **types: Any) -> Any:
     """The base of requests that take a table's options, as far as the server has them."""
     declared: dict[str, Any] = {
-        name: (types.get(name, WIRE.get(str(each.type))), _described(each, known.help))
+        name: (types.get(name, WIRE.get(type_name(each))), _described(each, known.help))
         for name, (each, known) in options_of(table).items()
         if known.served and function not in known.not_for and types.get(name, "") is not None
     }
