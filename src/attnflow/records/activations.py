@@ -1,4 +1,4 @@
-"""What a model computed on one input, as far as edge rules use it."""
+"""What a model computed on one input, as far as edge rules need it."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ class Similarity:
             warnings = tuple(found.pop("warnings"))
             read = Similarity(first, second, **found, warnings=warnings)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, InputError) as error:
-            msg = f"{path} can't be read as what Similarity.save writes: {shown(error)}"
+            msg = f"{path} is not a file that Similarity.save wrote: {shown(error)}"
             raise InputError(msg) from None
         if known != FORMAT:
             msg = f"{path} has format {shown(known)}; this version reads {FORMAT}"

@@ -1,4 +1,4 @@
-"""A run from its start or from where it stopped, shard by shard."""
+"""A run, from its start or from where it stopped, shard by shard."""
 
 from __future__ import annotations
 
@@ -62,8 +62,7 @@ def _lock(handle: int, folder: Path) -> bool:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         msg = (
-            f"another process is running into {folder}; wait until it ends, or choose another "
-            "folder"
+            f"another process is writing to {folder}; wait until it ends, or choose another folder"
         )
         raise InputError(msg) from None
     except OSError:  # network file systems often can't
@@ -76,7 +75,7 @@ SAMPLE = 2  # rows on which every worker checks the model once
 
 @dataclass
 class Plan:
-    """A run: which rows, in which columns, into which folder, in shards of how many rows."""
+    """A run: its rows, their columns, the folder, and how many rows a shard has."""
 
     source: Rows
     columns: Columns
@@ -150,13 +149,13 @@ class Plan:
     def _changed(self, index: int) -> str:
         first = index * self.shard_size
         return (
-            f"{self.source.name} changed while it was read: rows {first} and following are not "
-            "what they were when the run started. Shards before them are kept: restore the input "
+            f"{self.source.name} changed while it was read: rows from {first} on are not what "
+            "they were when the run started. Shards before them are kept: restore the input "
             "and run the same command again, or choose another folder for the new one"
         )
 
     def jobs(self, shards: Iterator[tuple[int, tuple[Row, ...], str]]) -> Iterator[Job | int]:
-        """What is left to do; of a shard that is there, the number of its rows."""
+        """The jobs that are left; for a shard that exists, the number of its rows instead."""
         for index, rows, found in shards:
             path = self.folder / NAME.format(index)
             job = Job(index, index * self.shard_size, rows, self.request_digest, found)
@@ -187,7 +186,7 @@ class Plan:
                 bad.append((path, error))
         if bad:
             others = ", ".join(path.name for path, _ in bad[1:])
-            msg = f"{bad[0][1]}" + (f". Damaged, too, are {others}" if others else "")
+            msg = f"{bad[0][1]}" + (f". These are damaged, too: {others}" if others else "")
             raise InputError(msg)
 
     def write(self, index: int, content: bytes) -> None:
@@ -197,7 +196,7 @@ class Plan:
         self.made[index] = describe(path, content)
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Say in the manifest that the run is done, if all shards are of this input."""
+        """Record in the manifest that the run is done, if all shards are of this input."""
         made = [self.made[index] for index in sorted(self.made)]
         known = {shard.file for shard in made}
         if more := [path for path in sorted(self.folder.glob(PATTERN)) if path.name not in known]:
@@ -218,10 +217,10 @@ def execute(
     progress: bool,
     cluster: Cluster | None = None,
 ) -> int:
-    """Make every shard that is not there, and say so in the manifest.
+    """Make every shard that does not exist yet, and record the run as finished.
 
     Returns:
-        How many rows were there already.
+        How many rows existed already.
     """
     plan.measure()
     shards = plan.shards()
@@ -257,7 +256,7 @@ def _compute(
     *,
     progress: bool,
 ) -> int:
-    """Make what is missing, and return how many rows were there."""
+    """Make what is missing, and return how many rows existed already."""
     with progress_bar("explaining", plan.total, shown=progress, unit="rows") as show:
         done, kept = 0.0, 0
 

@@ -1,4 +1,4 @@
-"""The manifest of a run: what was asked for, of which model and input, and whether it is done.
+"""The manifest of a run: its options, its model and input, and whether it is finished.
 
 It has a checksum of all that it says, and once the run is finished, those of all shards.
 """
@@ -74,7 +74,7 @@ def listed_shards(folder: Path, manifest: Mapping[str, Any]) -> list[Shard]:
 
 
 def start(folder: Path, source: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The folder's manifest: a new one, or the one that is there if nothing differs."""
+    """The folder's manifest: a new one, or the existing one if nothing differs."""
     if (folder / FILE).exists():
         saved = read_manifest(folder)
         check_same_request(saved["request"], request, folder)
@@ -95,7 +95,7 @@ def start(folder: Path, source: str, request: Mapping[str, Any]) -> dict[str, An
 
 
 def finish(folder: Path, manifest: Mapping[str, Any], shards: Sequence[Shard]) -> None:
-    """Say that a run is done, and what its shards hold."""
+    """Record that a run is finished, and what its shards hold."""
     finished = {
         "rows": sum(shard.rows for shard in shards),
         "attributions": sum(shard.attributions for shard in shards),
@@ -108,7 +108,7 @@ def finish(folder: Path, manifest: Mapping[str, Any], shards: Sequence[Shard]) -
 
 
 def create(folder: Path) -> None:
-    """Make the folder of a run, if it is not there."""
+    """Create the folder of a run, unless it exists."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
 

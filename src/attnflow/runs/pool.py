@@ -28,7 +28,7 @@ ERRORS = {each.__name__: each for each in (AttnflowError, CaptureError, InputErr
 
 
 class RemoteWorker:
-    """A worker that answers with what it was asked for, or with its error.
+    """A worker that answers with a result, or with its error.
 
     The model is loaded when it is first needed, so that a worker that was restarted has it, too.
     """
@@ -56,10 +56,9 @@ class RemoteWorker:
 
 
 def serve(pipe: Connection, model: Source, work: Work, sample: Sequence[Row]) -> None:
-    """A worker's life: load the model, then make shards until the other end is closed."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is handled by the process that started this one
+    """The main loop of a worker: load the model, then make shards until the pipe is closed."""
+    # Ctrl-C is handled by the process that started this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     worker = RemoteWorker(model, work, sample)
     with contextlib.suppress(EOFError, OSError):
         answer = worker.about()
@@ -103,7 +102,7 @@ class WorkerPool(Protocol):
 
 
 class OneProcess:
-    """The process that asks is the only worker."""
+    """The calling process is the only worker."""
 
     def __init__(self, model: Source, work: Work, sample: Sequence[Row]) -> None:
         self._worker = ShardWorker(model, work, sample)
@@ -150,7 +149,7 @@ class Processes:
                 if not self._is_ready(worker):
                     msg = (
                         "a worker ended while it loaded the model (exit code "
-                        f"{worker.process.exitcode}); perhaps the memory is too small for so "
+                        f"{worker.process.exitcode}); perhaps there is too little memory for so "
                         "many: use fewer workers"
                     )
                     raise ModelError(msg)

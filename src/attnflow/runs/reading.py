@@ -44,7 +44,7 @@ class VerifiedFiles(FileSystemHandler):  # type: ignore[misc] # pyarrow has no t
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VerifiedFiles) and self._checksums == other._checksums
 
-    __hash__ = None  # type: ignore[assignment] # as for all that can be compared and holds a dict
+    __hash__ = None  # type: ignore[assignment] # it is compared by a dict
 
     def get_type_name(self) -> str:
         """The name that pyarrow shows."""
@@ -55,7 +55,7 @@ class VerifiedFiles(FileSystemHandler):  # type: ignore[misc] # pyarrow has no t
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[FileInfo]:
-        """Which of the files there are."""
+        """Which of the files exist."""
         return [
             FileInfo(path, FileType.File if path in self._checksums else FileType.NotFound)
             for path in paths
@@ -113,7 +113,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether all rows are there."""
+        """Whether all rows are done."""
         return self.manifest["finished"] is not None
 
     @property

@@ -48,7 +48,7 @@ SCHEMA = pa.schema(
     ]
 )
 ZEROS = b"0" * 64  # in the place of the checksum while it is computed
-CHECKSUM = b'"sha256": "'  # what stands before it
+CHECKSUM = b'"sha256": "'  # what precedes it
 STORED = ("text", "method", "layer", "query", "tokens", "scores")  # in columns of their own
 SCORES = "scores"
 
@@ -137,7 +137,7 @@ def _sealed(content: bytes) -> bytes:
 
 
 def _place_of_checksum(content: bytes) -> int:
-    """Where the checksum starts: in the footer, behind every text of the user's that looks so."""
+    """Where the checksum starts: in the footer, after any text of the user's that looks like it."""
     return content.rfind(CHECKSUM) + len(CHECKSUM)
 
 
