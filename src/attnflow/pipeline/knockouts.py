@@ -111,7 +111,7 @@ def knock_out_cut(session: Session, trace: FlowTrace, random: int = 5) -> Knocko
         query=session.config.query,
         random=random,
     )
-    given = _Given(session.adapter, config, session.tokens)
+    given = _Given(session.adapter, config, session.read)
     # Not the session's own pass: where edges are read off a backward pass, nobody counts the calls.
     return _knock_out(given, given.run(), {"": trace})[""]
 

@@ -53,6 +53,7 @@ class Session:
     """A model's forward pass on one input, under a configuration.
 
     Scores of any method and selection, attributions and traces come from it; graphs are built once.
+    ``given`` is the input before it ran, where that differs: an image gets its CLS token by a run.
     """
 
     adapter: ModelAdapter
@@ -60,6 +61,7 @@ class Session:
     config: Request
     objective: Objective = Objective()  # noqa: RUF009 - frozen
     notes: tuple[str, ...] = ()
+    given: Tokens | None = None
     _graphs: Graphs = field(init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
     _without: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False)
@@ -71,6 +73,11 @@ class Session:
     def tokens(self) -> Tokens:
         """The input as the model's tokens."""
         return self.forward.tokens
+
+    @property
+    def read(self) -> Tokens:
+        """The input as the model reads it, to run it again."""
+        return self.given or self.tokens
 
     @property
     def activations(self) -> Activations:
@@ -220,8 +227,8 @@ class Session:
             return self
         config = replace(self.config, edges="attention", method="flow", methods=())
         spec = config.capture(all_heads=self.heads > 0)
-        (forward,) = self.adapter.run([self.tokens], config.query, spec, [self.objective])
-        other = Session(self.adapter, forward, config, self.objective, self.notes)
+        (forward,) = self.adapter.run([self.read], config.query, spec, [self.objective])
+        other = Session(self.adapter, forward, config, self.objective, self.notes, self.given)
         for shared in ("_measured", "_without"):
             object.__setattr__(other, shared, getattr(self, shared))
         return other

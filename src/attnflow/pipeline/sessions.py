@@ -197,7 +197,7 @@ def open_batch(
     except TogetherError:
         pairs = zip(tokens, objectives, strict=True)
         passes = [adapter.run([one], config.query, spec, [aim])[0] for one, aim in pairs]
-    for forward, objective in zip(passes, objectives, strict=True):
+    for given, forward, objective in zip(tokens, passes, objectives, strict=True):
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
@@ -207,7 +207,7 @@ def open_batch(
                 (said,) = adapter.predict([drop_bos(forward.tokens)], [forward.query - 1])
             note = both_predictions(forward.prediction, said)
             forward = replace(forward, warnings=(*forward.warnings, note))
-        yield Session(adapter, forward, config, objective, notes)
+        yield Session(adapter, forward, config, objective, notes, given)
 
 
 def check_model(adapter: ModelAdapter, config: Request) -> None:

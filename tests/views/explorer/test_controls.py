@@ -245,7 +245,7 @@ def test_downloads_are_what_is_shown(page, classifier):
         return waiting.value.path().read_bytes()
 
     document = json.loads(saved("#save-json"))
-    assert document["format"] == "attnflow-view/2"
+    assert document["format"] == "attnflow-view/3"
     assert document["views"][0]["tokens"] == list(
         attnflow.explain(TEXT, classifier, method="flow").tokens
     )

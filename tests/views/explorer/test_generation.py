@@ -46,6 +46,13 @@ def shares(page):
     return {name: float(data["share"]) for name, data in rows}
 
 
+def scores(page):
+    rows = page.eval_on_selector_all(
+        ".part-section", "all => all.map((e) => [e.querySelector('.name').textContent, e.dataset])"
+    )
+    return {name: float(data["score"]) for name, data in rows}
+
+
 def pieces(page):
     values = page.eval_on_selector_all(".piece", "all => all.map((e) => Number(e.dataset.value))")
     return np.array(values)
@@ -264,9 +271,9 @@ def test_a_server_writes_and_explains_an_answer(tab, served, model):
     assert not tab.is_visible("#view")
     parts = {"1: the keys are here": (0, 17), "2: a red cat is": (19, 35)}
     expected = attnflow.explain_answer(text, model, generate=5, parts=parts)
-    for name, share in shares(tab).items():
-        wanted = expected_shares(expected, None)[name]
-        assert share == pytest.approx(wanted, abs=1e-5)
+    wanted = {row.name: row.score for row in expected.table(None)}
+    for name, score in scores(tab).items():  # which have signs, and are no shares of a whole
+        assert score == pytest.approx(wanted[name], abs=1e-5)
     settle(tab)
     assert violations(tab) == []
     tab.click(".word >> nth=1")

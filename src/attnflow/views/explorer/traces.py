@@ -43,8 +43,7 @@ def to_trace(trace: FlowTrace) -> Trace:
         "opposed": tidy(trace.opposed),
         "gap": tidy(trace.gap),
         "edges": [
-            [int(steps[i]) + 1, int(queries[i]), int(keys[i]), float(f"{amounts[i]:.4g}")]
-            for i in strongest
+            [int(steps[i]) + 1, int(queries[i]), int(keys[i]), tidy(amounts[i])] for i in strongest
         ],
         "all_edges": int(np.count_nonzero(everything)),
         "cut": [[edge.layer, edge.query, edge.key, tidy(edge.capacity)] for edge in cut],

@@ -27,9 +27,10 @@ export function foldedRows({ layered }, values, marked, edges) {
 }
 
 // What a chart leaves out, and where it is; empty for nothing.
-export function paperNote({ kept, rows }) {
+export function paperNote({ kept, rows, folded }) {
   if (!kept) return [];
-  const some = `The ${kept.length} of ${rows} rows that matter most; all are in the table.`;
+  const which = kept === folded ? "that carry most of it" : "with the highest scores";
+  const some = `The ${kept.length} of ${rows} rows ${which}; all are in the table.`;
   return [make("p", { class: "note" }, some)];
 }
 
