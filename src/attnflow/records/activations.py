@@ -204,12 +204,16 @@ class Activations:
 
     def copied(self) -> Activations:
         """The same with arrays of its own; the parts of blocks stay the model's."""
-        own = {
-            name: tuple(map(copied, arrays))
-            for name in ("attention", "gradients", "zeroed")
-            if (arrays := getattr(self, name)) is not None
-        }
-        return replace(self, **own)
+
+        def own(arrays: tuple[Array, ...] | None) -> tuple[Array, ...] | None:
+            return None if arrays is None else tuple(map(copied, arrays))
+
+        return replace(
+            self,
+            attention=tuple(map(copied, self.attention)),
+            gradients=own(self.gradients),
+            zeroed=own(self.zeroed),
+        )
 
     def carried_by(self, step: int) -> list[int]:
         """The positions that a step, counted from 0, carries along."""
