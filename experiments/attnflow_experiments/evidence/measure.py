@@ -45,8 +45,8 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def explained(case: Case, model: Any, way: dict[str, Any]) -> Any:
-    """What one way says of a text; the paper's flow has no question to be asked."""
-    asked = {} if way.get("edges") == "attention" else case.question
+    """What one way says of a text; attention and ALTI have no target to ask about."""
+    asked = {} if way.get("edges") in ("attention", "alti") else case.question
     if way.get("target") is True:
         (said,) = model.predict([model.tokenize(case.text)], [0])
         way = {**way, "target": said.label}

@@ -144,7 +144,8 @@ def knockout_table(boards: Mapping[str, Sequence[Found]]) -> Iterator[str]:
             )
             span = f"{_minus(change.mean())} [{', '.join(map(_minus, interval(change)))}]"
             cells = [f"{title} ({len(having)})", name, f"{edges.mean():.0f} of {total:.0f}", span]
-            ratio = f"{change.mean() / random.mean():.1f}" if random.mean() < 0 else "–"
+            times = change.mean() / random.mean()
+            ratio = f"{times:.1f}".replace("-", "−") if random.mean() < 0 else "–"
             yield f"| {' | '.join(cells)} | {_minus(random.mean())} | {ratio} |"
 
 
