@@ -18,7 +18,7 @@ from attnflow.views.wording.numbers import listed, power_for, share, unit
 NAME = 16  # cells of a part's name
 TOKEN = 18
 SHORTEST_BAR = 8
-WIDEST_BAR = 40
+WIDEST_BAR = 80
 
 
 def answer_view(found: Generation, console: Console) -> Group:
@@ -29,7 +29,8 @@ def answer_view(found: Generation, console: Console) -> Group:
     if found.options.get("through") == "prompt":
         settings += ", through the answer to the prompt"
     total = float(found.log_probabilities.sum())
-    scores = unit_note(found.method, found.options)
+    # A unit stands above its column; what sums are of has no place there.
+    scores = "" if unit_of(found.method, found.options) else unit_note(found.method, found.options)
     about = f"{settings} · {model_name(found.model)} · log-probability {listed(total)}"
     return Group(
         title(found.text),
@@ -58,7 +59,8 @@ def part_table(found: Generation, console: Console) -> Table:
     dropped = found.drops is not None
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("part", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    signs = Text.assemble(("+ for", paint.sign_ink(1)), "  ", ("− against", paint.sign_ink(-1)))
+    table.add_column(signs if signed else "", no_wrap=True)
     table.add_column(_unit(found, power), justify="right")
     if shared:
         table.add_column("share", justify="right")
