@@ -66,13 +66,13 @@ def part_table(found: Generation, console: Console) -> Table:
         table.add_column("share", justify="right")
     if dropped:
         table.add_column("without it", justify="right")
-    room = console.width - NAME - 14 - 8 * shared - 12 * dropped
-    room = min(max(room, SHORTEST_BAR), WIDEST_BAR)
+    space = console.width - NAME - 14 - 8 * shared - 12 * dropped
+    space = min(max(space, SHORTEST_BAR), WIDEST_BAR)
     for row, part in zip(rows, found.parts, strict=True):
         ink = paint.sign_ink(row.score) if signed else paint.ink(found.method)
         cells: list[RenderableType] = [
             Text(label(row.name, NAME), "" if part.kind == "part" else "dim"),
-            Text(paint.bar(abs(row.score) / largest, room), ink),
+            Text(paint.bar(abs(row.score) / largest, space), ink),
             ("+" if signed and row.score > 0 else "") + listed(row.score, power, ratio=ratio),
         ]
         if shared:
