@@ -56,10 +56,13 @@ def draw(
         mesh.set_clim(-largest if signed else 0.0, largest)
     if values:
         maps.write_values(ax, scores, mesh, theme)
-    axes.token_rows(ax, found.answer_tokens, theme)
+    # Positions of repeated tokens are those in prompt and answer together.
+    tokens = axes.labels(found.tokens)
+    rows = [tokens[at] for at in found.answer]
+    axes.name_ticks(ax.yaxis, rows, theme.ink, Scale(len(rows)).font)
     named = len(places) <= MOST_NAMED
     if named:
-        names = [axes.labels(found.tokens)[at] for at in places]
+        names = [tokens[at] for at in places]
         axes.name_ticks(ax.xaxis, names, theme.ink, _font(len(places)))
         ax.tick_params(axis="x", rotation=90)
     else:

@@ -18,7 +18,7 @@ from attnflow.views.wording.numbers import listed, power_for, share, unit
 NAME = 16  # cells of a part's name
 TOKEN = 18
 SHORTEST_BAR = 8
-WIDEST_BAR = 40
+WIDEST_BAR = 80
 
 
 def answer_view(found: Generation, console: Console) -> Group:
@@ -29,7 +29,8 @@ def answer_view(found: Generation, console: Console) -> Group:
     if found.options.get("through") == "prompt":
         settings += ", through the answer to the prompt"
     total = float(found.log_probabilities.sum())
-    scores = unit_note(found.method, found.options)
+    # A unit stands above its column; what sums are of has no place there.
+    scores = "" if unit_of(found.method, found.options) else unit_note(found.method, found.options)
     about = f"{settings} · {model_name(found.model)} · log-probability {listed(total)}"
     return Group(
         title(found.text),
@@ -58,19 +59,20 @@ def part_table(found: Generation, console: Console) -> Table:
     dropped = found.drops is not None
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("part", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    signs = Text.assemble(("+ for", paint.sign_ink(1)), "  ", ("− against", paint.sign_ink(-1)))
+    table.add_column(signs if signed else "", no_wrap=True)
     table.add_column(_unit(found, power), justify="right")
     if shared:
         table.add_column("share", justify="right")
     if dropped:
         table.add_column("without it", justify="right")
-    room = console.width - NAME - 14 - 8 * shared - 12 * dropped
-    room = min(max(room, SHORTEST_BAR), WIDEST_BAR)
+    space = console.width - NAME - 14 - 8 * shared - 12 * dropped
+    space = min(max(space, SHORTEST_BAR), WIDEST_BAR)
     for row, part in zip(rows, found.parts, strict=True):
         ink = paint.sign_ink(row.score) if signed else paint.ink(found.method)
         cells: list[RenderableType] = [
             Text(label(row.name, NAME), "" if part.kind == "part" else "dim"),
-            Text(paint.bar(abs(row.score) / largest, room), ink),
+            Text(paint.bar(abs(row.score) / largest, space), ink),
             ("+" if signed and row.score > 0 else "") + listed(row.score, power, ratio=ratio),
         ]
         if shared:

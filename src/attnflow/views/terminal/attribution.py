@@ -244,21 +244,21 @@ def _bars(
     beside = max(map(cell_len, [*numbers, of]), default=0) + 2
     beside += max(map(cell_len, changes), default=-2) + 2
     names = _names(attribution, places, width - beside - SHORTEST_BAR)
-    room = max(width - beside - max(map(cell_len, names), default=0), SHORTEST_BAR)
+    space = max(width - beside - max(map(cell_len, names), default=0), SHORTEST_BAR)
     largest = max((abs(float(values[at])) for at in places), default=0.0) or 1.0
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True)
-    table.add_column(width=room, no_wrap=True)
+    table.add_column(width=space, no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     if changes:
         table.add_column(justify="right", no_wrap=True)
     heading = _heading(attribution, signed=signed)
-    above = cell_len(heading.plain) > room
+    above = cell_len(heading.plain) > space
     if of or changes or not above:
         cells = [Text(changes[0], "dim")] if changes else []
         table.add_row("", "" if above else heading, Text(of, "dim"), *cells)
     for row, (at, name, amount) in enumerate(zip(places, names, numbers, strict=True), start=1):
-        bar = paint.bar(abs(float(values[at])) / largest, room)
+        bar = paint.bar(abs(float(values[at])) / largest, space)
         ink = paint.sign_ink(float(values[at])) if signed else paint.ink(attribution.method)
         cells = [Text(f" {changes[row]}", "dim")] if changes else []
         table.add_row(name, Text(bar, ink), amount, *cells)

@@ -53,7 +53,7 @@ def _add(table: Table, name: str, outcomes: Sequence[Outcome]) -> None:
     margins = [each.margin for each in outcomes if each.margin is not None]
     if margins:
         cells.append(number(fmean(margins)))
-    said = {each.prediction.label for each in outcomes if each.prediction is not None}
-    if said:
-        cells.append(", ".join(label(each, LABEL) for each in sorted(said)))
+    predicted = {each.prediction.label for each in outcomes if each.prediction is not None}
+    if predicted:
+        cells.append(", ".join(label(each, LABEL) for each in sorted(predicted)))
     table.add_row(name, *cells)

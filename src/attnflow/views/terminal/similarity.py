@@ -21,7 +21,7 @@ from attnflow.views.wording.numbers import number
 CELLS = (6, 3, 2)  # how wide a column of the map may be
 LABEL = 16
 BAR = 16
-WIDE = 100  # cells in which two tables have room beside each other
+WIDE = 100  # cells in which two tables fit beside each other
 NAMED = 3  # pairs in the sentence
 
 
@@ -89,8 +89,8 @@ def _tokens(side: EmbeddedText, values: FloatArray, console: Console) -> Text:
 def _map(of: Similarity, console: Console) -> Table | None:
     """Rows of the first text × columns of the second; none where the terminal is too narrow."""
     rows = [clip(printable(token), LABEL) for token in of.first.tokens]
-    room = console.width - max(map(cell_len, rows)) - 3
-    cell = next((wide for wide in CELLS if wide * len(of.second.tokens) <= room), None)
+    space = console.width - max(map(cell_len, rows)) - 3
+    cell = next((wide for wide in CELLS if wide * len(of.second.tokens) <= space), None)
     if cell is None:
         return None
     inner = np.zeros_like(of.scores, dtype=bool)

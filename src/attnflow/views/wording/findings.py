@@ -136,9 +136,7 @@ def find(
         alternative=info.alternative if tied > MOST_NAMED or words.flat else "",
         evidence="" if checked is None else checked.evidence(words.chosen),
         verdict=words.verdict,
-        changes=()
-        if checked is None
-        else tuple(None if each is None else each.change for each in checked.check.removals),
+        changes=() if checked is None else checked.changes,
     )
 
 
@@ -254,13 +252,13 @@ class _Wording:
             start = [Part(about), predicted] if about else [predicted]
             if labels_tokens(model):
                 start = [self._part(of.query), Part(" is "), predicted]
-            asked_for = _asked_for(of, always=none)
-            if asked_for:  # the model predicts one thing, and the scores are of another
-                because = f"; what speaks for {asked_for} is "
+            target = _explained_target(of, always=none)
+            if target:  # the model predicts one thing, and the scores are of another
+                because = f"; what speaks for {target} is "
                 chosen = of.options.get("target") in (None, of.prediction.label)
                 if chosen and not independent:  # an input may have both of two such labels
                     because = f" rather than “{_contrast(of)}”, because of "
-                return start, _Verbs(because, f"; for {asked_for}, {name_of(of)} points to ")
+                return start, _Verbs(because, f"; for {target}, {name_of(of)} points to ")
             return start, _Verbs(", because of ", f"; {name_of(of)} points to ")
         where = f" at layer {of.layer} of {of.depth}" if info.layered else ""
         verb = " comes most from " if info.reaches_input else " attends most to "
@@ -311,7 +309,7 @@ class _Wording:
         lowest = min(self.order, key=lambda at: self.scores[at])
         if not is_signed(of) or self.scores[lowest] >= 0:
             return [Part(f"; by {name_of(of)} no {self._one} scores above 0")]
-        target = _asked_for(of) or "it"
+        target = _explained_target(of) or "it"
         none = f"; by {name_of(of)} no {self._one} speaks for {target}, and most against it is "
         return [Part(none), self._part(lowest, "against")]
 
@@ -338,7 +336,7 @@ class _Wording:
         return [*named, Part(f", though {many} of {len(self.order)} {comes} close")]
 
     def _tie(self) -> list[Part]:
-        """That the highest score is no ranking."""
+        """That many tokens share the highest score."""
         size = number(self._highest, ratio=is_ratio(self.attribution))
         method = name_of(self.attribution)
         many = f"{self.tied} of {len(self.order)} {self._noun} tie at {size}"
@@ -401,7 +399,7 @@ class _Wording:
 
 
 def _is_label(of: Attribution) -> bool:
-    """Whether the prediction is of the whole input, whichever position was asked about."""
+    """Whether the prediction is of the whole input, whichever position is explained."""
     return of.prediction is not None and of.prediction.position is None
 
 
@@ -409,8 +407,8 @@ def _contrast(of: Attribution) -> str:
     return label(str(of.options["contrast"]), LONGEST)
 
 
-def _asked_for(of: Attribution, *, always: bool = False) -> str:
-    """What the scores are towards, where that is not simply what the model said, or always."""
+def _explained_target(of: Attribution, *, always: bool = False) -> str:
+    """What the scores are towards, where that is not simply the prediction, or always."""
     predicted = of.prediction.label if of.prediction else ""
     target, contrast = of.options.get("target"), of.options.get("contrast")
     if contrast is not None:

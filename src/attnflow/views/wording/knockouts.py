@@ -32,10 +32,10 @@ def _turn(found: Knockout) -> str:
         if has[0] == has[1]:
             return ""
         return f", and the label {'no longer' if has[0] else 'now'} applies"
-    said, says = found.before.prediction, found.after.prediction
-    if said is None or says is None or said.label == says.label:
+    before, after = found.before.prediction, found.after.prediction
+    if before is None or after is None or before.label == after.label:
         return ""
-    return f", and the prediction becomes “{says.label}”"
+    return f", and the prediction becomes “{after.label}”"
 
 
 def subject(found: Knockout) -> str:

@@ -25,7 +25,7 @@ class MethodInfo:
     Attributes:
         title: The name as a heading.
         label: A short name, for a switch.
-        summary: What its scores are, in one line; empty where nobody said.
+        summary: What its scores are, in one line; empty where it has no description.
         slot: Which colour of the palette it has.
         shown_by_default: Whether it is shown where no method is named.
         reaches_input: Whether its scores are those of input tokens; raw attention's are those of

@@ -39,7 +39,7 @@ class Summary:
     """What the methods found.
 
     Attributes:
-        main: What the method that was asked for found.
+        main: What the chosen method found.
         each: What each of them found, in order.
         correlations: How far their orders agree with that of blanking, or with the main one's.
         leaders: Which of them put the same word first.
@@ -69,11 +69,11 @@ def summarize(
     With ``blank`` they are compared with blanking, where that is cheap or the input has at most so
     many ``tokens``: it shows what happens without a word.
     """
-    asked = next((item for item in attributions if item.method == BLANK_OUT), None)
+    own = next((item for item in attributions if item.method == BLANK_OUT), None)
     check = check_by_blanking(session, tokens) if blank else None
     why = why_unchecked(session, tokens) if blank else ""
-    if check is None and asked is not None:
-        check = read_blank_out(asked)
+    if check is None and own is not None:
+        check = read_blank_out(own)
     unchecked = f"not checked by blanking: {why}" if why and check is None else ""
     each = tuple(
         find(item, break_ties(session, item, attributions), check) for item in attributions
@@ -84,10 +84,10 @@ def summarize(
         item for item in attributions if item.values.ndim == 1 and item.method != BLANK_OUT
     ]
     if check is not None:
-        said = _with_blanking(check, comparable, each)
+        compared = _with_blanking(check, comparable, each)
     else:
-        said = _with_main(attributions[main], comparable)
-    return Summary(each[main], each, *said, unchecked, session.measurable)
+        compared = _with_main(attributions[main], comparable)
+    return Summary(each[main], each, *compared, unchecked, session.measurable)
 
 
 def break_ties(
@@ -103,7 +103,7 @@ def break_ties(
 
 
 def _with_main(main: Attribution, comparable: Sequence[Attribution]) -> tuple[str, str]:
-    """How far other methods rank tokens as the one that was asked for."""
+    """How far other methods rank tokens as the chosen one does."""
     others = [item for item in comparable if item is not main]
     size = len(compared_positions(main))
     if not others or size == 1:
@@ -167,9 +167,9 @@ def agreement_sentence(
     signs that methods which have signs are compared with.
 
     >>> import attnflow
-    >>> asked = "the keys to the cabinet", "verbs"
-    >>> one = attnflow.explain(*asked, method="rollout")
-    >>> agreement_sentence(attnflow.explain(*asked, method="flow"), [one])
+    >>> given = "the keys to the cabinet", "verbs"
+    >>> one = attnflow.explain(*given, method="rollout")
+    >>> agreement_sentence(attnflow.explain(*given, method="flow"), [one])
     'Flow agrees with rollout (ρ .87).'
     """
 

@@ -56,5 +56,5 @@ def trace_sentence(trace: FlowTrace) -> str:
         "between": "the bottleneck lies between them",
         "": "",
     }[place_of_cut(trace)]
-    said = "; ".join(filter(None, [*parts, where]))
-    return as_sentence(said) if said else ""
+    sentence = "; ".join(filter(None, [*parts, where]))
+    return as_sentence(sentence) if sentence else ""

@@ -178,6 +178,11 @@ class Experiment:
             return "token"
         return "for" if change < 0 else "against"
 
+    @property
+    def changes(self) -> tuple[float | None, ...]:
+        """For each token the change without its word, ``None`` where that was not tried."""
+        return tuple(None if each is None else each.change for each in self.check.removals)
+
     def change(self, at: int) -> float:
         """The change of the answer's probability without a word; 0 where that was not tried."""
         removal = self.check.removals[at]
