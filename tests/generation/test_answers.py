@@ -11,6 +11,7 @@ import attnflow
 import talkers
 import tiny
 from attnflow.errors import InputError, ModelError
+from attnflow.models.checks import memory
 from attnflow.models.text.writing import Writing
 
 TEXT = "the keys to the old cabinet"
@@ -253,13 +254,12 @@ def test_an_answer_ends_where_the_model_ends_it():
 
 
 def test_gradients_that_no_memory_is_for_are_refused_before_work(llama, monkeypatch):
-    from attnflow.models.checks import room
 
     size = len(attnflow.explain(TEXT, llama, generate=3, edges="gradient").tokens)
-    needed = room.TAPE_BYTES * 3 * 4 * size**2
-    monkeypatch.setattr(room, "memory_of", lambda _: needed)
+    needed = memory.TAPE_BYTES * 3 * 4 * size**2
+    monkeypatch.setattr(memory, "memory_of", lambda _: needed)
     attnflow.explain(TEXT, llama, generate=3, edges="gradient")
-    monkeypatch.setattr(room, "memory_of", lambda _: needed - 1)
+    monkeypatch.setattr(memory, "memory_of", lambda _: needed - 1)
     with pytest.raises(ModelError, match=rf"gradients by the attention of {size} tokens"):
         attnflow.explain(TEXT, llama, generate=3, edges="gradient")
     found = attnflow.explain(TEXT, llama, generate=3)

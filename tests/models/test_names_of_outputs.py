@@ -10,7 +10,7 @@ import attnflow
 import tiny
 from attnflow.cli.app import run
 from attnflow.errors import InputError
-from attnflow.models.objectives import label_indices, output_index, token_indices
+from attnflow.models.outputs import label_indices, output_index, token_indices
 
 WORDS = ["the", "cat", "dog", "sat", "ran", "on", "mat"]
 PIECES = ["<unk>", *WORDS, *(f"▁{word}" for word in WORDS)]

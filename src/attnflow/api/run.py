@@ -15,7 +15,7 @@ from attnflow.io.inputs import several
 from attnflow.io.keywords import known_keywords
 from attnflow.io.rows import Columns, open_rows
 from attnflow.methods import METHODS
-from attnflow.models.fetching import ModelReference
+from attnflow.models.loading import ModelReference
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit

@@ -10,7 +10,7 @@ import typer
 from attnflow.errors import InputError
 
 if TYPE_CHECKING:
-    from attnflow.models.fetching import ModelReference
+    from attnflow.models.loading import ModelReference
     from attnflow.solvers.execution import Execution
 
 _LOADING = "Loading"
@@ -69,7 +69,7 @@ def choose(
         given["trust_remote_code"] = True
     if not any(given.values()):
         return named
-    from attnflow.models.fetching import LoadOptions, ModelReference
+    from attnflow.models.loading import LoadOptions, ModelReference
 
     return ModelReference(named, LoadOptions(**given))
 

@@ -30,9 +30,9 @@ from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.methods import METHODS
-from attnflow.models.file_names import refuse_file_name
 from attnflow.models.loading import load_model
-from attnflow.models.text.bos import put_bos
+from attnflow.models.text.edits import put_bos
+from attnflow.models.text.tokens import refuse_file_name
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.config import AUTO, Layers
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit

@@ -132,6 +132,14 @@ class Objective:
     contrast: str | int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """What a target is: a number, as a function of a network's output, and its names."""
+
+    value: Callable[[Any], Tensor]
+    named: Objective
+
+
 @dataclass(frozen=True)
 class Filler:
     """What replaces a token that is blanked out.
@@ -267,7 +275,7 @@ class ModelAdapter(ABC):
     def output_indices(self, target: str | int) -> tuple[int, ...]:
         """The numbers of the labels or tokens of a name, or this number; an error if there is none.
 
-        `attnflow.models.objectives.output_index` says which of several is meant.
+        `attnflow.models.outputs.output_index` says which of several is meant.
         """
 
     @abstractmethod

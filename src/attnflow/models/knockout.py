@@ -26,7 +26,7 @@ from torch import Tensor
 from attnflow.errors import CaptureError, ModelError
 from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 from attnflow.models.capture.mode import PRODUCTS, SOFTMAX, Capture, with_operand
-from attnflow.models.capture.probabilities import probabilities_of
+from attnflow.models.capture.probabilities import FusedCall, probabilities_of
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.pair.sides import Step, steps_of
 
@@ -297,26 +297,15 @@ class _WithoutEdges(Capture):
         mask, blind = self._masked(call, query, key, mask, causal)
         return probabilities_of(query, key, mask).masked_fill(blind, 0.0)
 
-    def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
-        call = self._calls + 1
+    def _fused_kernel(self, call: FusedCall) -> Tensor:
+        number = self._calls + 1
+        query, key, _, mask, _, causal, *_ = call
         if self.survey:
-            self._note(_visible(query, key, attn_mask, is_causal), query.shape[:-2])
-        if call not in self.removed:
-            return super()._fused_kernel(
-                query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-            )
-        mask, blind = self._masked(call, query, key, attn_mask, is_causal)
-        output = super()._fused_kernel(query, key, value, mask, dropout_p, False, scale, enable_gqa)
+            self._note(_visible(query, key, mask, causal), query.shape[:-2])
+        if number not in self.removed:
+            return super()._fused_kernel(call)
+        mask, blind = self._masked(number, query, key, mask, causal)
+        output = super()._fused_kernel(call._replace(mask=mask, causal=False))
         return output.masked_fill(blind, 0.0)
 
     def _masked(

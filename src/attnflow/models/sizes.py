@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from attnflow.errors import ModelError
-from attnflow.models.heads import AUDIO, CLASSIFIER, IMAGES, TAGGER, HeadKind
+from attnflow.models.kinds import AUDIO, CLASSIFIER, IMAGES, TAGGER, HeadKind
 from attnflow.models.outputs import is_multi_label
 
 INDEPENDENT = "independent_labels"  # in the description of a model

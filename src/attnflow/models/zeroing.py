@@ -16,6 +16,7 @@ from torch import Tensor
 from attnflow.errors import ModelError
 from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.capture.mode import PRODUCTS, Capture, with_operand
+from attnflow.models.capture.probabilities import FusedCall
 from attnflow.models.capture.run import called
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.layers import given_states, layers_of, made_states, with_states
@@ -50,11 +51,9 @@ class WithoutValues(Capture):
                 args = with_operand(args, tracked, hidden)
         return super().__torch_function__(func, types, args, kwargs)
 
-    def _fused_kernel(  # what follows is passed on
-        self, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any
-    ) -> Tensor:
-        value = self._hide(value, -2) if self._is_next else value
-        return super()._fused_kernel(query, key, value, *rest, **more)
+    def _fused_kernel(self, call: FusedCall) -> Tensor:
+        value = self._hide(call.value, -2) if self._is_next else call.value
+        return super()._fused_kernel(call._replace(value=value))
 
     @property
     def _is_next(self) -> bool:

@@ -12,7 +12,7 @@ from attnflow.errors import AttnflowError, InputError
 from attnflow.methods import Method, Scores, find_edge_method
 from attnflow.methods.question import Target, no_progress
 from attnflow.models.adapter import Objective
-from attnflow.models.objectives import is_number
+from attnflow.models.outputs import is_number
 from attnflow.pipeline.attributions import attribute
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.config import ExplainConfig, check_single_heads

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import ModelError
-from attnflow.models.adapter import Objective, Tokens
+from attnflow.models.adapter import Aim, Objective, Tokens
 from attnflow.models.answers.interface import (
     AnswerPass,
     answer_positions,
@@ -18,7 +18,6 @@ from attnflow.models.answers.interface import (
     written_log_probabilities,
 )
 from attnflow.models.capture import run as network
-from attnflow.models.capture.towards import Aim
 from attnflow.models.outputs import objective_value
 from attnflow.models.pair import sides
 from attnflow.models.pair.seq2seq import Seq2SeqModel

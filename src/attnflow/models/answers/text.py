@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError
-from attnflow.models.adapter import Objective, Tokens
+from attnflow.models.adapter import Aim, Objective, Tokens
 from attnflow.models.answers.interface import (
     ANSWER,
     PROMPT,
@@ -20,14 +20,13 @@ from attnflow.models.answers.interface import (
     written_log_probabilities,
 )
 from attnflow.models.capture import run as network
-from attnflow.models.capture.towards import Aim, add_edges
+from attnflow.models.capture.blocks import make_readout
+from attnflow.models.capture.towards import add_edges
 from attnflow.models.checks.deciding import refuse_seeing_ahead
 from attnflow.models.checks.mixing import mixing_warnings
 from attnflow.models.outputs import objective_value
-from attnflow.models.readouts import make_readout
 from attnflow.models.sizes import limit
-from attnflow.models.text.answers import join_answer, read_tokens
-from attnflow.models.text.joining import join_text, with_space_notice
+from attnflow.models.text.answers import join_answer, join_text, read_tokens, with_space_notice
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import check_text, tokenize
 from attnflow.models.text.writing import Writing, cut_at, end_tokens, without_ends

@@ -11,17 +11,22 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Filler, Tokens
-from attnflow.models.audio.frames import find_frames
-from attnflow.models.audio.model import check_extractor, features_of, hear, show_sound, silence
+from attnflow.models.audio.model import (
+    check_extractor,
+    features_of,
+    find_frames,
+    hear,
+    show_sound,
+    silence,
+)
 from attnflow.models.capture import run as network
-from attnflow.models.checks.layout import find_frame_layout
-from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import answer_mixing_warnings
-from attnflow.models.decoding import FORCED, SUPPRESSED, plain_decoding
-from attnflow.models.grids import size_of
-from attnflow.models.heads import HeadKind
+from attnflow.models.checks.padding import once
+from attnflow.models.grids import find_frame_layout, size_of
+from attnflow.models.kinds import HeadKind
 from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.text.answers import source_size
+from attnflow.models.text.writing import FORCED, SUPPRESSED, plain_decoding
 
 
 class SpeechModel(Seq2SeqModel):

@@ -24,9 +24,13 @@ from torch import Tensor
 from attnflow.errors import ModelError
 from attnflow.models.capture import kernels
 from attnflow.models.capture.mode import PRODUCTS, SOFTMAX, Capture, operands_of
-from attnflow.models.capture.probabilities import for_each_head, probabilities_of, wide_product
-from attnflow.models.capture.sites import Site
-from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.probabilities import (
+    FusedCall,
+    for_each_head,
+    probabilities_of,
+    wide_product,
+)
+from attnflow.models.capture.spec import CaptureSpec, Site
 from attnflow.records import NotKept
 
 BLOCK = {"cpu": 1 << 21, "cuda": 1 << 25}  # entries of [batch, head, row, key] held at a time
@@ -167,10 +171,8 @@ class Attend(torch.autograd.Function):
         """The kernel's own output."""
         ctx.save_for_backward(query, key, value, mask)
         ctx.causal, ctx.scale, ctx.fixed, ctx.place = causal, scale, fixed, place
-        grouped = {"enable_gqa": True} if key.size(-3) != query.size(-3) else {}
-        return F.scaled_dot_product_attention(
-            query, key, value, mask, 0.0, causal, scale=scale, **grouped
-        )
+        grouped = key.size(-3) != query.size(-3)
+        return FusedCall(query, key, value, mask, 0.0, causal, scale, grouped).run()
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> Any:
@@ -366,7 +368,7 @@ class BackwardCapture(Capture):
         """Answer one call of torch; the mode is off inside."""
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention:
-            return self._fused_kernel(*args, **kwargs)
+            return self._fused_kernel(FusedCall.of(*args, **kwargs))
         if func is F.multi_head_attention_forward:
             return self._multi_head_attention(func, args, kwargs)
         if func is F.embedding:
@@ -424,34 +426,20 @@ class BackwardCapture(Capture):
 
         return Weigh.apply(weights, value, product, self.fixed, place)
 
-    def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
+    def _fused_kernel(self, call: FusedCall) -> Tensor:
+        call = call._replace(dropout=0.0)
         if self.fixed:
-            query, key = query.detach(), key.detach()
-        reads = self.spec.reads_backward
-        beside = reads and kernels.can_run(query, key, value, attn_mask)
-        output = None
-        if beside or not reads:
-            grouped = {"enable_gqa": True} if enable_gqa else {}
-            output = F.scaled_dot_product_attention(
-                query, key, value, attn_mask, 0.0, is_causal, scale=scale, **grouped
-            )
-        if output is not None and not reads:
-            return output
+            call = call._replace(query=call.query.detach(), key=call.key.detach())
+        query, key, value, mask, _, causal, scale, _ = call
+        if not self.spec.reads_backward:
+            return call.run()
+        # On a GPU kernels read the edges beside torch's own; elsewhere `Attend` does it all.
+        output = call.run() if kernels.can_run(query, key, value, mask) else None
         shape = self._four_axes(query).shape[:3] + key.shape[-2:-1]
-        ahead = _sees_ahead(attn_mask, causal=is_causal, size=shape[-2:])
+        ahead = _sees_ahead(mask, causal=causal, size=shape[-2:])
         ahead = ahead * self.batch if len(ahead) == 1 else ahead
         place = self._place(shape, query, sums=None, ahead=ahead)
-        rest = (query, key, value, attn_mask, is_causal, scale, self.fixed, place)
+        rest = (query, key, value, mask, causal, scale, self.fixed, place)
         if output is None:
             return Attend.apply(*rest)
         held = (each.detach() if isinstance(each, Tensor) else each for each in rest)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnflow.errors import ModelError
 from attnflow.models.capture.copies import Forward, copied
-from attnflow.models.checks.memory import once
+from attnflow.models.checks.padding import once
 
 STEPS = 3  # of a tape that a layer ends with: its operation, and what fits the result to the input
 

@@ -11,15 +11,14 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import AttnflowError, CaptureError, ModelError
+from attnflow.models.capture.blocks import with_projections_read
 from attnflow.models.capture.copies import copied
 from attnflow.models.capture.differentiable import watched
-from attnflow.models.capture.linear import with_projections_read
 from attnflow.models.capture.mode import Capture
-from attnflow.models.capture.sites import Site
-from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.spec import CaptureSpec, Site
 from attnflow.models.capture.windows import all_alike, as_tensor, sees_ahead, with_windows_read
-from attnflow.models.checks.room import check_room
-from attnflow.models.decoding import plain_decoding
+from attnflow.models.checks.memory import check_memory
+from attnflow.models.text.writing import plain_decoding
 from attnflow.records import Activations, Block, NotKept
 from attnflow.records.arrays import row_tolerance
 from attnflow.records.sparse import SparseLayer
@@ -95,7 +94,7 @@ def run(
     evaluated = in_eval_mode(network)
     if spec.gradients:
         rows = None if spec.queries is None else len(spec.queries)
-        check_room(network, inputs, device_of(network), rows)
+        check_memory(network, inputs, device_of(network), rows)
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
         ids = inputs.get("input_ids")
         width = 0 if ids is None else ids.shape[-1]

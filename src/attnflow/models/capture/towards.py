@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import ModelError
-from attnflow.models.adapter import Objective
+from attnflow.models.adapter import Aim
 from attnflow.models.capture import run as network_run
 from attnflow.models.capture.backward import BackwardCapture, Reading, WordTable
 from attnflow.models.capture.copies import Forward, copied
@@ -25,19 +25,11 @@ from attnflow.models.capture.relevance import Relevance, with_activations_seen
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import with_windows_read
 from attnflow.models.checks.layers import Layers, given_states, layers_of, made_states, with_states
-from attnflow.models.checks.memory import once
-from attnflow.models.checks.room import check_room
+from attnflow.models.checks.memory import check_memory
+from attnflow.models.checks.padding import once
 from attnflow.records import Activations, Relevances
 
 SIDES = {"input_ids": "get_encoder", "decoder_input_ids": "get_decoder"}
-
-
-@dataclass(frozen=True, eq=False)
-class Aim:
-    """What a target is: a number, as a function of a network's output, and its names."""
-
-    value: Callable[[Any], Tensor]
-    named: Objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +65,7 @@ def run_backward(
     ``attends`` says how often each layer attends. Returns what the network says by itself.
     """
     batch = int(next(iter(inputs.values())).shape[0])
-    check_room(network, inputs, network_run.device_of(network), maps_only=True)
+    check_memory(network, inputs, network_run.device_of(network), maps_only=True)
     running = with_windows_read(network_run.in_eval_mode(network), spec, 0, _never)
     check_once(running, lambda: network_run.called(running, inputs))
     output = None

@@ -18,7 +18,7 @@ from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.run import called, drop_pooling, in_eval_mode
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import Layer, sees_ahead
-from attnflow.models.heads import CAUSAL, head_of
+from attnflow.models.kinds import CAUSAL, head_of
 
 Positions = tuple[int, ...]
 Rule = Callable[[int], Positions]  # from the number of tokens

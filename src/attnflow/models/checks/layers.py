@@ -20,7 +20,7 @@ from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.run import called
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.checks.memory import once
+from attnflow.models.checks.padding import once
 
 STATES = 3  # axes: [batch, position, dimension]
 

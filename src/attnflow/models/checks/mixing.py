@@ -17,11 +17,10 @@ from torch import Tensor
 from attnflow.errors import AttnflowError
 from attnflow.models.adapter import Tokens
 from attnflow.models.capture.mode import SOFTMAX, Capture
-from attnflow.models.capture.probabilities import for_each_head
+from attnflow.models.capture.probabilities import FusedCall, for_each_head
 from attnflow.models.capture.run import called, in_eval_mode
 from attnflow.models.capture.windows import without_windows
-from attnflow.models.checks.memory import once
-from attnflow.models.checks.samples import shorten
+from attnflow.models.checks.padding import once, shorten
 
 log = logging.getLogger("attnflow")
 SAMPLE = 11  # tokens; a number that few models have experts or groups of
@@ -51,14 +50,11 @@ class IdentityAttention(Capture):
             return result
         return torch.eye(rows, columns, dtype=result.dtype, device=result.device).expand_as(result)
 
-    def _fused_kernel(  # what follows is passed on
-        self, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any
-    ) -> Tensor:
-        if query.size(-2) != key.size(-2):
-            return torch.nn.functional.scaled_dot_product_attention(
-                query, key, value, *rest, **more
-            )
-        return for_each_head(query, value)[0] if value.dim() > 3 else value
+    def _fused_kernel(self, call: FusedCall) -> Tensor:
+        if call.query.size(-2) != call.key.size(-2):
+            return call.run()
+        value = call.value
+        return for_each_head(call.query, value)[0] if value.dim() > 3 else value
 
 
 def last_states(network: Any, inputs: dict[str, Any]) -> Tensor | None:

@@ -22,11 +22,11 @@ from attnflow.io.pictures import names_image, open_image
 from attnflow.models.adapter import ForwardPass, Objective, Query, Tokens, refuse_answer
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.checks.layout import change_patch
-from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states
-from attnflow.models.heads import CAUSAL, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.checks.padding import once
+from attnflow.models.grids import change_patch
 from attnflow.models.image.vision import seen_box
+from attnflow.models.kinds import CAUSAL, SEQ2SEQ, HeadKind, head_of
 from attnflow.models.sizes import limit
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import name_token

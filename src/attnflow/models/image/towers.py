@@ -23,8 +23,8 @@ from attnflow.models.adapter import (
     Tokens,
 )
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.heads import BARE
 from attnflow.models.image.vision import VisionModel
+from attnflow.models.kinds import BARE
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import check_text, name_token
 from attnflow.records import Prediction

@@ -10,9 +10,8 @@ from typing import Any
 from attnflow.errors import ModelError
 from attnflow.io.pictures import open_image
 from attnflow.models.adapter import Filler, Tokens, refuse_answer
-from attnflow.models.checks.layout import Layout, find_layout
-from attnflow.models.grids import GridModel
-from attnflow.models.heads import IMAGES
+from attnflow.models.grids import GridModel, Layout, find_layout
+from attnflow.models.kinds import IMAGES
 from attnflow.records import PatchGrid
 
 

@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import CaptureError
+from attnflow.models.adapter import Aim
 from attnflow.models.capture import run as network
 from attnflow.models.capture.backward import BackwardCapture
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.relevance import Relevance
-from attnflow.models.capture.sites import Site
-from attnflow.models.capture.towards import Aim, ItemRelevance, read_relevance
+from attnflow.models.capture.spec import Site
+from attnflow.models.capture.towards import ItemRelevance, read_relevance
 from attnflow.models.capture.windows import sees_ahead
 from attnflow.records import Activations, Array, Block, NotKept, Relevances
 

@@ -12,7 +12,7 @@ import torch
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.capture import run as network
-from attnflow.models.heads import BARE
+from attnflow.models.kinds import BARE
 from attnflow.models.text.model import TextModel
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy

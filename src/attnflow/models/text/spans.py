@@ -14,9 +14,8 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import is_pair
-from attnflow.models.adapter import Objective, Query, Tokens
+from attnflow.models.adapter import Aim, Objective, Query, Tokens
 from attnflow.models.capture import run as network
-from attnflow.models.capture.towards import Aim
 from attnflow.models.outputs import ALTERNATIVES, no_probability, objective_value
 from attnflow.models.text.model import TextModel
 from attnflow.records import Prediction

@@ -1,15 +1,152 @@
-"""Text as tokens: the model's inputs, and the names that are displayed."""
+"""Text as tokens: the model's inputs, the words they are part of, and the names that are displayed.
+
+A word is a run of letters, digits and marks, apostrophes inside it included; a Chinese, Japanese
+or Korean ideograph; a run of one punctuation mark; or a run of symbols (an emoji with its modifiers
+is one). Where a token spans several of these, they become one word.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.io.inputs import NO_TEXT, is_pair
+from attnflow.io.pictures import PICTURES
 from attnflow.models.adapter import Tokens
-from attnflow.models.text.notices import cut_notice, unknown_notice
-from attnflow.models.text.words import Span, assign_words
+from attnflow.models.audio.sounds import SOUNDS
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+
+
+Span = tuple[int, int]
+APOSTROPHES = "'’"
+IDEOGRAPHS = ("CJK UNIFIED", "CJK COMPATIBILITY", "HIRAGANA", "KATAKANA")
+JOINERS = "\u200d\ufe0f\ufe0e"
+
+
+def split_words(text: str) -> list[Span]:
+    """Where each word starts and ends."""
+    words: list[Span] = []
+    before = ""
+    for at, character in enumerate(text):
+        kind = _kind(text, at)
+        if kind == "join" and before:
+            kind = before
+        joins = bool(words) and words[-1][1] == at and kind == before and kind != "ideograph"
+        if kind == "space":
+            before = ""
+        elif joins and (not kind.startswith("mark") or text[at - 1] == character):
+            words[-1] = (words[-1][0], at + 1)
+        else:
+            words.append((at, at + 1))
+            before = kind
+    return words
+
+
+def _kind(text: str, at: int) -> str:
+    character = text[at]
+    category = unicodedata.category(character)
+    inside = 0 < at < len(text) - 1 and text[at - 1].isalnum() and text[at + 1].isalnum()
+    if character in JOINERS or category in ("Mn", "Me", "Mc") or _is_tag(character):
+        return "join"
+    if character.isspace() or category in ("Cc", "Cf"):
+        return "space"
+    if category == "Lo" and unicodedata.name(character, "").startswith(IDEOGRAPHS):
+        return "ideograph"
+    if category[0] in "LN" or character == "_" or (character in APOSTROPHES and inside):
+        return "letter"
+    return "mark " + character if category[0] == "P" else "symbol"
+
+
+def _is_tag(character: str) -> bool:
+    return 0x1F3FB <= ord(character) <= 0x1F3FF or 0xE0020 <= ord(character) <= 0xE007F
+
+
+def assign_words(
+    text: str, spans: Sequence[Span], special: frozenset[int]
+) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
+    """For each token the index of its word, and the words; special tokens have none."""
+    words = split_words(text)
+    overlaps = [
+        None if at in special else _overlapping(_strip(text, span), words)
+        for at, span in enumerate(spans)
+    ]
+    parent = list(range(len(words)))
+    for indices in overlaps:
+        for index in indices or ():
+            parent[index] = min(parent[index], parent[(indices or [index])[0]])
+    for index in range(len(words)):
+        parent[index] = parent[parent[index]]
+    owners = [None if not indices else parent[indices[0]] for indices in overlaps]
+    # A token of blanks alone marks where the next word begins.
+    for at in reversed(range(len(owners) - 1)):
+        if owners[at] is None and at not in special and at + 1 not in special:
+            owners[at] = owners[at + 1]
+    number = {owner: i for i, owner in enumerate(sorted({o for o in owners if o is not None}))}
+    ends = {parent[i]: words[i][1] for i in range(len(words))}
+    texts = tuple(text[words[owner][0] : ends[owner]] for owner in number)
+    return tuple(None if owner is None else number[owner] for owner in owners), texts
+
+
+def _strip(text: str, span: Span) -> Span:
+    start, end = span
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def _overlapping(span: Span, words: Sequence[Span]) -> list[int]:
+    return [i for i, (start, end) in enumerate(words) if start < span[1] and span[0] < end]
+
+
+MOST_NAMED = 5
+MOSTLY = 0.5
+
+
+def cut_notice(kept: int, length: int, what: str = "text", end: str = "first") -> tuple[str, ...]:
+    """That a text was longer than what the model read, of which the first or last tokens remain.
+
+    Of a pair there may be some of each text, so that neither is said.
+    """
+    if kept >= length:
+        return ()
+    which = f"the {end} {kept}" if end else str(kept)
+    return (f"the {what} was cut: only {which} of its {length} tokens were read",)
+
+
+def unknown_notice(
+    tokenizer: Any, ids: Sequence[int], text: str, spans: Sequence[Span] | None
+) -> tuple[str, ...]:
+    """Which words the tokenizer has no token for, so that they all look the same to the model."""
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    name = str(getattr(tokenizer, "unk_token", None))
+    # Where one token is for everything (GPT-2's end of text), it is no sign of an unknown word.
+    shared = unknown in (
+        getattr(tokenizer, "eos_token_id", None),
+        getattr(tokenizer, "bos_token_id", None),
+    )
+    if unknown is None or shared:
+        return ()
+    places = [at for at, token in enumerate(ids) if token == unknown]
+    words = [text[slice(*spans[at])] for at in places] if spans is not None else []
+    words = [word for word in words if word != name]
+    count = len(words) if spans is not None else len(places)
+    if not count:
+        return ()
+    special = set(tokenizer.all_special_ids) - {unknown}
+    size = sum(token not in special for token in ids)
+    distinct = list(dict.fromkeys(words))
+    named = ", ".join(f"“{word}”" for word in distinct[:MOST_NAMED])
+    more = f" and {len(distinct) - MOST_NAMED} more" if len(distinct) > MOST_NAMED else ""
+    which = f": {named}{more}" if named else ""
+    most = "; that is most of the text, so the answer says little" if count > MOSTLY * size else ""
+    return (f"the model does not know {count} of {size} tokens and reads {name}{which}{most}",)
+
 
 BETWEEN = " / "  # the texts of a pair where they are displayed
 SEGMENTS = {0: "first", 1: "second", None: "special"}
@@ -192,3 +329,22 @@ def _names(tokenizer: Any, ids: list[int], text: str, spans: list[Span] | None) 
         if BROKEN in decoded and text[start:end].strip():
             names[at] = text[start:end].strip()
     return tuple(names)
+
+
+def refuse_file_name(adapter: ModelAdapter, text: str) -> None:
+    """Refuse a text that is nothing but the name of an image or a sound, for models of texts.
+
+    Whether there is such a file is not asked: a row is the same wherever it is explained.
+    """
+    alone = adapter.reads_images == "alone"
+    name = text.strip().lower()
+    if not adapter.reads_text or len(name.split()) != 1:
+        return
+    picture, sound = name.endswith(PICTURES), name.endswith(SOUNDS)
+    if sound or (picture and not alone):
+        kind, reader = ("an image", "sees") if picture else ("a sound", "hears")
+        msg = (
+            f"{shown(text)} is the name of {kind}, and {adapter.name} reads texts: its letters "
+            f"would be explained; give a text, or a model that {reader}"
+        )
+        raise InputError(msg)

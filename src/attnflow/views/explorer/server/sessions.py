@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.edges import EDGE_RULES
 from attnflow.models.adapter import Objective
-from attnflow.models.text.bos import put_bos
+from attnflow.models.text.edits import put_bos
 from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.session import Session
