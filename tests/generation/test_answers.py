@@ -243,7 +243,7 @@ def test_models_that_write_nothing_are_refused(llama):
     with pytest.raises(ModelError, match="writes no text that could be explained token by token"):
         attnflow.explain(TEXT, generate=4)
     full = " ".join(["cat"] * 64)
-    with pytest.raises(InputError, match="there is no room for an answer"):
+    with pytest.raises(InputError, match="there is no space left for an answer"):
         attnflow.explain(full, llama, generate=4)
 
 

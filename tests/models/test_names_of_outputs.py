@@ -54,7 +54,7 @@ def test_both_are_displayed_alike_and_a_blank_written_out_is_exact():
     assert token_indices(tokenizer, " cat", len(PIECES), "it") == (START,)
     assert token_indices(tokenizer, BARE, len(PIECES), "it") == (BARE,)
     for unknown in ("bird", " bird", "cat "):
-        with pytest.raises(InputError, match="is not one token of it"):
+        with pytest.raises(InputError, match="is not a single token of it"):
             token_indices(tokenizer, unknown, len(PIECES), "it")
 
 

@@ -108,7 +108,7 @@ def test_the_full_name_is_for_shipped_models_alone():
 
 
 def test_a_path_is_never_a_shipped_model():
-    with pytest.raises(ModelError, match="'sentiment' is no folder here, and shipped models are"):
+    with pytest.raises(ModelError, match="'sentiment' is not a folder here, and shipped models"):
         load_model(Path("sentiment"))
 
 

@@ -119,7 +119,7 @@ class ForwardPass:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a model is asked to account for: a target, perhaps rather than another one.
+    """What is to be explained: a target, perhaps rather than another one.
 
     Alone it is the target's log-probability; with a contrast, how much larger its logit is.
 
@@ -262,7 +262,7 @@ class ModelAdapter(ABC):
         spec: CaptureSpec,
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
-        """Run the model once on a batch, and keep what the spec asks for.
+        """Run the model once on a batch, and keep what the spec requests.
 
         ``objectives`` are those of gradients, one per input; by default the predictions.
         """
@@ -275,7 +275,7 @@ class ModelAdapter(ABC):
     def output_indices(self, target: str | int) -> tuple[int, ...]:
         """The numbers of the labels or tokens of a name, or this number; an error if there is none.
 
-        `attnflow.models.outputs.output_index` says which of several is meant.
+        `attnflow.models.outputs.output_index` decides which of several is meant.
         """
 
     @abstractmethod
@@ -294,7 +294,7 @@ class ModelAdapter(ABC):
         return None
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these inputs give the same results together as each gives alone."""
+        """Whether batching these inputs leaves their results unchanged."""
         return len(inputs) < 2
 
     def is_decoder(self, tokens: Tokens) -> bool:
@@ -403,7 +403,7 @@ class ModelAdapter(ABC):
 
     @property
     def why_no_answers(self) -> str:
-        """What is said where an answer is to be explained and there is none."""
+        """The error where an answer is to be explained and there is none."""
         return (
             f"{self.name} writes no text that could be explained token by token; generate= and "
             "answer= are for causal language models and encoder–decoders of texts"

@@ -1,6 +1,6 @@
 """What models of images and of sounds share: a token for each piece of a grid, and others.
 
-Other tokens may stand before the pieces (CLS, registers) or behind them (YOLOS's detections), and
+Other tokens may come before the pieces (CLS, registers) or after them (YOLOS's detections), and
 some models shuffle patches. So it is measured where the pieces stand: with every attention map the
 identity, a changed piece changes the state of its own position.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """How many tokens stand before and behind the patches, and what readers must know."""
+    """How many tokens come before and after the patches, and warnings about them."""
 
     before: int
     after: int
@@ -55,7 +55,7 @@ def find_layout(network: Any, pixels: Tensor, grid: tuple[int, int], size: int) 
     if changed_positions(states[0], states[1]):
         msg = (
             f"{name} gives another result each time it is run (it shuffles or masks patches at "
-            "random), so that its positions are no places of the image"
+            "random), so that its positions are not places of the image"
         )
         raise ModelError(msg)
     most = [(states[2 + at] - states[0]).abs().amax(-1) for at in range(len(tried))]
@@ -104,9 +104,7 @@ def find_frame_layout(
     before = size - count
     changes = [_changed(states[0], states[2 + at]) for at in range(len(tried))]
     for at, piece in enumerate(tried):
-        if (
-            at and not changes[at]
-        ):  # behind the end of the sound, where the model is told not to hear
+        if at and not changes[at]:  # past the end of the sound, which the model is told to ignore
             continue
         places = [_distance(place - before, piece, frames.columns) for place in changes[at]]
         if not any(place <= NEAR for place in places):
@@ -125,7 +123,7 @@ def _changed(before: Tensor, after: Tensor) -> list[int]:
 
 
 def _distance(one: int, other: int, columns: int) -> int:
-    """How many rows or columns two pieces are apart; what is no piece is far from all."""
+    """How many rows or columns two pieces are apart; what is not a piece is far from all."""
     if one < 0:
         return NEAR + 1
     (row, column), (row_too, column_too) = divmod(one, columns), divmod(other, columns)
@@ -175,7 +173,7 @@ class GridModel(ModelAdapter):
     @property
     @abstractmethod
     def pieces(self) -> tuple[str, str]:
-        """What a piece is called, and what its name tells."""
+        """What a piece is called, and what its name states."""
 
     @abstractmethod
     def find_layout(self, tokens: Tokens, grid: PatchGrid, size: int) -> Layout:
@@ -218,13 +216,13 @@ class GridModel(ModelAdapter):
             for item in range(len(batch))
         ]
         named = [self._with_extra(pieces, layout.before, layout.after) for pieces in batch]
-        asked = [
+        chosen = [
             self.positions(query, named[item], pieces, output, item)
             for item, pieces in enumerate(batch)
         ]
         wanted: list[Objective | None] = [None] * len(batch)
         if spec.towards_target:
-            each = zip(asked, objectives or [Objective()] * len(batch), strict=True)
+            each = zip(chosen, objectives or [Objective()] * len(batch), strict=True)
             aims = [
                 self._aim(output, item, first - layout.before, aim, centred=spec.relevance)
                 for item, ((first, *_), aim) in enumerate(each)
@@ -233,18 +231,18 @@ class GridModel(ModelAdapter):
             wanted = [aim.named for aim in aims]
         passes = []
         for item, pieces in enumerate(batch):
-            activations, positions = seen[item], asked[item]
+            activations, positions = seen[item], chosen[item]
             if spec.zeroing:
                 inputs, maps = self.inputs([pieces]), [[each] for each in activations.attention]
                 found = measure_zeroing(self.network, inputs, maps, spec.progress)
                 activations = replace(activations, zeroed=tuple(layer[0] for layer in found))
-            said = self.prediction(output, item, positions[0] - layout.before)
+            prediction = self.prediction(output, item, positions[0] - layout.before)
             passes.append(
                 ForwardPass(
                     named[item],
                     activations,
                     positions[0],
-                    said,
+                    prediction,
                     wanted[item],
                     pooled=positions if len(positions) > 1 else (),
                     warnings=layout.warnings,
@@ -346,7 +344,7 @@ class GridModel(ModelAdapter):
         )
 
     def _with_extra(self, pieces: Tokens, before: int, after: int) -> Tokens:
-        """With the tokens that are no pieces: CLS, DeiT's second one, registers; detections."""
+        """With the tokens that are not pieces: CLS, DeiT's second one, registers; detections."""
         registers = min(before, int(getattr(self.network.config, "num_register_tokens", 0) or 0))
         classes = min(1, before - registers)
         distilled = before - classes - registers

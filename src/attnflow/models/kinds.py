@@ -64,7 +64,7 @@ HEADS = (CLASSIFIER, TAGGER, SPANS, MASKED, CAUSAL, SEQ2SEQ, IMAGES, AUDIO, XVEC
 
 
 def head_of(class_name: str) -> HeadKind:
-    """The head of a model class, by its name; `BARE` where the name tells of no other."""
+    """The head of a model class, by its name; `BARE` where the name implies no other."""
     return next((kind for kind in HEADS if class_name.endswith(kind.endings)), BARE)
 
 

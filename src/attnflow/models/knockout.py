@@ -3,7 +3,7 @@
 An edge (layer, head, query, key) is what the position ``query`` reads of the position ``key``. To
 remove it, its score is set to −∞ before the softmax: the edges that are left in the row share what
 it had. A row that loses all of its edges reads nothing: attention gives zeros there. The residual
-stream is no edge, and is never cut: every position keeps what it has.
+stream is not an edge, and is never cut: every position keeps what it has.
 
 `survey` finds out which edges a model has on an input; `removing` is a context in which any call of
 its adapter runs without some of them, and `without_edges` the logits of such a run. Nothing is done
@@ -86,7 +86,7 @@ def survey(
 ) -> tuple[ModelEdges, Found]:
     """The edges that a model has on the input of a forward pass, and what ``ask`` returns.
 
-    ``ask`` runs the model once, on this input alone.
+    ``ask`` runs the model once, on this input only.
     """
     seen, calls = _WithoutEdges({}, 1, survey=True), forward.activations.calls
     try:
@@ -162,7 +162,7 @@ def removing(inputs: Sequence[ModelEdges], removed: Sequence[Removed]) -> Iterat
     if attended != {mode.made}:
         msg = (
             f"the model attended {mode.made} times without these edges, and {max(attended)} times "
-            "with them: what it computes depends on the input, and edges can't be told apart"
+            "with them: what it computes depends on the input, and edges can't be identified"
         )
         raise CaptureError(msg)
 
@@ -275,7 +275,7 @@ class _WithoutEdges(Capture):
         return made
 
     def _columns(self, probabilities: Tensor) -> int:
-        """How many columns of the softmax are keys; behind them may be a sink, which is cut off."""
+        """How many columns of the softmax are keys; a sink may follow them, which is cut off."""
         softmax = self._softmax_of(probabilities)
         shape = _scores(softmax).shape
         if _axis(softmax) not in (-1, len(shape) - 1):
@@ -334,7 +334,7 @@ class _WithoutEdges(Capture):
         if bool((each != each[:1]).any()):
             msg = (
                 f"scores of some heads lie more than {MASKED:,.0f} below the best of their row, as "
-                "those of masked edges do: which edges there are can't be told"
+                "those of masked edges do: which edges exist can't be determined"
             )
             raise _UnknownScores(msg)
         self.calls.append((heads, each[0].cpu()))
@@ -346,7 +346,7 @@ class _WithoutEdges(Capture):
         if size != self.sizes[call] or prod(lead) % self.batch:
             msg = (
                 f"the model computed {size[0]} × {size[1]} scores where "
-                "{} × {} were expected: edges can't be told apart".format(*self.sizes[call])
+                "{} × {} were expected: edges can't be identified".format(*self.sizes[call])
             )
             raise CaptureError(msg)
         blocks, heads = self.removed[call], prod(lead) // self.batch

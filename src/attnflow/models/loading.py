@@ -146,7 +146,7 @@ class ModelReference:
 
 
 def check_device(device: Any) -> None:
-    """Refuse what is no device of torch, or none that is here, before anything is loaded."""
+    """Refuse an unknown or missing device before anything is loaded."""
     if device is None:
         return
     import torch
@@ -183,7 +183,7 @@ class Checkpoint:
             raise InputError(msg)
         self.find = {**self.gguf, **options.to_find(self.where)}
         if "local_files_only" in self.find and not locating.is_cached(self.where, options.revision):
-            # Said before anything heavy is imported: it is often a name that was mistyped.
+            # Raised before anything heavy is imported: often a name was mistyped.
             raise ModelError(why_not_here(self.source))
         import transformers
 
@@ -299,7 +299,7 @@ def load_model(  # noqa: PLR0913 - one argument per option
             a model shipped with attnflow: ``"sentiment"``, also the one for ``None``, or
             ``"verbs"``. Such a name wins over a folder here that is called so, ``"./verbs"``.
         device: Where to put a model loaded here, e.g. ``"cuda"``; objects stay where they are.
-        tower: Of a model like CLIP, the tower alone: ``"text"`` or ``"vision"``. By default each
+        tower: Of a model like CLIP, only this tower: ``"text"`` or ``"vision"``. By default each
             input goes to the one that reads it.
         revision: A branch, tag or commit on the hub.
         dtype: ``"float32"``, ``"float16"``, ``"bfloat16"`` or ``"auto"``, the checkpoint's own.
@@ -308,7 +308,7 @@ def load_model(  # noqa: PLR0913 - one argument per option
         quantization_config: How to quantize it, one of transformers' configurations.
 
     The checkpoint's own head is loaded where it has one: see ``.description``. A hub that does not
-    answer within some seconds is not asked again: files that are on this machine are used.
+    answer within some seconds is not tried again: files on this machine are used.
     """
     options = LoadOptions(
         device, dtype, revision, trust_remote_code, device_map, quantization_config
@@ -349,7 +349,7 @@ def warn_of_folder(name: str) -> None:
 
 
 def _adapter(source: Any) -> ModelAdapter:
-    """What `load_model` returned before; anything else is an error that says what it lacks."""
+    """What `load_model` returned before; anything else is an error that names what is missing."""
     if isinstance(source, ModelAdapter):
         return source
     bare = hasattr(source, "config")

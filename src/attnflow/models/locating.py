@@ -1,6 +1,6 @@
 """Where a model's files are, by its name: on this machine or on the hub.
 
-The hub is asked once, and briefly, before transformers asks it many times.
+The hub is tried once, and briefly, before transformers tries it many times.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ def locate(source: str) -> tuple[str, dict[str, str]]:
 
 
 def refuse_near_shipped(name: str) -> None:
-    """Refuse what is nearly the name of a shipped model, before the hub is asked for it."""
+    """Refuse what is nearly the name of a shipped model, before the hub is tried."""
     short = name.removeprefix(OWNER)
     near = get_close_matches(short.lower(), NAMES, n=1, cutoff=NEAR)
     others = "a folder, a GGUF file, or OWNER/NAME for one on the hub"
     allowed = f"allowed: a model shipped with attnflow ({', '.join(NAMES)}), {others}"
     if find_shipped(name) is not None:
-        msg = f"{name!r} is no folder here, and shipped models are not for this; allowed: {others}"
+        what = "is not a folder here, and shipped models can't be used for this"
+        msg = f"{name!r} {what}; allowed: {others}"
     elif near and "/" not in short and (short != name or not is_cached(name)):
         msg = f"{name!r} is not a folder here; did you mean {near[0]}? A{allowed[1:]}"
     elif short != name:
@@ -98,11 +99,11 @@ def why_not_here(source: str) -> str:
 
 
 SECONDS = 3.0
-"""That the hub has to answer; transformers alone would try for half a minute."""
+"""The time that the hub has to respond; transformers itself would try for half a minute."""
 REMEMBERED = 60.0
-"""Seconds for which an answer holds."""
+"""Seconds for which a response is remembered."""
 GATEWAY = (502, 503, 504)
-"""What a gateway answers for a hub that it can't reach; transformers would ask again and again."""
+"""The statuses of a gateway that can't reach the hub; transformers would retry many times."""
 _answer: tuple[float, bool] | None = None
 
 
@@ -135,7 +136,7 @@ def is_cached(name: str, revision: str | None = None) -> bool:
 
 
 def is_reachable(seconds: float = SECONDS) -> bool:
-    """Whether the hub answers within some seconds, whatever it says; a gateway is not the hub."""
+    """Whether the hub responds in time, with any status; a gateway's error is not the hub."""
     answered = threading.Event()
 
     def ask() -> None:
@@ -149,7 +150,7 @@ def is_reachable(seconds: float = SECONDS) -> bool:
         if answer.status_code not in GATEWAY:
             answered.set()
 
-    # In a thread of its own: looking up a host's name knows no time limit.
+    # In its own thread: looking up a host's name has no timeout.
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(seconds)

@@ -75,8 +75,8 @@ def objective_value(
 def balanced_logit(logits: Tensor, target: int, contrast: int | None, *, alone: bool) -> Tensor:
     """A target's logit less the contrast's, or less the mean of all logits, along the last axis.
 
-    ``alone`` says that labels are independent of each other: their mean says nothing then, and the
-    logit itself, the label's log-odds, is what the model decides by.
+    ``alone`` means that labels are independent of each other: their mean has no meaning then, and
+    the logit itself, the label's log-odds, is what the model decides by.
     """
     if contrast is not None:
         return logits[..., target] - logits[..., contrast]
@@ -220,7 +220,7 @@ def token_indices(
 ) -> tuple[int, ...]:
     """The numbers of all tokens that a name is displayed for, a word's start first.
 
-    A text with a blank before or behind it, written out, is that one token.
+    A text with a blank before or after it is exactly that token.
     """
     number = _number(target, size)
     if number is not None:
@@ -235,12 +235,12 @@ def token_indices(
     spellings = [f" {text}", text, without_marks(text)]
     written = _written(tokenizer, spellings, as_target=as_target)
     names = _names(tokenizer, size)
-    # What is written in another way than it is displayed (capitals, say) is asked for all the same.
+    # A name may be written differently from how it is displayed (with capitals, say).
     found = names.get(text) or ([] if written is None else names[name_token(tokenizer, written)])
     if not found and is_number(target) and int(text) < size:
         return (int(text),)
     if not found:
-        msg = f"target={target!r} is not one token of {name}; choose a word that is"
+        msg = f"target={target!r} is not a single token of {name}; choose a word that is one"
         raise InputError(msg)
     return tuple(sorted(found, key=lambda token: token != written))
 
@@ -256,7 +256,7 @@ def _written(tokenizer: Any, spellings: Sequence[str], *, as_target: bool) -> in
 
 
 def _piece(tokenizer: Any, text: str) -> int | None:
-    """A token whose blank the tokenizer writes by a mark, and puts before every text by itself."""
+    """A token whose blank the tokenizer writes as a mark, and adds before every text itself."""
     vocabulary = tokenizer.get_vocab()
     found = (vocabulary.get(text.replace(" ", mark)) for mark in "▁Ġ")
     return next((int(token) for token in found if token is not None), None)

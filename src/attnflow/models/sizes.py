@@ -1,4 +1,4 @@
-"""What a network tells of itself: its number of layers, its limit, its class and precision."""
+"""What a network states about itself: number of layers, input limit, class and precision."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def depths_of_sides(net: Any) -> tuple[int, int]:
 
 
 def _is_half(config: Any) -> bool:
-    """Whether it is the decoder alone of an encoder–decoder, whose sizes are for both sides."""
+    """Whether it is only the decoder of an encoder–decoder, whose sizes are for both sides."""
     alone = not getattr(config, "is_encoder_decoder", False)
     return alone and bool(getattr(config, "is_decoder", False))
 
@@ -81,9 +81,9 @@ def limit(net: Any, tokenizer: Any) -> int | None:
 
 
 def describe(net: Any, head: HeadKind) -> dict[str, Any]:
-    """What was loaded, for people and for the record; what it decides, where that is said.
+    """What was loaded, for people and for the record; and what it decides, where that is stated.
 
-    A class says it, or the checkpoint's configuration, as `attnflow train` writes it.
+    A class states it, or the checkpoint's configuration, as `attnflow train` writes it.
     """
     parameter = next(net.parameters())
     decides = getattr(net, "decides", getattr(net.config, "decides", None))

@@ -100,7 +100,7 @@ def _processor(processor: Any) -> bytes:
 
 
 def _tokenizer(tokenizer: Any) -> bytes:
-    """The rules and the vocabulary, as far as they can be told apart."""
+    """The rules and the vocabulary, as far as they can be distinguished."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         rules = json.loads(backend.to_str())

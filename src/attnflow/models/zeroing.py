@@ -32,7 +32,7 @@ class WithoutValues(Capture):
     """A context in which item m of a batch reads nothing at ``positions[m]``.
 
     That is so at the attention call of number ``site``, counted from 1; ``None`` are all positions.
-    A position without its value and one that nobody reads give the same output.
+    A position without its value and one that no position reads give the same output.
     """
 
     def __init__(self, site: int, positions: Tensor | None, batch: int) -> None:

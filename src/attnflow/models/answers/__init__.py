@@ -5,5 +5,5 @@
     text, pair       causal language models and encoder–decoders
     finding          which of them a model needs
 
-How tokens are drawn is in `attnflow.models.text.writing`.
+How tokens are sampled is in `attnflow.models.text.writing`.
 """

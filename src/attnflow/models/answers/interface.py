@@ -37,7 +37,7 @@ class AnswerPass:
         predictions: What the model predicted there.
         log_probabilities: ``[answer]``: of the tokens that were written.
         towards: The activations with what is special to one token of the answer, by its number:
-            gradients and readout, where they were asked for.
+            gradients and readout, where they were requested.
         warnings: What a reader must know of the model.
     """
 

@@ -58,7 +58,7 @@ class PairAnswers:
         return self.model.join(prompt, written)
 
     def run(self, tokens: Tokens, spec: CaptureSpec) -> AnswerPass:
-        """One forward pass; gradients of each token's log-probability are taken when asked for."""
+        """One forward pass; gradients of each token's log-probability are taken on demand."""
         model, positions, source = self.model, answer_positions(tokens), source_size(tokens)
         output, capture = model.run_captured([tokens], spec)
         seen = model.activations(capture, 0, tokens)

@@ -56,7 +56,7 @@ def write_chat(
         if number not in places:
             msg = (
                 f"the chat template of {model} changes message {number + 1} "
-                f"({messages[number]['role']}): it can't be told which tokens are its own"
+                f"({messages[number]['role']}): its own tokens can't be identified"
             )
             raise InputError(msg)
     return text, tuple((names[number], places[number]) for number in filled)
@@ -221,7 +221,7 @@ def read_prompt(
 
 
 def _owner(span: Span, parts: Sequence[tuple[str, Span]], text: str) -> int | None:
-    """The part that has most of a token's characters that are no blanks; the last of several."""
+    """The part with most of a token's characters that are not blanks; the last of several."""
     start, end = span
     best, most = None, 0
     inside = {at for at in range(start, end) if not text[at].isspace()} or set(range(start, end))

@@ -73,7 +73,7 @@ class Frames:
         )
 
     def part(self, features: Tensor, row: int, column: int) -> Tensor:
-        """A view of what belongs to one frame alone, or nearly: its last three quarters."""
+        """A view of what belongs to one frame only, or nearly: its last three quarters."""
         start = min(column * self.step + self.step // 4, features.shape[self.axis] - 1)
         most = features.shape[self.axis] - start
         piece = features.narrow(self.axis, start, min(most, max(1, self.step - self.step // 4)))
@@ -121,16 +121,16 @@ def _counting(network: Any) -> Callable[[int], int]:
             # What an adapter makes of frames comes after attention.
             return lambda units: int(method(torch.tensor(units), **extra))
     msg = (
-        f"{type(network).__name__} does not tell which piece of a sound its positions stand for; "
+        f"{type(network).__name__} does not state which piece of a sound its positions stand for; "
         "models that count their frames can be explained (Whisper, Wav2Vec2, HuBERT, AST …)"
     )
     raise ModelError(msg)
 
 
 def longest(extractor: Any) -> float | None:
-    """How many seconds a model hears at most; ``None`` where nothing limits it.
+    """How many seconds a model reads at most; ``None`` where nothing limits it.
 
-    Extractors cut what is longer without a word.
+    Extractors silently cut what is longer.
     """
     if hasattr(extractor, "n_samples"):
         return float(extractor.n_samples) / float(extractor.sampling_rate)
@@ -172,7 +172,7 @@ class AudioModel(GridModel):
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One sound as frames, named by their time."""
         refuse_answer(self.name, answer)
-        sound, notices = hear(item, self.extractor, truncate=truncate)
+        sound, notices = read_input(item, self.extractor, truncate=truncate)
         inputs = features_of(self.network, self.extractor, sound)
         frames = find_frames(self.network, self.extractor, inputs[self.reads])
         names = frames.names()
@@ -184,7 +184,7 @@ class AudioModel(GridModel):
     def positions(
         self, query: Query, tokens: Tokens, pieces: Tokens, output: Any, item: int
     ) -> tuple[int, ...]:
-        """The frame to explain: for CTC by default the first at which a character is said."""
+        """The frame to explain: for CTC by default the first at which a character is recognised."""
         if self.head is XVECTOR and (query is None or query == "all"):
             return self.deciding(pieces)
         if self.head is not CTC:
@@ -197,14 +197,14 @@ class AudioModel(GridModel):
             raise ModelError(msg)
         if query is not None and query != "all":
             return (tokens.position(query),)
-        said = output.logits[item].argmax(-1) != self.network.config.pad_token_id
-        if query is None and not bool(said.any()):
+        recognised = output.logits[item].argmax(-1) != self.network.config.pad_token_id
+        if query is None and not bool(recognised.any()):
             msg = (
-                f"{self.name} says nothing in this sound; give the frame to explain with "
+                f"{self.name} recognises nothing in this sound; give the frame to explain with "
                 f'query="{tokens.names[0]}"'
             )
             raise InputError(msg)
-        return (int(said.int().argmax()),)
+        return (int(recognised.int().argmax()),)
 
     def prediction(self, output: Any, item: int, piece: int) -> Prediction | None:
         """The label of a sound; for CTC the character at a frame."""
@@ -231,13 +231,13 @@ class AudioModel(GridModel):
             return super().output_indices(target)
         tokenizer = getattr(self.processor, "tokenizer", None)
         if tokenizer is None and not is_number(target):
-            msg = f"target={shown(target)}: there is no tokenizer with {self.name}; give a number"
+            msg = f"target={shown(target)}: {self.name} comes without a tokenizer; give a number"
             raise InputError(msg)
         target = int(target) if tokenizer is None else target
         return token_indices(tokenizer, target, int(self.network.config.vocab_size), self.name)
 
     def filler(self, name: str | None = None) -> Filler:
-        """Nothing to be heard."""
+        """Silence."""
         return Filler("mean", "silence")
 
     def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
@@ -262,13 +262,13 @@ def check_extractor(extractor: Any, net: Any) -> None:
     """Refuse what can't make a model's input of samples."""
     if not callable(extractor) or not hasattr(extractor, "sampling_rate"):
         msg = (
-            f"{type(net).__name__} hears, and {type(extractor).__name__} does not read sounds; "
+            f"{type(net).__name__} reads sounds, and {type(extractor).__name__} does not; "
             "give (model, processor) with the feature extractor of the model"
         )
         raise ModelError(msg)
 
 
-def hear(item: Any, extractor: Any, *, truncate: bool) -> tuple[Sound, tuple[str, ...]]:
+def read_input(item: Any, extractor: Any, *, truncate: bool) -> tuple[Sound, tuple[str, ...]]:
     """The sound at the model's rate, and what a reader must know of it.
 
     Beyond the model's limit it is an error, or its start.
@@ -279,7 +279,7 @@ def hear(item: Any, extractor: Any, *, truncate: bool) -> tuple[Sound, tuple[str
         return sound.at_rate(rate), ()
     if not truncate:
         why = (
-            f"this model hears at most {most:g} s"
+            f"this model reads at most {most:g} s"
             if limit
             else f"at most {most:g} s can be explained: attention grows with the square of it"
         )
@@ -288,7 +288,7 @@ def hear(item: Any, extractor: Any, *, truncate: bool) -> tuple[Sound, tuple[str
             f"Cut it, or explain its first {most:g} s with truncate=True (--truncate)"
         )
         raise InputError(msg)
-    notice = f"the sound was cut: only the first {most:g} of its {sound.seconds:.2f} s were heard"
+    notice = f"the sound was cut: only the first {most:g} of its {sound.seconds:.2f} s were read"
     start = replace(sound, samples=sound.samples[: max(1, int(most * sound.rate))])
     return start.at_rate(rate), (notice,)
 
@@ -315,7 +315,7 @@ def features_of(net: Any, extractor: Any, sound: Sound) -> dict[str, Tensor]:
 
 
 def silence(frames: Frames, features: Tensor, pieces: Sequence[int]) -> Tensor:
-    """The input with nothing to be heard in some frames: zeros, or a spectrogram's lowest value."""
+    """The input with silence in some frames: zeros, or a spectrogram's lowest value."""
     silent = features.clone()
     lowest = 0.0 if features.dim() == 1 else float(features.min())
     for piece in pieces:

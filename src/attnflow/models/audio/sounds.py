@@ -158,7 +158,7 @@ class Sound:
 def with_rates(items: Sequence[Any], adapter: ModelAdapter, rate: int | None) -> list[Any]:
     """The inputs of a model, arrays with the sampling rate that their caller named."""
     if rate is not None and not adapter.reads_sound:
-        msg = f"sampling_rate={shown(rate)} is for sounds, and {adapter.name} hears none"
+        msg = f"sampling_rate={shown(rate)} is for sounds, and {adapter.name} reads none"
         raise InputError(msg)
     return [with_rate(item, rate) for item in items]
 
@@ -185,16 +185,16 @@ def _check_rate(rate: Any) -> int:
 
 
 def read_sound(item: Any, rate: int) -> Sound:
-    """A sound with so many samples per second; an array alone is taken to have that rate."""
+    """A sound with so many samples per second; a plain array is assumed to have that rate."""
     return given_sound(item, rate).at_rate(rate)
 
 
 def given_sound(item: Any, rate: int) -> Sound:
-    """A sound as it was given, not resampled; an array alone is taken to have that rate."""
+    """A sound as it was given, not resampled; a plain array is assumed to have that rate."""
     if isinstance(item, str | PathLike):
         return _read_file(Path(item))
     if isinstance(item, tuple) and any(isinstance(part, str) for part in item):
-        msg = f"pairs are for models of texts, and this one hears; {HOW}, and many are a list"
+        msg = f"pairs are for models of texts; {HOW}; give many as a list"
         raise InputError(msg)
     if not isinstance(item, Mapping):
         return Sound(_samples(item), rate)
@@ -230,7 +230,7 @@ def _checked(samples: FloatArray) -> FloatArray:
         msg = f"the sound {what}; {HOW}"
         raise InputError(msg)
     loudest = float(np.abs(samples).max())
-    if loudest > LOUDEST:  # whole numbers as floats: models that read them as such hear noise
+    if loudest > LOUDEST:  # integers stored as floats: to a model they are noise
         msg = f"the samples reach {loudest:g}; make them −1 … 1, of 16 bits by array / 32768"
         raise InputError(msg)
     return samples

@@ -1,4 +1,4 @@
-"""Encoder–decoders that hear: a sound in, a text out, such as Whisper and Speech2Text."""
+"""Encoder–decoders that transcribe sounds, such as Whisper and Speech2Text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attnflow.models.audio.model import (
     check_extractor,
     features_of,
     find_frames,
-    hear,
+    read_input,
     show_sound,
     silence,
 )
@@ -30,7 +30,7 @@ from attnflow.models.text.writing import FORCED, SUPPRESSED, plain_decoding
 
 
 class SpeechModel(Seq2SeqModel):
-    """A model that writes what it hears, with its feature extractor and tokenizer."""
+    """A model that transcribes sounds, with its feature extractor and tokenizer."""
 
     kind = "speech"
     reads_text = False
@@ -42,7 +42,7 @@ class SpeechModel(Seq2SeqModel):
         parts = [getattr(processor, part, None) for part in ("feature_extractor", "tokenizer")]
         if parts[1] is None:
             msg = (
-                f"{type(net).__name__} hears and writes; give (model, processor) with a feature "
+                f"{type(net).__name__} transcribes sounds; give (model, processor) with a feature "
                 "extractor and a tokenizer"
             )
             raise ModelError(msg)
@@ -54,7 +54,7 @@ class SpeechModel(Seq2SeqModel):
 
     @property
     def keeps(self) -> tuple[str, ...]:
-        """What Whisper never writes, too: marks that are no text, and an end at the start."""
+        """Also what Whisper never writes: marks that are not text, and an end at the start."""
         whisper = hasattr(self.network, "generate_with_fallback")
         return (FORCED, *SUPPRESSED) if whisper else (FORCED,)
 
@@ -64,7 +64,7 @@ class SpeechModel(Seq2SeqModel):
         return False
 
     def answers(self) -> None:
-        """What it writes is explained at its last token alone."""
+        """None: what it writes is explained at its last token."""
 
     @property
     def why_no_answers(self) -> str:
@@ -81,7 +81,7 @@ class SpeechModel(Seq2SeqModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Frames and the text as one list of tokens."""
-        sound, notices = hear(item, self.extractor, truncate=truncate)
+        sound, notices = read_input(item, self.extractor, truncate=truncate)
         inputs = features_of(self.network, self.extractor, sound)
         frames = find_frames(self.network, self.extractor, inputs[self.reads])
         names = frames.names()
@@ -100,7 +100,7 @@ class SpeechModel(Seq2SeqModel):
         return self.join(source, self._answer(source, answer, most, truncate=truncate))
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
-        """What the model hears, with the tokens that it starts with (language, task)."""
+        """The transcription, with the tokens that it starts with (language, task)."""
         inputs: dict[str, Any] = self._sources([tokens])
         if not hasattr(self.network, "generate_with_fallback"):
             return network.generate(self.network, inputs, length)
@@ -112,7 +112,7 @@ class SpeechModel(Seq2SeqModel):
             made = network.called(evaluated, {**inputs, **options}, "generate")
         parts = made["segments"][0]
         if not parts:
-            msg = f"{self.name} hears no speech in this sound; give a text with answer="
+            msg = f"{self.name} finds no speech in this sound; give a text with answer="
             raise InputError(msg)
         return [int(token) for token in parts[0]["result"]]
 
@@ -121,7 +121,7 @@ class SpeechModel(Seq2SeqModel):
         return len({tokens.inputs[self.reads].shape for tokens in inputs}) == 1
 
     def filler(self, name: str | None = None) -> Filler:
-        """Nothing to be heard."""
+        """Silence."""
         return Filler("mean", "silence")
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:

@@ -34,7 +34,7 @@ from attnflow.models.capture.spec import CaptureSpec, Site
 from attnflow.records import NotKept
 
 BLOCK = {"cpu": 1 << 21, "cuda": 1 << 25}  # entries of [batch, head, row, key] held at a time
-# Where a position reads one key alone, nothing is left to read without it: costs end there.
+# Where a position reads a single key, nothing is left to read without it: costs are capped there.
 LEAST_REST = 1e-3
 
 
@@ -49,7 +49,7 @@ class Place:
     def map(self) -> Tensor | None:
         """``[batch, query, key]`` or ``[batch, head, query, key]``, once a backward pass began.
 
-        ``None`` where nothing is kept: the attention of a head that pools is no layer.
+        ``None`` where nothing is kept: the attention of a head that pools is not a layer.
         """
         return self._reading.map_of(self._number)
 
@@ -132,7 +132,7 @@ class Reading:
         """
         self.streams.clear()
         shapes = self._shapes[:count]
-        if len(set(shapes)) == 1:  # one array for all layers, so that nobody copies them into one
+        if len(set(shapes)) == 1:  # one array, so that layers need not be copied into one
             shape, dtype, device = shapes[0]
             self._maps = list(torch.zeros(count, *shape, dtype=dtype, device=device))
         else:
@@ -154,7 +154,7 @@ class Reading:
 
 
 class Attend(torch.autograd.Function):
-    """A fused kernel, with probabilities in its backward pass alone; nothing is dropped out."""
+    """A fused kernel, with probabilities only in its backward pass; nothing is dropped out."""
 
     @staticmethod
     def forward(  # noqa: PLR0913 - the arguments of torch's own function, and what is read
@@ -250,7 +250,7 @@ class Beside(torch.autograd.Function):
 
 
 class Weigh(torch.autograd.Function):
-    """A product of probabilities and values, which tells its edges in the backward pass."""
+    """A product of probabilities and values, which records its edges in the backward pass."""
 
     @staticmethod
     def forward(
@@ -350,8 +350,8 @@ class WordTable:
 class BackwardCapture(Capture):
     """A context in which the backward pass of any model that runs in this thread adds up edges.
 
-    They are added up where the spec says so. Word embeddings are leaves of the tape. ``output`` is
-    for what the model returned.
+    They are added up where the spec requests it. Word embeddings are leaves of the tape.
+    ``output`` is for what the model returned.
     """
 
     fixed = False  # whether no gradient goes through attention weights

@@ -1,9 +1,9 @@
-"""Following what attention averaged through its block and, behind the last one, to the logits.
+"""Following what attention averaged through its block and, after the last one, to the logits.
 
 After a site's output the model usually multiplies by the output projection, perhaps scales (a norm
 after the block, a learned layer scale), adds the residual stream, and in post-norm models applies
 a layer norm. `BlockTracker` sees every call of torch that follows a site and notes these, by
-following the tensors themselves. `ReadoutTracker` goes on behind the last block: final norm and
+following the tensors themselves. `ReadoutTracker` goes on after the last block: final norm and
 projection to logits. What is not recognised is not followed: then parts are missing, and edge rules
 that need them refuse.
 """
@@ -226,7 +226,7 @@ class BlockTracker:
     def project(
         self, weight: Tensor, bias: Tensor | None, block: Tensor, *, packed: bool = False
     ) -> None:
-        """Note the output projection and what it gave; ``packed`` says that it was quantised."""
+        """Note the output projection and its result; ``packed`` means that it was quantised."""
         if self._site is not None:
             self._site.projection, self._site.bias = weight, bias
             self._site.block, self._site.packed = block, packed
@@ -272,7 +272,7 @@ class BlockTracker:
             self._scale(site, other, result)
         elif func in ADDITIONS and isinstance(other, Tensor):
             self._blocks.clear()
-            # What was computed since is no residual stream: the MLP runs beside the attention.
+            # What was computed since is not the residual stream: the MLP runs in parallel.
             if id(other) not in self._made and other.shape == result.shape:
                 site.residual, site.sum = other, result
                 self._sums = {id(result): result}
@@ -335,7 +335,7 @@ def make_readout(  # noqa: PLR0913 - what is read, and where
     """The readout of one input; ``None`` where the final norm and projection were not found.
 
     ``logits`` are the model's own at the position: they must be what the projection gave. ``alone``
-    says that labels are independent of each other (`balanced_logit`).
+    means that labels are independent of each other (`balanced_logit`).
     """
     seen = capture.readout
     streams = [site.sum if site.stream is None else site.stream for site in capture.sites]

@@ -111,7 +111,7 @@ def _is_cut(forward: Forward, args: Any, kwargs: Mapping[str, Any], output: Any)
         return False
     if not any(each.requires_grad for each in _floats([*args, *kwargs.values()])):
         return False
-    # A module may ask its input for the shape alone, as position embeddings do.
+    # A module may read only the shape of its input, as position embeddings do.
     with torch.no_grad():
         again = forward(*map(_moved, args), **{k: _moved(v) for k, v in kwargs.items()})
     others = _floats(again if isinstance(again, tuple | list) else [again])

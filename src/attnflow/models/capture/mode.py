@@ -4,8 +4,8 @@
 makes in this thread, and recognises attention in two shapes: a fused kernel
 (`F.scaled_dot_product_attention`, also inside `nn.MultiheadAttention`), and a softmax whose result,
 after dropout, casts and views, multiplies something. The model gets no hook, no other
-configuration and, unless gradients are requested, the very same results: a fused kernel is called
-as it was, and its probabilities are computed beside it.
+configuration and, unless gradients are requested, exactly the same results: a fused kernel is
+called unchanged, and its probabilities are computed separately.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Capture(TorchFunctionMode):
         return self._fused_kernel(FusedCall.of(*args))
 
     def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """The probabilities that `F.multi_head_attention_forward` returns when asked to."""
+        """The probabilities that `F.multi_head_attention_forward` returns on request."""
         return probabilities_of(query, key, mask, causal)
 
     def _fused_kernel(self, call: FusedCall) -> Tensor:
@@ -214,11 +214,11 @@ class Capture(TorchFunctionMode):
             return blocks[0]
         return torch.cat([b for b, _ in blocks], dim=-2), torch.cat([s for _, s in blocks], dim=-1)
 
-    # -- attention in windows, which a module tells itself
+    # -- attention in windows, which a module returns itself
 
     def keep_windows(self, read: Read, width: int) -> Any:
         """Run a module that attends in windows, and keep its maps of the first positions."""
-        self._paused = True  # its pieces are no maps
+        self._paused = True  # its pieces are not maps
         try:
             output, rows, sums = read(lambda attention: self._finish(attention, sink=False))
         finally:
@@ -308,7 +308,7 @@ class Capture(TorchFunctionMode):
     def _finish(self, attention: Tensor, *, sink: bool) -> tuple[Tensor, Tensor]:
         """Rows in float32 that sum to 1, heads fused; and what the rows summed to before.
 
-        Where more than attention is kept, what a sink has stays out of the rows: nobody reads it.
+        Where more than attention is kept, a sink's share stays out of the rows: no token reads it.
         """
         rounded = attention.dtype in (torch.float16, torch.bfloat16)
         attention = attention.detach().to(torch.promote_types(attention.dtype, torch.float32))

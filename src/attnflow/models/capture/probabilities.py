@@ -17,7 +17,7 @@ WIDE_OUTPUTS = torch.torch_version.TorchVersion(torch.__version__) >= "2.8"
 class FusedCall(NamedTuple):
     """A call of `F.scaled_dot_product_attention`.
 
-    ``grouped`` says that several heads of the query may share keys and values.
+    ``grouped`` means that several heads of the query may share keys and values.
     """
 
     query: Tensor

@@ -57,7 +57,7 @@ def called(
     *,
     watch: bool = True,
 ) -> Any:
-    """What the network returns; an error of its own comes with the network's name.
+    """What the network returns; errors that it raises are given with the network's name.
 
     With ``watch`` a layer that hands on no gradient is refused, where gradients are enabled.
     """
@@ -84,7 +84,7 @@ def run(
 ) -> tuple[Any, Capture]:
     """Call the network with its attention captured.
 
-    ``attends`` says how often each layer attends, for what is read off a backward pass.
+    ``attends`` is how often each layer attends, for what is read off a backward pass.
     """
     if spec.reads_backward:
         from attnflow.models.capture.towards import run_backward  # which reads what is here
@@ -107,7 +107,7 @@ def run(
 
 
 def drop_pooling(capture: Capture, network: Any) -> None:
-    """Forget the attention of a head that pools all positions by one query: it is no layer.
+    """Forget the attention of a head that pools all positions by one query: it is not a layer.
 
     In an encoder–decoder the only token of an answer attends so to the source.
     """
@@ -193,14 +193,14 @@ def cut(site: Site, item: int, queries: int, keys: int) -> Tensor | NotKept:
 
 
 def _check_sums(site: Site, item: int, queries: int) -> None:
-    """Refuse what is no attention: rows that don't sum to 1."""
+    """Refuse what is not attention: rows that don't sum to 1."""
     sums = site.sums[item, ..., :queries]
     low, high = float(sums.min()), float(sums.max())
     kind = str(site.precision).removeprefix("torch.")
     tolerance = row_tolerance(kind)
     if not high <= 1 + tolerance or not (site.sink or low >= 1 - tolerance):
         msg = (
-            f"what was captured is no attention: its rows sum to {low:g} … {high:g}, not to 1 "
+            f"what was captured is not attention: its rows sum to {low:g} … {high:g}, not to 1 "
             f"(within {tolerance:g} for {kind})"
         )
         raise CaptureError(msg)
@@ -290,5 +290,5 @@ def _off(tensor: Tensor) -> Tensor:
 
 
 def is_causal(layers: Sequence[Tensor | SparseLayer]) -> bool:
-    """Whether no position attends to a later one; one token alone tells nothing."""
+    """Whether no position attends to a later one; unknown, so false, for a single token."""
     return layers[0].shape[-1] > 1 and not any(map(sees_ahead, layers))

@@ -77,20 +77,20 @@ class Site:
         sums: ``[batch, head, query]``: what each row summed to before it was made to sum to 1.
         precision: The element type the model computed in.
         ahead: For each item, whether a position reads a later one, where attention is not kept.
-        sink: Whether the model gave a share of each row to something that is no token.
+        sink: Whether the model gave a share of each row to something that is not a token.
         values: ``[batch, head, key, dimension]``: what was averaged, where requested.
         output: The averaged values, as the model computed them, where values were requested.
         projection: The weight ``[model dimension, head · dimension]`` that the output met next.
         bias: What the projection adds.
         packed: Whether the projection's weights were read off a quantised layer.
         scale: ``[model dimension]``: factors on the block's output before it is added.
-        row_scale: ``[batch, query, 1]``: such factors of positions, from a norm behind the block.
+        row_scale: ``[batch, query, 1]``: such factors of positions, from a norm after the block.
         block: What the attention block gives to the residual stream, as the model computed it.
         residual: What the block's output is added to: the residual stream.
         sum: The two added.
-        norm: The layer norm that alone reads the sum (post-norm models).
+        norm: The layer norm that is the only reader of the sum (post-norm models).
         goes_on: Whether the sum is added to again (pre-norm models).
-        stream: The residual stream behind the layer, where more was added (pre-norm models).
+        stream: The residual stream after the layer, where more was added (pre-norm models).
         leaf: The tensor to differentiate by, where gradients were requested.
         call: Which of the model's attention calls this was, counted from 1.
     """

@@ -1,8 +1,8 @@
 """Edges towards a target: one forward pass, then a backward pass that is read.
 
 `run_backward` runs a network so that `add_edges` can hand a target's value back through it, once
-the target is known. For relevance the network runs once more as it is, without a tape: what it says
-by itself is what relevance must add up to.
+the target is known. For relevance the network also runs unchanged, without a tape: its own output
+is what relevance must add up to.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run_backward(
 ) -> tuple[Any, BackwardCapture]:
     """Call the network so that edges can be read off a backward pass.
 
-    ``attends`` says how often each layer attends. Returns what the network says by itself.
+    ``attends`` is how often each layer attends. Returns the network's own output.
     """
     batch = int(next(iter(inputs.values())).shape[0])
     check_memory(network, inputs, network_run.device_of(network), maps_only=True)
@@ -96,7 +96,7 @@ def run_backward(
 
 
 def word_tables(network: Any, inputs: dict[str, Any]) -> tuple[list[WordTable], bool]:
-    """The tables that words are looked up in; and whether the (first) input is no words."""
+    """The tables that words are looked up in, and whether the (first) input is not words."""
     paired = "decoder_input_ids" in inputs
     found = []
     for number, (name, side) in enumerate(SIDES.items()):
@@ -109,7 +109,7 @@ def word_tables(network: Any, inputs: dict[str, Any]) -> tuple[list[WordTable], 
 def hand_back(
     network: Any, inputs: dict[str, Any], run: Callable[[Any], Tensor], name: str
 ) -> ItemRelevance:
-    """The relevance of one input's tokens alone, for the number that ``run`` has a network make.
+    """The relevance of one input's tokens, without edges, for the number that ``run`` computes.
 
     No edges are read, so that the attention may be of any kind.
     """
@@ -243,5 +243,5 @@ def _first_item(inputs: dict[str, Any], batch: int) -> dict[str, Any]:
 
 
 def _never(*_: Any) -> Any:
-    msg = "attention in windows is read forward alone"
+    msg = "attention in windows is read only in a forward pass"
     raise AssertionError(msg)

@@ -29,7 +29,7 @@ STATES = 3  # axes: [batch, position, dimension]
 class Layers:
     """The names of the modules that are layers, how wide states are, and how they are laid out.
 
-    ``items_first`` says that states are ``[batch, position, dimension]``, not positions first.
+    ``items_first`` means that states are ``[batch, position, dimension]``, not positions first.
     """
 
     names: frozenset[str]
@@ -92,7 +92,7 @@ def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -
     name = type(network).__name__
     config = getattr(network, "config", None)
     if len(seen.seen) == sum(attends) + 1 and not getattr(config, "is_encoder_decoder", False):
-        # A head that pools by one query (SigLIP) is no layer, as `drop_pooling` knows.
+        # A head that pools by one query (SigLIP) is not a layer, as in `drop_pooling`.
         seen.seen.pop()
     if len(seen.seen) != sum(attends):
         msg = (

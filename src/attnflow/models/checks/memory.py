@@ -37,7 +37,7 @@ def check_memory(
 ) -> None:
     """Refuse a pass with gradients that would take more memory than there is.
 
-    Of a fused kernel, ``rows`` of each map may be all that is asked for; with ``maps_only`` a map
+    With a fused kernel only some ``rows`` of each map may be needed; with ``maps_only`` a map
     of each layer is kept, and no tape of its heads.
     """
     ids = inputs.get("input_ids")

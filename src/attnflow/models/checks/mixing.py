@@ -1,8 +1,8 @@
 """Whether tokens reach each other past attention.
 
-With every attention map replaced by the identity, the state of a position may depend on its own
-token alone. Where it depends on another token, something else than attention mixes positions (a
-convolution, a state-space layer), and the graph of attention does not hold all the ways.
+With every attention map replaced by the identity, the state of a position may depend only on its
+own token. Where it depends on another one, something other than attention mixes positions (a
+convolution, a state-space layer), and the graph of attention does not hold all paths.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ CHANGED = 1e-5  # of the largest number, in float32
 
 MIXES = (
     "{} mixes tokens outside attention too (for instance by a convolution or a recurrent layer): "
-    "scores show the ways through attention alone"
+    "scores show only the paths through attention"
 )
 NOT_CHECKED = "whether {} mixes tokens outside attention could not be checked"
 
 
 class IdentityAttention(Capture):
-    """A context in which every position attends to itself alone, in all layers.
+    """A context in which every position attends only to itself, in all layers.
 
     Attention from one sequence to another (of another length) stays as it is.
     """

@@ -58,7 +58,7 @@ def shorten(tokens: Tokens, size: int) -> Tokens:
 
 
 def lengthen(tokens: Tokens) -> Tokens:
-    """One token, which tells nothing of what attends to what, twice; other inputs as they are."""
+    """An input of one token, which shows nothing about attention, twice; others unchanged."""
     if len(tokens) > 1:
         return tokens
     names = per_token(tokens)
@@ -76,7 +76,7 @@ CLOSE = 2e-5  # in float32, of the largest number
 def batchable(
     network: Any, inputs: Sequence[Tokens], outcomes: Outcomes, padding: Hashable
 ) -> bool:
-    """Whether these inputs give together what each gives alone.
+    """Whether batching these inputs leaves their results unchanged.
 
     Tried once for a network and its padding tokens, with and without padding, on short samples.
     """
@@ -100,11 +100,11 @@ def _lists(tokens: Tokens) -> list[list[int]]:
 
 
 def same_together(outcomes: Outcomes, sample: Sequence[Tokens]) -> bool:
-    """Whether a batch gives what its inputs give alone; one that can't be run does not."""
+    """Whether a batch gives the results of its inputs; one that can't be run does not."""
     try:
         together = outcomes(sample)
         alone = [outcomes([tokens])[0] for tokens in sample]
-    except (AttnflowError, ValueError, RuntimeError):  # this batch; the error comes back alone
+    except (AttnflowError, ValueError, RuntimeError):  # a single input raises it again
         return False
     return all(
         len(one) == len(other) and all(map(is_close, one, other))

@@ -1,6 +1,6 @@
 """Models of two towers, one for texts and one for images, such as CLIP and SigLIP.
 
-The towers meet only behind their last layers, so each is explained by itself: a text by the tower
+The towers meet only after their last layers, so each is explained by itself: a text by the tower
 that reads texts, an image by the one that sees.
 """
 
@@ -85,7 +85,7 @@ def make_towers(found: tuple[Any, Any], processor: Any, name: str) -> ModelAdapt
 
 @dataclass(frozen=True, eq=False)
 class TowersModel(ModelAdapter):
-    """Two towers, each asked about what it reads."""
+    """Two towers, each for the inputs that it reads."""
 
     text: TextModel
     vision: VisionModel
@@ -97,7 +97,7 @@ class TowersModel(ModelAdapter):
     estimates_memory = True
 
     def tower(self, name: str) -> ModelAdapter:
-        """One tower alone."""
+        """One tower by itself."""
         if name not in TOWERS:
             msg = f"tower={shown(name)} is unknown; allowed: {', '.join(map(repr, TOWERS))}"
             raise InputError(msg)
@@ -154,11 +154,11 @@ class TowersModel(ModelAdapter):
         return self._of(item).tokenize(item, truncate=truncate, answer=answer)
 
     def is_decoder(self, tokens: Tokens) -> bool:
-        """Whether positions attend to none behind them, in the tower that reads this."""
+        """Whether no position attends to a later one, in the tower that reads this."""
         return self._for([tokens]).is_decoder(tokens)
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these inputs are of one tower, and give together what each gives alone."""
+        """Whether these inputs are of one tower, which batching leaves unchanged."""
         kinds = {"pixel_values" in tokens.inputs for tokens in inputs}
         return len(kinds) == 1 and self._for(inputs).batchable(inputs)
 

@@ -130,14 +130,14 @@ class Seq2SeqModel(ModelAdapter):
         return self.join(source, self._answer(source, answer, most, truncate=truncate))
 
     def read_source(self, item: Any, *, truncate: bool = False, special: bool = True) -> Tokens:
-        """The source alone; without ``special``, the text has its special tokens already."""
+        """The source; without ``special``, the text has its special tokens already."""
         check_text(self.name, item)
         most = limit(self.network, self.tokenizer)
         source = tokenize(self.tokenizer, item, most, truncate=truncate, special=special)
         return replace(source, segments=("source",) * len(source))
 
     def write_target(self, source: Tokens, writing: Writing) -> Tokens:
-        """The answer that the model writes, or a text, behind the token that starts it."""
+        """The answer that the model writes, or a text, after the token that starts it."""
         if writing.text is not None:
             most = limit(self.network, self.tokenizer)
             return self._answer(source, writing.text, most, truncate=False)
@@ -169,7 +169,7 @@ class Seq2SeqModel(ModelAdapter):
             written = tokenize(self.tokenizer, answer, None, truncate=False, as_target=True)
             start = start_token(self.network, self.name, written.inputs["input_ids"])
             written = without_end(written, self.tokenizer)
-            if not written.notices:  # that words are unknown, or the text was cut, says as much
+            if not written.notices:  # a notice about unknown words covers it
                 read = decode(self.tokenizer, written.inputs["input_ids"], special=False)
                 written = replace(written, notices=changed_notice(read, answer))
             if written.inputs["input_ids"][:1] != [start] or not self.starts_itself:
@@ -202,24 +202,24 @@ class Seq2SeqModel(ModelAdapter):
         """Run encoder and decoder once on a batch."""
         output, capture = self.run_captured(batch, spec)
         warnings = self.warnings(batch[0])
-        asked = [self._position(query, tokens) for tokens in batch]
+        positions = [self._position(query, tokens) for tokens in batch]
         seen = [self.activations(capture, item, tokens) for item, tokens in enumerate(batch)]
         wanted: list[Objective | None] = [None] * len(batch)
         if spec.towards_target:
             objectives = objectives or [Objective()] * len(batch)
             aims = [
                 self._aim(output, item, *of, objectives[item], centred=spec.relevance)
-                for item, of in enumerate(zip(batch, asked, strict=True))
+                for item, of in enumerate(zip(batch, positions, strict=True))
             ]
             seen = add_edges(seen, capture, output, aims)
             wanted = [aim.named for aim in aims]
         if spec.zeroing:
             seen = [self.zeroed(*pair, spec) for pair in zip(batch, seen, strict=True)]
-        said = [
+        predictions = [
             self._prediction(output, item, *of)
-            for item, of in enumerate(zip(batch, asked, strict=True))
+            for item, of in enumerate(zip(batch, positions, strict=True))
         ]
-        parts = zip(batch, seen, asked, said, wanted, strict=True)
+        parts = zip(batch, seen, positions, predictions, wanted, strict=True)
         return [ForwardPass(*each, warnings=warnings) for each in parts]
 
     def run_captured(self, batch: Sequence[Tokens], spec: CaptureSpec) -> tuple[Any, Capture]:
@@ -303,7 +303,7 @@ class Seq2SeqModel(ModelAdapter):
         return {name: tensor.to(device) for name, tensor in inputs.items()}
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these inputs give together what each gives alone."""
+        """Whether batching these inputs leaves their results unchanged."""
         return batchable(self.network, inputs, self._outcomes, self.tokenizer.pad_token_id)
 
     def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
@@ -317,7 +317,7 @@ class Seq2SeqModel(ModelAdapter):
         return found
 
     def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
-        """The last states of a side in which every position attends to itself alone."""
+        """The last states of a side in which every position attends only to itself."""
         if ids == "decoder_input_ids":
             found = last_states(self.network, self.inputs([tokens]))
         else:
@@ -378,7 +378,7 @@ class Seq2SeqClassifier(Seq2SeqModel):
         return tokens
 
     def _twice(self, source: Tokens) -> Tokens:
-        """The text, and behind it what the decoder reads: the same, one position later."""
+        """The text, then what the decoder reads: the same, one position later."""
         ids = list(source.inputs["input_ids"])
         cut = first_tokens(source, len(ids) - 1)
         start = start_token(self.network, self.name, ids)
@@ -446,7 +446,7 @@ class Seq2SeqClassifier(Seq2SeqModel):
         return self._twice(blank_tokens(source, positions, filler))
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these give together what each gives alone; pairs have more ends than texts."""
+        """Whether batching leaves results unchanged; pairs have more ends than texts."""
         ends = {tokens.inputs["input_ids"].count(self._end()) for tokens in inputs}
         return len(ends) == 1 and super().batchable(inputs)
 

@@ -86,7 +86,7 @@ class Step:
         return whole
 
     def first(self, block: Tensor) -> Tensor:
-        """What is between queries and keys, without padding behind them."""
+        """What is between queries and keys, without the padding after them."""
         return block[..., : len(self.queries), : len(self.keys)]
 
     def cut(self, whole: Array) -> Array:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
 
-# Texts that an answer is tokenized behind where it can't be tokenized behind the prompt itself:
+# Texts that an answer is tokenized after where it can't be tokenized after the prompt itself:
 # the first is a token of its own nearly everywhere; letters find the pieces that continue a word.
 KNOWN = ("\n", ".", ":", *ascii_lowercase)
 TAIL = 16  # tokens: more than the bytes of a character
 SHOWN = 24  # characters of a text on either side of where two texts meet
 SPACE = (
     "the prompt ends in a space, which is a token of its own here: models usually write a space "
-    "together with the word behind it, so that hardly any word is likely now. Leave the space out; "
+    "together with the word after it, so that hardly any word is likely now. Leave the space out; "
     "an answer of your own may begin with it"
 )
 UNSPACED = ("THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER")  # scripts without blanks between words
@@ -60,7 +60,7 @@ def shared_start(first: Sequence[Any], second: Sequence[Any]) -> int:
 
 
 def tail(tokenizer: Any, ids: Sequence[int]) -> list[int]:
-    """The last tokens of a prompt, which an answer is decoded behind; none of them is special."""
+    """The last tokens of a prompt, after which an answer is decoded; none of them is special."""
     # The token for unknown words stands for text.
     marks, last = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}, list(ids[-TAIL:])
     start = next((at + 1 for at in reversed(range(len(last))) if last[at] in marks), 0)
@@ -68,11 +68,11 @@ def tail(tokenizer: Any, ids: Sequence[int]) -> list[int]:
 
 
 def join_text(tokenizer: Any, prompt: str, answer: str) -> tuple[list[int], tuple[str, ...]]:
-    """The tokens of an answer behind a prompt, and what a reader must know of them.
+    """The tokens of an answer after a prompt, and notices about them.
 
     The prompt's tokens stay as they are. Where they begin the tokens of the two texts together,
     the rest of these is the answer. Otherwise the two share a token ("Par" + "is"): then the answer
-    is tokenized behind a known character instead. Prompt and answer must read as the two texts do.
+    is tokenized after a known character instead. Prompt and answer must decode to the two texts.
     """
     first, both = (plain_ids(tokenizer, text) for text in (prompt, prompt + answer))
     before = len(decode(tokenizer, first))
@@ -108,7 +108,7 @@ def _letters(text: str) -> str:
 def _candidates(
     tokenizer: Any, prompt: Sequence[int], both: Sequence[int], answer: str
 ) -> Iterator[list[int]]:
-    """Ways to tokenize an answer, the best first; the last is the answer alone."""
+    """Ways to tokenize an answer, the best first; the last is the answer by itself."""
     yield from _rests([(prompt, both)])
     behind = ((plain_ids(tokenizer, each), plain_ids(tokenizer, each + answer)) for each in KNOWN)
     yield from _rests(behind)
@@ -123,7 +123,7 @@ def _rests(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Iterator[lis
 
 
 def _joined_words(prompt: str, answer: str) -> tuple[str, ...]:
-    """That the answer begins in the middle of a word, which is seldom meant."""
+    """A notice where the answer begins in the middle of a word, which is rarely intended."""
     before, after = prompt[-SHOWN:], answer[:SHOWN]
     if not before or unicodedata.name(before[-1], "").startswith(UNSPACED):
         return ()
@@ -142,13 +142,13 @@ def _misread(read: str, before: int, prompt: str, answer: str) -> str:
     blanks = _letters(read) == _letters(prompt + answer)
     hint = ". If that is what you mean, begin the answer with a space" if blanks else ""
     return (
-        "the tokenizer can't put this answer behind the prompt as it stands: the model reads "
+        "the tokenizer can't write this answer after the prompt unchanged: the model reads "
         f"“{_around(read, before)}”, not “{_around(prompt + answer, len(prompt))}”{hint}"
     )
 
 
 def with_space_notice(tokenizer: Any, prompt: Tokens) -> Tokens:
-    """A prompt that ends in a space says so, where the model sees the space as a token."""
+    """The prompt, with a notice where it ends in a space that is a token of its own."""
     bare = prompt.text.rstrip(" ")
     if bare == prompt.text or not bare:
         return prompt
@@ -166,11 +166,11 @@ def read_answer(
     more: Set[int] = frozenset(),
     length: int | None = None,
 ) -> Tokens:
-    """What a model wrote, without the end: the very tokens, not those of its text read anew.
+    """What a model wrote, without the end: its own tokens, not those of its text tokenized again.
 
     Tokenizers may cut the same text in another way than the model wrote it. ``generation`` is the
     model's generation configuration, which may name more tokens that end an answer; ``more`` are
-    those that were asked for. ``length`` is the most tokens that were to be written.
+    those that were requested. ``length`` is the limit that the answer was written under.
     """
     kept, ends = list(ids), end_tokens(tokenizer, generation) | more
     while len(kept) > 1 and kept[-1] in ends:
@@ -180,17 +180,17 @@ def read_answer(
 
 
 def read_tokens(
-    tokenizer: Any, ids: Sequence[int], start: int = 0, behind: Sequence[int] = ()
+    tokenizer: Any, ids: Sequence[int], start: int = 0, before: Sequence[int] = ()
 ) -> Tokens:
     """Tokens with the text that they make; the first ``start`` of them only start it.
 
-    ``behind`` are the tokens that stand before them: a decoder drops a blank at the start of a
-    text, which is no blank at its start where other tokens stand before it.
+    ``before`` are the tokens in front of them: a decoder drops a blank at the start of a text,
+    which is not at the start where other tokens come before it.
     """
     special = frozenset(
         at for at, i in enumerate(ids) if at < start or i in tokenizer.all_special_ids
     )
-    context = tail(tokenizer, behind)
+    context = tail(tokenizer, before)
 
     def read(end: int) -> str:
         plain = [number for at, number in enumerate(ids[:end]) if at not in special]
@@ -246,9 +246,9 @@ def join_answer(prompt: Tokens, answer: Tokens, **inputs: Any) -> Tokens:
 
 
 def without_end(answer: Tokens, tokenizer: Any) -> Tokens:
-    """The answer without what the tokenizer put behind it: an end token, mBART's language code.
+    """The answer without what the tokenizer appended: an end token, mBART's language code.
 
-    The last position is where the model says what comes next.
+    The last position is where the model predicts what comes next.
     """
     ids = list(answer.inputs["input_ids"])
     plain = tokenizer(text_target=answer.text, add_special_tokens=False)["input_ids"]

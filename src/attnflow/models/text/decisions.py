@@ -12,7 +12,7 @@ from torch import Tensor
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Objective, Tokens
 from attnflow.models.capture import run as network
-from attnflow.models.checks.deciding import Rule, check_sight, deciding_positions, find_rule
+from attnflow.models.checks.deciding import Rule, check_causal, deciding_positions, find_rule
 from attnflow.models.checks.padding import once, shorten
 from attnflow.models.kinds import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER
 from attnflow.models.outputs import no_probability
@@ -52,7 +52,7 @@ def find_tagged(
 
 
 SAMPLE = 16  # tokens of an input that a check runs
-DISTINCT = 3  # tokens that tell the first, the last and all of them apart
+DISTINCT = 3  # tokens by which the first, the last and all of them can be distinguished
 
 
 def decision(model: TextModel, tokens: Tokens) -> int:
@@ -75,7 +75,8 @@ def decision(model: TextModel, tokens: Tokens) -> int:
         return masks[0]
     if model.head is CAUSAL:
         if len(tokens) > 1:
-            once(model.network, "sight", lambda: check_sight(model.network, model.inputs([tokens])))
+            inputs = model.inputs([tokens])
+            once(model.network, "causal", lambda: check_causal(model.network, inputs))
         return len(tokens) - 1
     return classifier_positions(model, tokens)[0]
 

@@ -99,7 +99,7 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
         msg = f"bos=True is for causal language models, and {model.name} is not one; leave it out"
         raise InputError(msg)
     if tokens.grid is not None:
-        msg = "bos=True is for texts alone, and this input has an image; leave it out"
+        msg = "bos=True is for texts, and this input has an image; leave it out"
         raise InputError(msg)
     bos = model.tokenizer.bos_token_id
     if bos is None:
@@ -113,7 +113,7 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
     if most and len(ids) + 1 > most:
         msg = (
             f"the text has {len(ids)} tokens and this model takes at most {most}: there is no "
-            "room for BOS. Shorten the text, or leave bos out"
+            "space left for BOS. Shorten the text, or leave bos out"
         )
         raise InputError(msg)
     first = {"input_ids": int(bos), "attention_mask": 1}
@@ -137,8 +137,10 @@ def both_answers(with_bos: float, without: float) -> str:
 
 def both_predictions(with_bos: Prediction | None, without: Prediction | None) -> str:
     """What a reader must know: what the model predicts with BOS, and without it."""
-    said = [
+    predicted = [
         "nothing" if each is None else f"{each.label!r} ({each.probability:.3f})"
         for each in (with_bos, without)
     ]
-    return f"BOS was put in front: the model predicts {said[0]}; without BOS it predicts {said[1]}"
+    return "BOS was put in front: the model predicts {}; without BOS it predicts {}".format(
+        *predicted
+    )

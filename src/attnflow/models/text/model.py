@@ -29,7 +29,7 @@ from attnflow.models.capture.blocks import make_readout
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.towards import ItemRelevance, add_edges, hand_back
-from attnflow.models.checks.deciding import refuse_seeing_ahead
+from attnflow.models.checks.deciding import refuse_looking_ahead
 from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable, lengthen, once, shorten
 from attnflow.models.kinds import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
@@ -174,7 +174,7 @@ class TextModel(ModelAdapter):
 
     @property
     def keeps_some_logits(self) -> bool:
-        """Whether the network can be asked for the logits of some positions only."""
+        """Whether the network can compute the logits of some positions only."""
         return "logits_to_keep" in signature(type(self.network).forward).parameters
 
     @property
@@ -312,11 +312,11 @@ class TextModel(ModelAdapter):
         return TextAnswers(self) if self.head is CAUSAL else None
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these inputs give together what each gives alone."""
+        """Whether batching these inputs leaves their results unchanged."""
         return batchable(self.network, inputs, self._outcomes, self.padding)
 
     def is_decoder(self, tokens: Tokens) -> bool:
-        """Whether positions attend to none behind them; measured once, unless the head says so."""
+        """Whether no position attends to a later one; measured once, unless the head implies it."""
         if self.head is CAUSAL:
             return True
 
@@ -348,9 +348,9 @@ class TextModel(ModelAdapter):
             replace(network.square_activations(capture, i, len(t)), model=self.name)
             for i, t in enumerate(batch)
         ]
-        refuse_seeing_ahead(self.network, [layer for each in passes for layer in each.attention])
+        refuse_looking_ahead(self.network, [layer for each in passes for layer in each.attention])
         aims = list(objectives) or [Objective()] * len(batch)
-        asked = [
+        items = [
             (tokens, output, item, aim)
             for item, (tokens, aim) in enumerate(zip(batch, aims, strict=True))
         ]
@@ -360,17 +360,17 @@ class TextModel(ModelAdapter):
         else:
             positions = [
                 self._positions(*each, causal=seen.causal)
-                for each, seen in zip(asked, passes, strict=True)
+                for each, seen in zip(items, passes, strict=True)
             ]
         batch = [
             replace(tokens, notices=tokens.notices + self._notices(query, *each))
-            for tokens, each in zip(batch, asked, strict=True)
+            for tokens, each in zip(batch, items, strict=True)
         ]
         if spec.zeroing:
             passes = [self.zeroed(*pair, spec) for pair in zip(passes, batch, strict=True)]
         queries = [first for first, *_ in positions]
-        said = self._predictions(output, batch, queries)
-        wanted = [self._asked(each) for each in aims]
+        predictions = self._predictions(output, batch, queries)
+        wanted = [self._objective(each) for each in aims]
         if spec.towards_target:
             found = [
                 self._aim(output, item, at, each, tokens, centred=spec.relevance)
@@ -386,13 +386,13 @@ class TextModel(ModelAdapter):
                 )
         pooled = [each if len(each) > 1 else () for each in positions]
         warnings = [mixing_warnings(self, batch[0])] * len(batch)
-        parts = zip(batch, passes, queries, said, wanted, pooled, warnings, strict=True)
+        parts = zip(batch, passes, queries, predictions, wanted, pooled, warnings, strict=True)
         return [ForwardPass(*each) for each in parts]
 
     def _keep_logits(
         self, inputs: dict[str, Any], batch: Sequence[Tokens], query: Query
     ) -> Callable[[Any], SomeLogits] | None:
-        """Have the network give the logits of the explained positions alone, where it can.
+        """Have the network compute the logits of the explained positions only, if it can.
 
         A vocabulary is wide: the logits of all positions may be larger than the model.
         """
@@ -447,7 +447,7 @@ class TextModel(ModelAdapter):
         return self.head is MASKED and position in masks_in(self, tokens)
 
     def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
-        """The last states of one input where every position attends to itself alone."""
+        """The last states of one input where every position attends only to itself."""
         found = last_states(self.network, self.inputs([tokens]))
         return None if found is None or found.shape[1] != len(tokens) else found[0]
 
@@ -480,7 +480,7 @@ class TextModel(ModelAdapter):
         ]
 
     def _outcome(self, output: Any, item: int, tokens: Tokens) -> Tensor:
-        """What the head, or the last layer, says of one input of a batch."""
+        """What the head, or the last layer, gives for one input of a batch."""
         logits = getattr(output, "logits", None)
         first = output[0] if logits is None else logits
         found: Tensor = first[item] if self.head is CLASSIFIER else first[item, : len(tokens)]
@@ -494,8 +494,8 @@ class TextModel(ModelAdapter):
             return logits[item]  # type: ignore[no-any-return]
         return logits[item, at] if self.head in (MASKED, CAUSAL, TAGGER) else None
 
-    def _asked(self, objective: Objective) -> Objective | None:
-        """What is asked for whatever the edges are; nothing here, where targets are for edges."""
+    def _objective(self, objective: Objective) -> Objective | None:
+        """The objective that applies whatever the edges are; here none: targets are for edges."""
         return None
 
     def _aim(

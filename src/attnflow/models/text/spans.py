@@ -69,10 +69,10 @@ class SpanModel(TextModel):
         return tokens
 
     def output_indices(self, target: str | int) -> tuple[int, ...]:
-        """Of the start, the end or the whole span, which can be asked about."""
+        """The number of the target: the start, the end or the whole span."""
         if target not in TARGETS:
             allowed = ", ".join(map(repr, TARGETS))
-            msg = f"target={shown(target)} can't be asked about the answer; allowed: {allowed}"
+            msg = f"target={shown(target)} is not a part of the answer; allowed: {allowed}"
             raise InputError(msg)
         return (TARGETS.index(str(target)),)
 
@@ -100,7 +100,7 @@ class SpanModel(TextModel):
     def _positions(
         self, tokens: Tokens, output: Any, item: int, objective: Objective, *, causal: bool
     ) -> tuple[int, ...]:
-        """The answer's first and last token, or the one that was asked about."""
+        """The answer's first and last token, or the one that is the target."""
         best, *_ = self._spans(output, item, tokens)
         ends = {START: (best.start,), END: (best.end,)}
         both = tuple(dict.fromkeys((best.start, best.end)))
@@ -109,7 +109,7 @@ class SpanModel(TextModel):
     def _notices(
         self, query: Query, tokens: Tokens, output: Any, item: int, objective: Objective
     ) -> tuple[str, ...]:
-        """That the model would rather give no answer, which it says by the first token."""
+        """A notice where the model prefers to give no answer, which the first token stands for."""
         start, end = self._shares(output, item, tokens)
         nothing, (best, *_) = float(start[0] * end[0]), self._spans(output, item, tokens)
         if nothing <= best.probability:
@@ -119,8 +119,8 @@ class SpanModel(TextModel):
             f"the likeliest span",
         )
 
-    def _asked(self, objective: Objective) -> Objective | None:
-        """The start or the end alone is asked about by name, whatever the edges."""
+    def _objective(self, objective: Objective) -> Objective | None:
+        """The start or the end can be named as the target, whatever the edges."""
         return None if objective.target in (None, SPAN) else objective
 
     def _aim(
@@ -146,7 +146,7 @@ class SpanModel(TextModel):
             ]
             return torch.stack(parts).sum()
 
-        return Aim(value, self._asked(objective) or Objective())
+        return Aim(value, self._objective(objective) or Objective())
 
     def _spans(self, output: Any, item: int, tokens: Tokens) -> list[Answer]:
         """The likeliest spans of the passage, the best first."""

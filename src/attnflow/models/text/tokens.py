@@ -81,7 +81,7 @@ def assign_words(
     for index in range(len(words)):
         parent[index] = parent[parent[index]]
     owners = [None if not indices else parent[indices[0]] for indices in overlaps]
-    # A token of blanks alone marks where the next word begins.
+    # A token that is only blanks marks where the next word begins.
     for at in reversed(range(len(owners) - 1)):
         if owners[at] is None and at not in special and at + 1 not in special:
             owners[at] = owners[at + 1]
@@ -111,7 +111,7 @@ MOSTLY = 0.5
 def cut_notice(kept: int, length: int, what: str = "text", end: str = "first") -> tuple[str, ...]:
     """That a text was longer than what the model read, of which the first or last tokens remain.
 
-    Of a pair there may be some of each text, so that neither is said.
+    Of a pair some of each text may remain, so ``end`` is left out.
     """
     if kept >= length:
         return ()
@@ -125,7 +125,7 @@ def unknown_notice(
     """Which words the tokenizer has no token for, so that they all look the same to the model."""
     unknown = getattr(tokenizer, "unk_token_id", None)
     name = str(getattr(tokenizer, "unk_token", None))
-    # Where one token is for everything (GPT-2's end of text), it is no sign of an unknown word.
+    # Where one token serves for everything (GPT-2's end of text), it doesn't mean an unknown word.
     shared = unknown in (
         getattr(tokenizer, "eos_token_id", None),
         getattr(tokenizer, "bos_token_id", None),
@@ -159,7 +159,7 @@ BROKEN = "\ufffd"
 
 
 def check_text(model: str, item: Any) -> None:
-    """Refuse anything but a text, and texts of whitespace alone."""
+    """Refuse anything but a text, and texts of nothing but whitespace."""
     if is_pair(item):
         msg = (
             f"{model} takes one text, and a tuple of two texts is a pair; join them into one text "
@@ -297,7 +297,7 @@ def without_marks(name: str) -> str:
 
 
 def _decoded(tokenizer: Any, piece: str) -> str:
-    """A piece as text; tokenizers of speech (CTC) give it in a dict, beside where it was heard."""
+    """A piece as text; tokenizers for speech (CTC) return a dict that also has its offsets."""
     made = tokenizer.convert_tokens_to_string([piece])
     return str(made["text"] if isinstance(made, Mapping) else made)
 
@@ -334,7 +334,7 @@ def _names(tokenizer: Any, ids: list[int], text: str, spans: list[Span] | None) 
 def refuse_file_name(adapter: ModelAdapter, text: str) -> None:
     """Refuse a text that is nothing but the name of an image or a sound, for models of texts.
 
-    Whether there is such a file is not asked: a row is the same wherever it is explained.
+    Whether such a file exists is not checked: a row must be the same wherever it is explained.
     """
     alone = adapter.reads_images == "alone"
     name = text.strip().lower()
@@ -342,9 +342,9 @@ def refuse_file_name(adapter: ModelAdapter, text: str) -> None:
         return
     picture, sound = name.endswith(PICTURES), name.endswith(SOUNDS)
     if sound or (picture and not alone):
-        kind, reader = ("an image", "sees") if picture else ("a sound", "hears")
+        kind, read = ("an image", "images") if picture else ("a sound", "sounds")
         msg = (
             f"{shown(text)} is the name of {kind}, and {adapter.name} reads texts: its letters "
-            f"would be explained; give a text, or a model that {reader}"
+            f"would be explained; give a text, or a model that reads {read}"
         )
         raise InputError(msg)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Stream = Callable[[str], None]  # called with every piece of the answer's text as it is made
-# What reshapes the distribution that tokens are drawn from, in the order of transformers.
+# What reshapes the distribution that tokens are sampled from, in the order of transformers.
 WARPERS = {
     "temperature": "TemperatureLogitsWarper",
     "top_k": "TopKLogitsWarper",
@@ -28,7 +28,7 @@ WARPERS = {
     "min_p": "MinPLogitsWarper",
     "typical_p": "TypicalLogitsWarper",
 }
-# What changes the scores of tokens whether they are drawn or not: transformers does it.
+# What changes the scores of tokens whether they are sampled or not; left to transformers.
 PASSED_ON = (
     "repetition_penalty",
     "no_repeat_ngram_size",
@@ -44,15 +44,15 @@ SEEDS = 1 << 32
 
 @dataclass(frozen=True)
 class Writing:
-    """What is written behind a prompt.
+    """What is written after a prompt.
 
     Attributes:
         length: The most tokens that the model writes.
         text: The answer, where it is given instead.
-        sampling: How tokens are drawn (``temperature``, ``top_k``, ``top_p``, ``min_p``,
+        sampling: How tokens are sampled (``temperature``, ``top_k``, ``top_p``, ``min_p``,
             ``typical_p``), or else their scores changed (``repetition_penalty``, …). Without any
             of the former the most likely token is written.
-        seed: Of the random numbers that tokens are drawn by; where none is given, one is chosen.
+        seed: Of the random numbers used for sampling; where none is given, one is chosen.
         stream: Called with the pieces of the answer while it is made.
         check: Called before every token that is written, and between pieces of the work that
             explains them; it may raise to end it.
@@ -79,36 +79,37 @@ class Writing:
         if self.text is not None and (self.sampling or self.seed is not None):
             msg = "sampling and seed are for what the model writes; with answer= leave them out"
             raise InputError(msg)
-        if self.seed is not None and not self.draws:
+        if self.seed is not None and not self.samples:
             msg = (
-                f"seed={self.seed} has no effect: the most likely tokens are written; draw them "
+                f"seed={self.seed} has no effect: the most likely tokens are written; sample them "
                 "with sampling={'temperature': 1.0} (--temperature 1), or leave the seed out"
             )
             raise InputError(msg)
         if self.stream is not None and not callable(self.stream):
             msg = f"stream={shown(self.stream)} must be a function that takes a text, like print"
             raise InputError(msg)
-        if self.draws and self.seed is None:
-            object.__setattr__(self, "seed", secrets.randbelow(SEEDS))  # told, to be repeated
+        if self.samples and self.seed is None:
+            # It is recorded, so that the answer can be written again.
+            object.__setattr__(self, "seed", secrets.randbelow(SEEDS))
 
     @property
-    def draws(self) -> bool:
-        """Whether tokens are drawn."""
+    def samples(self) -> bool:
+        """Whether tokens are sampled."""
         return any(name in WARPERS for name in self.sampling)
 
     @property
     def ends(self) -> set[int]:
-        """The tokens that end the answer beside the model's own."""
+        """The tokens that end the answer in addition to the model's own."""
         stated = self.sampling.get("eos_token_id", ())
         return {stated} if is_integer(stated) else set(stated)
 
     def options(self, tokenizer: Any, *, skip_prompt: bool) -> dict[str, Any]:
-        """What `generate` of transformers is called with beside the input."""
+        """What `generate` of transformers is called with in addition to the input."""
         found: dict[str, Any] = {
             name: value for name, value in self.sampling.items() if name in PASSED_ON
         }
         processors = [] if self.check is None else [_checking(self.check)]
-        if self.draws:
+        if self.samples:
             processors.append(_drawing(self.sampling, self.seed or 0))
         if processors:
             found["logits_processor"] = processors
@@ -152,9 +153,9 @@ def _checking(check: Callable[[], None]) -> Any:
 
 
 def _drawing(sampling: Mapping[str, Any], seed: int) -> Any:
-    """A processor that leaves only the token that it has drawn.
+    """A processor that leaves only the token that it has sampled.
 
-    The most likely of these is written, so that nothing else draws.
+    Generation then takes the most likely token, which is this one.
     """
     import torch
     from transformers.generation import logits_process
@@ -236,7 +237,7 @@ SUPPRESSED = ("suppress_tokens", "begin_suppress_tokens")
 def plain_decoding(
     network: Any, given: Collection[str] = (), kept: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The options of `generate` that undo what a network's generation configuration asks for.
+    """The options of `generate` that undo what a network's generation configuration sets.
 
     Options that are ``given`` are left to whoever gives them, those that are ``kept`` as they are.
     Every field is undone that a configuration of this version of transformers has, so that
@@ -251,15 +252,15 @@ def plain_decoding(
     found = {}
     for name, value in plain.items():
         neutral = usual.get(name) if value is None else value
-        asked = getattr(stated, name, None)
-        off = asked is None or asked is False or asked == neutral  # 0 may be a token
+        own = getattr(stated, name, None)
+        off = own is None or own is False or own == neutral  # 0 may be a token
         if not off and name not in left and not name.startswith("_"):
             found[name] = neutral
     return found
 
 
 def kept_decoding(network: Any, kept: Collection[str] = (FORCED,)) -> Mapping[str, Any] | None:
-    """What a generation configuration decides of an answer all the same, to be told with it."""
+    """What a generation configuration decides about an answer all the same, to be recorded."""
     stated = getattr(network, "generation_config", None)
     found = {name: getattr(stated, name, None) for name in kept}
     return {name: value for name, value in found.items() if value is not None} or None
