@@ -196,8 +196,8 @@ def read_tokens(
         plain = [number for at, number in enumerate(ids[:end]) if at not in special]
         return decode(tokenizer, [*context, *plain], special=False)
 
-    before = shared_start(read(0), read(len(ids)))
-    reads = [read(end)[before:] for end in range(len(ids) + 1)]
+    skipped = shared_start(read(0), read(len(ids)))
+    reads = [read(end)[skipped:] for end in range(len(ids) + 1)]
     text, spans = reads[-1], _spans(reads, special)
     words, texts = assign_words(text, spans, special)
     names = tuple(name_token(tokenizer, number) for number in ids)
