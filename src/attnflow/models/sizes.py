@@ -80,6 +80,11 @@ def limit(net: Any, tokenizer: Any) -> int | None:
     return min(known, default=None)
 
 
+def vocabulary_of(net: Any) -> int:
+    """How many tokens a network knows."""
+    return int(net.config.get_text_config().vocab_size)
+
+
 def describe(net: Any, head: HeadKind) -> dict[str, Any]:
     """What was loaded, for people and for the record; and what it decides, where that is stated.
 

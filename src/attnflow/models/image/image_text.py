@@ -28,6 +28,7 @@ from attnflow.models.grids import change_patch
 from attnflow.models.image.vision import seen_box
 from attnflow.models.kinds import CAUSAL, SEQ2SEQ, HeadKind, head_of
 from attnflow.models.sizes import limit
+from attnflow.models.text.encoded import is_encoded
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import name_token
 from attnflow.records import PatchGrid
@@ -108,8 +109,8 @@ class ImageTextModel(TextModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """A text as tokens; an image with a text as patches and tokens."""
-        if isinstance(item, str):
-            if names_image(item):
+        if isinstance(item, str) or is_encoded(item):
+            if isinstance(item, str) and names_image(item):
                 msg = f"{shown(item)} is an image, and its name would be read as a text; {HOW}"
                 raise InputError(msg)
             check_text_alone(self.network)

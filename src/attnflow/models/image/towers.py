@@ -25,8 +25,9 @@ from attnflow.models.adapter import (
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.image.vision import VisionModel
 from attnflow.models.kinds import BARE
+from attnflow.models.text.encoded import is_encoded
 from attnflow.models.text.model import TextModel
-from attnflow.models.text.tokens import check_text, name_token
+from attnflow.models.text.tokens import name_token
 from attnflow.records import Prediction
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ class FilledTextModel(TextModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens, filled up with padding that the model reads like any token."""
-        check_text(self.name, item)
         tokens = super().tokenize(item, truncate=truncate, answer=answer)
         missing = int(self.network.config.max_position_embeddings) - len(tokens)
         number = self.tokenizer.pad_token_id
@@ -105,6 +105,8 @@ class TowersModel(ModelAdapter):
 
     def _of(self, item: Any) -> TextModel | VisionModel:
         """A text that names an image file is that image; one that is not there is a slip."""
+        if is_encoded(item):
+            return self.text
         if not isinstance(item, str) or names_image(item):
             return self.vision
         if item.lower().endswith(PICTURES) and not any(map(str.isspace, item)):

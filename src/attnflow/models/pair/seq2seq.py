@@ -34,7 +34,7 @@ from attnflow.models.checks.padding import batchable, is_close, once
 from attnflow.models.kinds import CLASSIFIER, SEQ2SEQ, HeadKind
 from attnflow.models.outputs import label_indices, make_aim, predict, predict_label, token_indices
 from attnflow.models.pair.sides import add_edges, add_zeroed, check_sites, pair_activations
-from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
+from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit, vocabulary_of
 from attnflow.models.text.answers import (
     changed_notice,
     cut_answer,
@@ -48,6 +48,7 @@ from attnflow.models.text.answers import (
     without_end,
 )
 from attnflow.models.text.edits import blank_tokens, find_filler
+from attnflow.models.text.encoded import is_encoded, read_encoded
 from attnflow.models.text.tokens import check_text, check_texts, name_token, tokenize
 from attnflow.models.text.writing import FORCED, Writing, kept_decoding
 from attnflow.models.zeroing import measure_zeroing
@@ -131,9 +132,14 @@ class Seq2SeqModel(ModelAdapter):
 
     def read_source(self, item: Any, *, truncate: bool = False, special: bool = True) -> Tokens:
         """The source; without ``special``, the text has its special tokens already."""
-        check_text(self.name, item)
         most = limit(self.network, self.tokenizer)
-        source = tokenize(self.tokenizer, item, most, truncate=truncate, special=special)
+        if is_encoded(item):
+            size = vocabulary_of(self.network)
+            source = read_encoded(self.tokenizer, item, most, size, truncate=truncate)
+            check_text(self.name, source.text if source.segments is None else ("", ""))
+        else:
+            check_text(self.name, item)
+            source = tokenize(self.tokenizer, item, most, truncate=truncate, special=special)
         return replace(source, segments=("source",) * len(source))
 
     def write_target(self, source: Tokens, writing: Writing) -> Tokens:
@@ -361,9 +367,13 @@ class Seq2SeqClassifier(Seq2SeqModel):
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """The text, or a pair, as the encoder reads it and as the decoder does."""
         refuse_answer(self.name, answer)
-        check_texts(self.name, item)
         most = limit(self.network, self.tokenizer)
-        source = tokenize(self.tokenizer, item, most, truncate=truncate)
+        if is_encoded(item):
+            size = vocabulary_of(self.network)
+            source = read_encoded(self.tokenizer, item, most, size, truncate=truncate)
+        else:
+            check_texts(self.name, item)
+            source = tokenize(self.tokenizer, item, most, truncate=truncate)
         if source.segments is None:
             source = replace(source, segments=("source",) * len(source))
         end = self._end()

@@ -45,7 +45,7 @@ from attnflow.models.outputs import (
     predict_label,
     token_indices,
 )
-from attnflow.models.sizes import depth_of, describe, heads_in, limit
+from attnflow.models.sizes import depth_of, describe, heads_in, limit, vocabulary_of
 from attnflow.models.text.answers import with_space_notice
 from attnflow.models.text.decisions import (
     MEASURED,
@@ -56,6 +56,7 @@ from attnflow.models.text.decisions import (
     tagged_position,
 )
 from attnflow.models.text.edits import blank_tokens, find_filler
+from attnflow.models.text.encoded import is_encoded, read_encoded
 from attnflow.models.text.tokens import check_text, check_texts, name_token, tokenize
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
@@ -184,11 +185,17 @@ class TextModel(ModelAdapter):
         return self.tokenizer.pad_token_id, getattr(config, "pad_token_id", None)
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
-        """One text as tokens."""
+        """One text, given as text or as token ids, as tokens."""
         refuse_answer(self.name, answer)
-        (check_text if self.head is CAUSAL else check_texts)(self.name, item)
         most = limit(self.network, self.tokenizer)
-        read = tokenize(self.tokenizer, item, most, truncate=truncate)
+        if is_encoded(item):
+            size = vocabulary_of(self.network)
+            read = read_encoded(self.tokenizer, item, most, size, truncate=truncate)
+            if read.segments is not None and not self.reads_pairs:
+                check_text(self.name, read.pair or ("", ""))
+        else:
+            (check_texts if self.reads_pairs else check_text)(self.name, item)
+            read = tokenize(self.tokenizer, item, most, truncate=truncate)
         return with_space_notice(self.tokenizer, read) if self.head is CAUSAL else read
 
     def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from attnflow.io.inputs import is_pair
 from attnflow.models.adapter import Aim, Objective, Query, Tokens
 from attnflow.models.capture import run as network
 from attnflow.models.outputs import ALTERNATIVES, no_probability, objective_value
+from attnflow.models.text.encoded import is_encoded
 from attnflow.models.text.model import TextModel
 from attnflow.records import Prediction
 
@@ -56,7 +57,7 @@ class SpanModel(TextModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Question and passage as tokens."""
-        if not is_pair(item):
+        if not is_pair(item) and not is_encoded(item):
             msg = (
                 f"{self.name} answers a question by a span of a passage; give both, as a tuple of "
                 f"two texts: (question, passage). This is {shown(item)}"
@@ -64,7 +65,11 @@ class SpanModel(TextModel):
             raise InputError(msg)
         tokens = super().tokenize(item, truncate=truncate, answer=answer)
         if "second" not in (tokens.segments or ()):
-            msg = f"nothing is left of the passage: {shown(item[1])}; shorten the question"
+            msg = (
+                f"{self.name} needs the encoding of a pair: tokenizer(question, passage)"
+                if is_encoded(item)
+                else f"nothing is left of the passage: {shown(item[1])}; shorten the question"
+            )
             raise InputError(msg)
         return tokens
 
