@@ -249,7 +249,7 @@ def test_models_that_write_nothing_are_refused(llama):
 
 def test_an_answer_ends_where_the_model_ends_it():
     ends = talkers.llama(eos_token_id=list(range(talkers.SIZE)))
-    with pytest.raises(ModelError, match="ends its answer at once"):
+    with pytest.raises(ModelError, match="ends its answer immediately"):
         attnflow.explain(TEXT, ends, generate=4)
 
 

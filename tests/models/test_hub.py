@@ -147,7 +147,7 @@ def test_two_revisions_are_refused():
 
 
 def test_options_are_refused_for_a_model_that_is_loaded():
-    with pytest.raises(InputError, match="leave dtype, revision and such out"):
+    with pytest.raises(InputError, match="leave out dtype, revision and so on"):
         load_model(load_model(), dtype="float16")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attnflow.models.answers.interface import Answers
     from attnflow.models.capture.towards import ItemRelevance
 
-    Edit = Callable[[Tensor], Tensor]  # what becomes of the word embeddings of a batch
+    Edit = Callable[[Tensor], Tensor]  # changes the word embeddings of a batch
 
 Query = int | str | None
 
@@ -35,13 +35,13 @@ class Tokens:
         word_texts: The words.
         segments: For each token what it is part of.
         grid: For images and sounds, how patches lie on the image, or frames in time.
-        answer: What was made of the input, where that is explained.
-        notices: What a reader must know of this input, e.g. that it was cut.
+        answer: What the model wrote, where that is explained.
+        notices: Caveats about this input, such as that it was truncated.
         pair: The two texts, where a pair is read as one input.
-        spans: For each token where it stands in ``text``, or in ``answer``; ``None`` where that is
+        spans: For each token where it is in ``text``, or in ``answer``; ``None`` where that is
             not known.
-        cut_at: How many tokens of an answer were written where it had not come to its end.
-        decoding: What the model's generation configuration decided of an answer that it wrote;
+        cut_at: How many tokens of an answer were written, where it was stopped before its end.
+        decoding: What the model's generation configuration decided about an answer that it wrote;
             ``None`` where that is nothing.
     """
 
@@ -105,7 +105,7 @@ class ForwardPass:
         objective: What gradients are taken of, with names for what was resolved.
         pooled: Where the model decides from several positions, all of them, ``query`` first: their
             mean is explained.
-        warnings: What a reader of the explanation must know.
+        warnings: Caveats about the explanation.
     """
 
     tokens: Tokens

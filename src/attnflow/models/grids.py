@@ -1,7 +1,7 @@
 """What models of images and of sounds share: a token for each piece of a grid, and others.
 
 Other tokens may come before the pieces (CLS, registers) or after them (YOLOS's detections), and
-some models shuffle patches. So it is measured where the pieces stand: with every attention map the
+some models shuffle patches. So it is measured where the pieces are: with every attention map the
 identity, a changed piece changes the state of its own position.
 """
 
@@ -50,7 +50,7 @@ def find_layout(network: Any, pixels: Tensor, grid: tuple[int, int], size: int) 
     images = torch.cat([pixels, pixels, *(change_patch(pixels, patch, grid) for patch in tried)])
     states = last_states(network, {"pixel_values": images})
     if states is None or states.shape[1] != size:
-        msg = f"where {name} keeps the patches of an image could not be found out"
+        msg = f"where {name} keeps the patches of an image could not be determined"
         raise ModelError(msg)
     if changed_positions(states[0], states[1]):
         msg = (
@@ -96,7 +96,7 @@ def find_frame_layout(
     } | {name: torch.stack(sounds)}
     states = last_states(network, batch)
     if states is None or states.shape[1] != size:
-        msg = f"where {who} keeps the frames of a sound could not be found out"
+        msg = f"where {who} keeps the frames of a sound could not be determined"
         raise ModelError(msg)
     if changed_positions(states[0], states[1]):
         msg = f"{who} gives another result each time it is run"
@@ -177,7 +177,7 @@ class GridModel(ModelAdapter):
 
     @abstractmethod
     def find_layout(self, tokens: Tokens, grid: PatchGrid, size: int) -> Layout:
-        """Where the pieces stand among the tokens."""
+        """Where the pieces are among the tokens."""
 
     @property
     def description(self) -> dict[str, Any]:
@@ -305,7 +305,7 @@ class GridModel(ModelAdapter):
         return found
 
     def _layout(self, pieces: Tokens, size: int) -> Layout:
-        """Where the pieces stand among the tokens, measured once for a size of inputs."""
+        """Where the pieces are among the tokens, measured once for a size of inputs."""
         grid = pieces.grid
         if grid is None or size < len(pieces):
             called = "patches" if self.pieces[0] == "patch" else f"{self.pieces[0]}s"
@@ -369,7 +369,7 @@ class GridModel(ModelAdapter):
 
 
 def _before(tokens: Tokens) -> int:
-    """How many tokens stand before the pieces."""
+    """How many tokens come before the pieces."""
     return (tokens.segments or ("patch",)).index("patch")
 
 

@@ -28,7 +28,7 @@ from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 from attnflow.models.capture.mode import PRODUCTS, SOFTMAX, Capture, with_operand
 from attnflow.models.capture.probabilities import FusedCall, probabilities_of
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.pair.sides import Step, steps_of
+from attnflow.models.pair.sides import AttentionStep, steps_of
 
 BoolArray = npt.NDArray[np.bool_]
 # For each step of the graph the edges to remove, [query, key] in all heads or [head, query, key].
@@ -64,7 +64,7 @@ class ModelEdges:
 
     tokens: Tokens
     position: int
-    steps: tuple[Step, ...]
+    steps: tuple[AttentionStep, ...]
     ends: tuple[int, ...]
     heads: tuple[int, ...]
     visible: tuple[BoolArray, ...]
@@ -114,7 +114,7 @@ class _UnknownScores(ModelError):  # noqa: N818 - a reason
 
 
 def _edges_seen(
-    seen: _WithoutEdges, steps: Sequence[Step], calls: Sequence[int]
+    seen: _WithoutEdges, steps: Sequence[AttentionStep], calls: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[BoolArray, ...]]:
     """The heads of each step, and its edges."""
     if len(calls) != len(steps) or max(calls) > len(seen.calls):
@@ -191,8 +191,8 @@ class _WithoutEdges(Capture):
 
     These are ``[query, key]`` or ``[head, query, key]`` for each item of the batch. A softmax is
     made as the model makes it. Only where its result meets the values is it known to be attention,
-    and which call: it is then made anew, from the scores without these edges, with all that was
-    done to the first one since. With ``survey`` the edges of every call are noted in ``calls``.
+    and which call: it is then computed again, from the scores without these edges, with all that
+    was done to the first one since. With ``survey`` the edges of every call are noted in ``calls``.
     """
 
     def __init__(
@@ -342,7 +342,7 @@ class _WithoutEdges(Capture):
     def _placed(
         self, call: int, lead: Sequence[int], size: tuple[int, int], device: torch.device
     ) -> Tensor:
-        """The edges to remove, as scores stand: True at these, and nowhere in the padding."""
+        """The edges to remove, laid out as the scores are; there are none in the padding."""
         if size != self.sizes[call] or prod(lead) % self.batch:
             msg = (
                 f"the model computed {size[0]} × {size[1]} scores where "

@@ -134,7 +134,7 @@ class LoadOptions:
 
 @dataclass(frozen=True)
 class ModelReference:
-    """A model by its name and how it is loaded, which travels to other processes as it is.
+    """A model by its name and how it is loaded, which can be sent to other processes.
 
     Attributes:
         name: A hub name, a folder or a GGUF file; ``None`` is the model shipped with attnflow.
@@ -159,7 +159,7 @@ def check_device(device: Any) -> None:
         raise InputError(msg)
 
 
-class Checkpoint:
+class ModelCheckpoint:
     """A checkpoint on this machine or on the hub, and how to load it."""
 
     def __init__(self, source: str, options: LoadOptions) -> None:
@@ -337,7 +337,9 @@ def _load_any(source: Source, options: LoadOptions) -> ModelAdapter:
     if isinstance(source, str | Path):
         return _load(str(source), options, str(source))
     if options != LoadOptions(device=options.device):
-        msg = "a model that is loaded already is used as it is: leave dtype, revision and such out"
+        msg = (
+            "a model that is already loaded is used unchanged: leave out dtype, revision and so on"
+        )
         raise InputError(msg)
     return adapt(*_pair(source)) if isinstance(source, tuple | list) else _adapter(source)
 
@@ -380,7 +382,8 @@ def _load(source: str, options: LoadOptions, name: str) -> ModelAdapter:
 
 @functools.lru_cache(maxsize=4)
 def _load_once(source: str, options: LoadOptions, name: str) -> ModelAdapter:
-    checkpoint = Checkpoint(source, options)  # which refuses what is not here before heavy imports
+    # This refuses what is missing before heavy imports.
+    checkpoint = ModelCheckpoint(source, options)
     from attnflow.models import verbs
 
     verbs.register()

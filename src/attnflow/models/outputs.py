@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +19,10 @@ from attnflow.models.adapter import Aim, Objective
 from attnflow.models.checks.padding import once
 from attnflow.models.text.tokens import name_token, without_marks
 from attnflow.records import Prediction
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+
 
 ALTERNATIVES = 5  # the most likely labels or tokens reported with a prediction
 HALF = 0.5  # from this probability on an input has a label that is independent of the others
@@ -115,24 +119,10 @@ def rank_outputs(
     return Prediction(*ranked[0], alternatives=ranked, position=position)
 
 
-class Named(Protocol):
-    """A model whose outputs have names."""
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-
-    def output_indices(self, target: str | int) -> tuple[int, ...]:
-        """The numbers of all outputs of a name."""
-
-    def output_name(self, index: int) -> str:
-        """The name of an output."""
-
-
-def output_index(model: Named, target: str | int, values: Tensor) -> int:
+def output_index(model: ModelAdapter, target: str | int, values: Tensor) -> int:
     """The number of a label or token, by its name or number.
 
-    Several outputs may be displayed alike, “ Paris” and “Paris”, say: their name is that of the
+    Several outputs may be displayed alike (“ Paris” and “Paris”): their name is that of the
     likeliest by ``values``, the logits or probabilities of all outputs at the place in question.
     """
     found = model.output_indices(target)
@@ -140,7 +130,7 @@ def output_index(model: Named, target: str | int, values: Tensor) -> int:
 
 
 def make_aim(
-    model: Named,
+    model: ModelAdapter,
     read: Callable[[Any], Tensor | None],
     output: Any,
     objective: Objective,
@@ -150,7 +140,7 @@ def make_aim(
 ) -> Aim:
     """An objective as a function of a network's output, of which ``read`` gives the logits.
 
-    Which target is meant is found out on ``output``. ``labels_of`` is the model's configuration
+    Which target is meant is resolved on ``output``. ``labels_of`` is the model's configuration
     where logits are those of labels of the input. See `objective_value` for the rest.
     """
     several = is_multi_label(labels_of)
@@ -263,15 +253,15 @@ def _piece(tokenizer: Any, text: str) -> int | None:
 
 
 def _names(tokenizer: Any, size: int) -> dict[str, list[int]]:
-    """All tokens by how they are displayed; found out once, since vocabularies are large."""
+    """All tokens by how they are displayed; computed once, since vocabularies are large."""
 
-    def find_out() -> dict[str, list[int]]:
+    def find() -> dict[str, list[int]]:
         names: dict[str, list[int]] = {}
         for token in range(size):
             names.setdefault(name_token(tokenizer, token), []).append(token)
         return names
 
-    return once(tokenizer, ("names", size, len(tokenizer)), find_out)
+    return once(tokenizer, ("names", size, len(tokenizer)), find)
 
 
 def _number(target: str | int, size: int) -> int | None:

@@ -91,7 +91,7 @@ class _Measurement:
         self.total = sum(-(-keys // batch) for layer in sizes for _, keys in layer)
 
     def run(self, forward: Forward, args: Any, kwargs: Any) -> Any:
-        """One call of a layer, with what becomes of it without each value."""
+        """One call of a layer, and how its output changes without each value."""
         output = forward(*args, **kwargs)
         plain = made_states(output)
         layer = [
@@ -216,6 +216,6 @@ def _batch_size(attention: Sequence[Sequence[Tensor]], width: int) -> int:
 
 
 def _batches(count: int, size: int) -> Iterator[Tensor]:
-    """All positions, so many at a time; the last one fills the last batch up."""
+    """All positions in batches of a size; the last one fills the last batch up."""
     for start in range(0, count, size):
         yield torch.arange(start, start + size).clamp_max(count - 1)

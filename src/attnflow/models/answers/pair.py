@@ -51,7 +51,7 @@ class PairAnswers:
         written = self.model.write_target(prompt, writing)
         if len(written) < 2:
             msg = (
-                f"{self.model.name} ends its answer at once: there is nothing to explain. Give "
+                f"{self.model.name} ends its answer immediately: there is nothing to explain. Give "
                 "another text, or an answer of your own with answer="
             )
             raise ModelError(msg)
@@ -87,7 +87,7 @@ class PairAnswers:
         return make_pass(model, tokens, seen, rows, ids, positions, towards, warnings)
 
     def log_probabilities(self, batch: Sequence[Tokens]) -> list[Tensor]:
-        """Of the answers' tokens, given the source and what stands before."""
+        """The log-probabilities of the answers' tokens, given the source and what comes before."""
         model = self.model
         with torch.no_grad():
             evaluated = network.in_eval_mode(model.network)

@@ -66,7 +66,7 @@ def blanks_before_answer(messages: Sequence[Message], tokenizer: Any, text: str)
     """The blanks that a template puts between a chat and its answer, as Llama 2's does.
 
     ``text`` is the chat as `write_chat` gives it. What else a template puts there (an empty
-    train of thought, say) is left to whoever gives an answer.
+    train of thought, for instance) is up to the caller.
     """
     mark = MARK.format(len(messages))
     answer = {"role": "assistant", "content": mark}
@@ -93,7 +93,7 @@ def _render(messages: Sequence[Message], tokenizer: Any, model: str) -> str:
 
 
 def _find_contents(text: str, marked: str, contents: Sequence[str]) -> dict[int, Span]:
-    """Where contents stand, without blanks around them, up to the first that was changed.
+    """Where contents are, without blanks around them, up to the first that was changed.
 
     ``marked`` is the same text with marks in their places. Templates may trim contents.
     """
@@ -128,7 +128,7 @@ def _name_messages(roles: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 
 Parts = Mapping[str, Any]  # a name, and the text of the part or where it starts and ends
-BETWEEN = "\n\n"  # what stands between parts that are given one by one
+BETWEEN = "\n\n"  # between parts that are given one by one
 REST, WHOLE, ANSWER = "rest", "prompt", "answer"
 
 
@@ -138,7 +138,7 @@ class Prompt:
 
     Attributes:
         text: The text.
-        spans: Where the named parts stand in it; a later one takes its text from an earlier one.
+        spans: Where the named parts are in it; a later one takes its text from an earlier one.
         special: Whether the tokenizer puts special tokens around it: a template has them already.
         blanks: What a chat template puts before an answer.
     """
@@ -194,8 +194,8 @@ def read_prompt(
 ) -> tuple[Tokens, tuple[Part, ...]]:
     """The tokens of a prompt and its parts: those named, then all other tokens.
 
-    A token that stands in two parts belongs to the one that has more of it. What a tokenizer puts
-    around a text (BOS, say) is in none of them, and stays where they are deleted.
+    A token in two parts belongs to the one that has more of it. What a tokenizer puts
+    around a text (such as BOS) is in none of them, and stays where they are deleted.
     """
     tokens = answers.read(prompt.text, truncate=truncate, special=prompt.special)
     if tokens.spans is None and not prompt.spans:
@@ -263,7 +263,7 @@ def _name(name: Any) -> str:
 
 
 def _find(name: Any, given: Any, text: str) -> Span:
-    """Where a part stands: a text that occurs once, or its start and end."""
+    """Where a part is: a text that occurs once, or its start and end."""
     if isinstance(given, str) and given.strip():
         given = given.strip()
         at = text.find(given)

@@ -152,7 +152,7 @@ class TextAnswers:
         )
 
     def log_probabilities(self, batch: Sequence[Tokens]) -> list[Tensor]:
-        """Of the answers' tokens, given what stands before."""
+        """The log-probabilities of the answers' tokens, given what comes before them."""
         model = self.model
         places = [answer_positions(tokens) for tokens in batch]
         inputs = model.inputs(batch)

@@ -20,7 +20,7 @@ from attnflow.models.outputs import is_number, predict, token_indices
 from attnflow.models.text.tokens import name_token
 from attnflow.records import PatchGrid, Prediction
 
-LONG = 10**7  # units of input: so many that a stride can be read off the number of frames
+LONG = 10**7  # units of input: enough to read the stride off the number of frames
 COUNTS = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length")
 
 
@@ -110,7 +110,7 @@ def find_frames(network: Any, extractor: Any, features: Tensor) -> Frames:
 
 
 def _counting(network: Any) -> Callable[[int], int]:
-    """How many frames the network makes of so many samples, or rows of a spectrogram."""
+    """How many frames the network makes of a number of samples, or of rows of a spectrogram."""
     for module in network.modules():
         for name in COUNTS:
             method = getattr(module, name, None)
@@ -249,7 +249,7 @@ class AudioModel(GridModel):
         return replace(tokens, inputs={**tokens.inputs, self.reads: silent})
 
     def find_layout(self, tokens: Tokens, grid: PatchGrid, size: int) -> Layout:
-        """Where the frames stand, measured."""
+        """Where the frames are, measured."""
         inputs = self.inputs([tokens])
         frames = find_frames(self.network, self.extractor, tokens.inputs[self.reads])
         found = find_frame_layout(self.network, inputs, self.reads, frames, size)
@@ -269,7 +269,7 @@ def check_extractor(extractor: Any, net: Any) -> None:
 
 
 def read_input(item: Any, extractor: Any, *, truncate: bool) -> tuple[Sound, tuple[str, ...]]:
-    """The sound at the model's rate, and what a reader must know of it.
+    """The sound at the model's rate, and notices about it.
 
     Beyond the model's limit it is an error, or its start.
     """

@@ -130,7 +130,7 @@ HOW = "a sound is a .wav file, or an array of samples [time] with its sampling_r
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """Samples from −1 to 1, so many per second."""
+    """Samples from −1 to 1, and how many there are per second."""
 
     samples: FloatArray
     rate: int
@@ -185,7 +185,7 @@ def _check_rate(rate: Any) -> int:
 
 
 def read_sound(item: Any, rate: int) -> Sound:
-    """A sound with so many samples per second; a plain array is assumed to have that rate."""
+    """A sound at a sampling rate; a plain array is assumed to have that rate."""
     return given_sound(item, rate).at_rate(rate)
 
 

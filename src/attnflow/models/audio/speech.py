@@ -147,14 +147,14 @@ class SpeechModel(Seq2SeqModel):
         return found
 
     def warnings(self, tokens: Tokens) -> tuple[str, ...]:
-        """Whether frames reach each other past attention, and stand in the order of their time."""
+        """Whether frames reach each other past attention, and are in the order of their time."""
         frames = find_frames(self.network, self.extractor, tokens.inputs[self.reads])
 
-        def find_out() -> tuple[str, ...]:
+        def find() -> tuple[str, ...]:
             encoder = network.in_eval_mode(self.network).get_encoder()
             inputs, size = self._sources([tokens]), source_size(tokens)
             return find_frame_layout(encoder, inputs, self.reads, frames, size).warnings
 
         key = ("layout", *size_of(tokens, self.reads))
-        found = (*once(self.network, key, find_out), *answer_mixing_warnings(self, tokens))
+        found = (*once(self.network, key, find), *answer_mixing_warnings(self, tokens))
         return tuple(dict.fromkeys(found))

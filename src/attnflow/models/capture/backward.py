@@ -222,14 +222,14 @@ class Beside(torch.autograd.Function):
         fixed: bool,
         place: Place,
     ) -> Tensor:
-        """The output as it is."""
+        """The output, unchanged."""
         ctx.save_for_backward(query, key, value, mask)
         ctx.causal, ctx.scale, ctx.fixed, ctx.place = causal, scale, fixed, place
         return output.view_as(output)
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> Any:
-        """The gradient as it is."""
+        """The gradient, unchanged."""
         query, key, value, mask = ctx.saved_tensors
         (given,) = outputs
         into = ctx.place.map

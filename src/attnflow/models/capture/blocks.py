@@ -164,7 +164,7 @@ def mean_row(weight: Tensor) -> Tensor:
     return total / len(weight)
 
 
-UNCHANGED = {  # what may stand between two steps without changing any number
+UNCHANGED = {  # what may come between two steps without changing any number
     *(F.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.half),
     *(Tensor.view, Tensor.reshape, torch.reshape, Tensor.contiguous, Tensor.clone, Tensor.expand),
     *(Tensor.masked_fill, torch.masked_fill, Tensor.unsqueeze, Tensor.squeeze, Tensor.bfloat16),

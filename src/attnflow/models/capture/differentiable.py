@@ -1,4 +1,4 @@
-"""Gradients that a layer cuts off are refused: quantised layers may hand on none.
+"""Gradients that a layer cuts off are refused: quantised layers may pass on none.
 
 Autograd takes what comes out of such a layer for a constant. What goes around it (the residual
 connection) still has a gradient, which looks like one of the whole model.
@@ -22,7 +22,7 @@ STEPS = 3  # of a tape that a layer ends with: its operation, and what fits the 
 
 
 class NoGradientError(ModelError):
-    """A layer hands on no gradient."""
+    """A layer passes on no gradient."""
 
 
 def check_once(network: torch.nn.Module, run: Callable[[], Any]) -> None:
@@ -57,7 +57,7 @@ def watched(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
         kind = type(getattr(forward, "__self__", network)).__name__
         msg = (
             f"{type(network).__name__} can't be differentiated: its layer {name!r} ({kind}) "
-            "hands on no gradient, as quantised layers may do. Use the model as it was before, or "
+            "passes on no gradient, as quantised layers may do. Use the original model, or "
             "what needs no gradients: method='blank-out' or edges='attention'"
         )
         raise NoGradientError(msg)

@@ -59,7 +59,7 @@ def called(
 ) -> Any:
     """What the network returns; errors that it raises are given with the network's name.
 
-    With ``watch`` a layer that hands on no gradient is refused, where gradients are enabled.
+    With ``watch`` a layer that passes on no gradient is refused, where gradients are enabled.
     """
     try:
         with watched(network) if watch else nullcontext(network) as running:
@@ -121,7 +121,7 @@ def drop_pooling(capture: Capture, network: Any) -> None:
 def device_of(network: torch.nn.Module) -> torch.device:
     """Where inputs go: where the first parameter is that is anywhere.
 
-    Of a model spread over devices or offloaded to a disk (accelerate), where its hook runs it.
+    For a model spread over devices or offloaded to disk (accelerate), where its hook runs it.
     """
     there = getattr(getattr(network, "_hf_hook", None), "execution_device", None)
     if there is not None:

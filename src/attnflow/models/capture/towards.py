@@ -223,13 +223,13 @@ def _watching(
 def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -> Layers | None:
     """The layers of a network; ``None`` where they are not modules that read one another."""
 
-    def find_out() -> Layers | None:
+    def find() -> Layers | None:
         try:
             return layers_of(network, inputs, attends)
         except ModelError:
             return None
 
-    return once(network, "followed layers", find_out)
+    return once(network, "followed layers", find)
 
 
 def _first_item(inputs: dict[str, Any], batch: int) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Layers:
 
 
 @dataclass
-class _Call:
+class _ModuleCall:
     """One call of a module: its name, and the states that it was given and made."""
 
     name: str
@@ -55,7 +55,7 @@ class _Watch(Capture):
 
     def __init__(self) -> None:
         super().__init__(CaptureSpec(layers=()))
-        self.calls: list[_Call] = []
+        self.calls: list[_ModuleCall] = []
         self.underway: list[int] = []
         self.seen: list[tuple[int, ...]] = []
 
@@ -67,7 +67,7 @@ class _Watch(Capture):
         """Note every call of a module."""
 
         def observed(*args: Any, **kwargs: Any) -> Any:
-            call = _Call(name)
+            call = _ModuleCall(name)
             self.underway.append(len(self.calls))
             self.calls.append(call)
             try:
@@ -81,7 +81,7 @@ class _Watch(Capture):
 
 
 def layers_of(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -> Layers:
-    """The layers of a network that attend so many times each; found out once for a network."""
+    """The layers of a network, by how often each attends; found once for a network."""
     return once(network, "layers", lambda: _find_layers(network, inputs, attends))
 
 
@@ -121,7 +121,7 @@ def made_states(output: Any) -> Tensor | None:
     return first if isinstance(first, Tensor) else None
 
 
-def _outermost(seen: _Watch, group: Sequence[int]) -> _Call | None:
+def _outermost(seen: _Watch, group: Sequence[int]) -> _ModuleCall | None:
     for number in seen.seen[group[0]]:
         within = [site for site, underway in enumerate(seen.seen) if number in underway]
         if within == list(group) and seen.calls[number].keeps_shape:

@@ -37,7 +37,7 @@ NOT_CHECKED = "whether {} mixes tokens outside attention could not be checked"
 class IdentityAttention(Capture):
     """A context in which every position attends only to itself, in all layers.
 
-    Attention from one sequence to another (of another length) stays as it is.
+    Attention from one sequence to another (of another length) is left unchanged.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -91,7 +91,7 @@ class TextAdapter(Protocol):
 
 
 def mixing_warnings(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
-    """A warning where tokens reach each other past attention; found out once for a network."""
+    """A warning where tokens reach each other past attention; measured once for a network."""
     sample = shorten(tokens, SAMPLE)
     if len(sample.inputs["input_ids"]) < 2:
         return ()

@@ -2,7 +2,7 @@
 
 Whether padding changes a result depends on the model: a decoder's classifier looks for the last
 token that is not padding by its number, some heads read the last position, and convolutions read
-what stands beside a token. So a short batch is run, and compared.
+the neighbours of a token. So a short batch is run, and compared.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _known: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def once(network: Any, key: Hashable, find_out: Callable[[], Found]) -> Found:
-    """What ``find_out`` returns, called once for a network and a key.
+def once(network: Any, key: Hashable, find: Callable[[], Found]) -> Found:
+    """What ``find`` returns, called once for a network and a key.
 
     Two threads that ask at the same time may both find out: they find the same.
     """
     with _lock:
         known = _known.setdefault(network, {})
     if key not in known:
-        known[key] = find_out()
+        known[key] = find()
     found: Found = known[key]
     return found
 
@@ -41,7 +41,7 @@ def once(network: Any, key: Hashable, find_out: Callable[[], Found]) -> Found:
 def shorten(tokens: Tokens, size: int) -> Tokens:
     """At most ``size`` tokens of the (source) text, from both of its ends.
 
-    Both ends are kept, since that is where special tokens stand.
+    Both ends are kept, since that is where special tokens are.
     """
     length = len(tokens.inputs["input_ids"])
     if length <= size:

@@ -1,6 +1,6 @@
 """Models that read images and text in one sequence, such as LLaVA, PaliGemma and Qwen2-VL.
 
-The patches of an image stand in the text where its placeholder stood. Every layer of the language
+The patches of an image take the place of its placeholder in the text. Every layer of the language
 model attends over both, so that they are positions of one graph. What a vision tower did to the
 patches before is not part of it.
 """
@@ -181,7 +181,7 @@ class ImageTextModel(TextModel):
         return made
 
     def _grid(self, count: int, made: Any, size: tuple[int, int]) -> PatchGrid:
-        """How so many patches lie on the image: as stated, or in a square."""
+        """How the patches lie on the image: as stated, or in a square."""
         rows = columns = isqrt(count)
         stated = made.get("image_grid_thw")
         if stated is not None and len(stated) == 1:
@@ -265,7 +265,7 @@ class ImageTextModel(TextModel):
         return dict(sorted(found.items(), key=lambda pair: pair[0] != "input_ids"))
 
     def _check_layout(self, tokens: Tokens) -> None:
-        """Refuse patches that do not stand in the order in which they lie on the image.
+        """Refuse patches that are not in the order in which they lie on the image.
 
         With every map the identity, in the vision tower too, a changed piece of the image changes
         its own position most. Where that can't be tried, an image is refused: patches in another

@@ -203,7 +203,7 @@ class TowersModel(ModelAdapter):
         return self.vision.output_indices(target)
 
     def output_name(self, index: int) -> str:
-        """A token as it is shown."""
+        """A token as displayed."""
         return self.text.output_name(index)
 
     def filler(self, name: str | None = None) -> Filler:

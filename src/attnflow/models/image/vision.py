@@ -67,7 +67,7 @@ class VisionModel(GridModel):
         return replace(tokens, inputs={"pixel_values": pixels})
 
     def find_layout(self, tokens: Tokens, grid: PatchGrid, size: int) -> Layout:
-        """Where the patches stand, measured."""
+        """Where the patches are, measured."""
         pixels = self.inputs([tokens])["pixel_values"]
         return find_layout(self.network, pixels, (grid.rows, grid.columns), size)
 

@@ -245,7 +245,7 @@ class Seq2SeqModel(ModelAdapter):
         return pair_activations(capture, item, sizes, self._depths, self.network, self.name)
 
     def zeroed(self, tokens: Tokens, seen: Activations, spec: CaptureSpec) -> Activations:
-        """With what becomes of every layer without single values."""
+        """With how every layer's output changes without single values."""
 
         def measure(layers: list[list[Tensor]]) -> list[list[Tensor]]:
             return measure_zeroing(self.network, self.inputs([tokens]), layers, spec.progress)
@@ -261,7 +261,7 @@ class Seq2SeqModel(ModelAdapter):
         return token_indices(self.tokenizer, target, size, self.name, as_target=True)
 
     def output_name(self, index: int) -> str:
-        """A token as it is displayed."""
+        """A token as displayed."""
         return name_token(self.tokenizer, index)
 
     def filler(self, name: str | None = None) -> Filler:
@@ -296,7 +296,7 @@ class Seq2SeqModel(ModelAdapter):
         return self._batch(batch, SOURCE)
 
     def warnings(self, tokens: Tokens) -> tuple[str, ...]:
-        """What a reader must know: whether tokens reach each other past attention."""
+        """Warnings where tokens reach each other past attention."""
         found = (*mixing_warnings(self, tokens), *answer_mixing_warnings(self, tokens))
         return tuple(dict.fromkeys(found))
 

@@ -39,7 +39,7 @@ UNSPACED = ("THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER")  # scripts without bla
 
 
 def plain_ids(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of a text, with nothing put around them."""
+    """The tokens of a text, without special tokens."""
     options = {"truncation": False, "padding": False, "verbose": False}
     return list(tokenizer(text, add_special_tokens=False, **options)["input_ids"])
 
@@ -138,7 +138,7 @@ def _joined_words(prompt: str, answer: str) -> tuple[str, ...]:
 
 
 def _misread(read: str, before: int, prompt: str, answer: str) -> str:
-    """That the tokenizer can't write the two texts as they stand, and what the model reads."""
+    """A notice that the tokenizer can't write the two texts unchanged, and what the model reads."""
     blanks = _letters(read) == _letters(prompt + answer)
     hint = ". If that is what you mean, begin the answer with a space" if blanks else ""
     return (
@@ -205,9 +205,9 @@ def read_tokens(
 
 
 def _spans(reads: Sequence[str], special: Set[int]) -> list[tuple[int, int]]:
-    """Where each token stands in the text, the last of ``reads``; the others are without its end.
+    """Where each token is in the text, the last of ``reads``; the others lack its end.
 
-    A token with some bytes of a character stands where all of the character does: what is read of
+    A token with some bytes of a character is where the whole character is: what is decoded of
     it before the others are there is not what will be read at last.
     """
     text, spans = reads[-1], []
@@ -254,7 +254,7 @@ def without_end(answer: Tokens, tokenizer: Any) -> Tokens:
     plain = tokenizer(text_target=answer.text, add_special_tokens=False)["input_ids"]
 
     shared = [shared_start(ids[start:], plain) for start in range(len(ids))] or [0]
-    before = shared.index(max(shared))  # tokens that were put before the text
+    before = shared.index(max(shared))  # tokens that were added before the text
     return first_tokens(answer, before + shared[before])
 
 

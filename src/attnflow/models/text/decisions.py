@@ -31,7 +31,7 @@ ALL_OUTSIDE = (
 def find_tagged(
     logits: Tensor, tokens: Tokens, labels: Mapping[int, str], target: int | None = None
 ) -> tuple[int, tuple[str, ...]]:
-    """The token to explain, and what a reader must know of the choice.
+    """The token to explain, and notices about the choice.
 
     ``logits`` are ``[position, label]``. It is the token with the most likely label other than O;
     with a target, the one at which that is most likely. Special tokens have no label of their own.
@@ -117,7 +117,7 @@ def tagged_position(
 
 
 def masks_in(model: TextModel, tokens: Tokens) -> list[int]:
-    """Where the tokens that are to be predicted stand."""
+    """The positions of the masks, which are to be predicted."""
     ids = tokens.inputs["input_ids"]
     return [i for i, token in enumerate(ids) if token == model.tokenizer.mask_token_id]
 
@@ -131,10 +131,10 @@ def classifier_positions(model: TextModel, tokens: Tokens) -> tuple[int, ...]:
     if padded or size < DISTINCT:
         return deciding_positions(model.network, model.inputs([tokens]))
 
-    def find_out() -> Rule | None:
+    def find() -> Rule | None:
         sample = shorten(tokens, SAMPLE)
         positions = deciding_positions(model.network, model.inputs([sample]))
         return find_rule(positions, len(sample))
 
-    rule = once(model.network, ("deciding", model.padding), find_out)
+    rule = once(model.network, ("deciding", model.padding), find)
     return rule(size) if rule else deciding_positions(model.network, model.inputs([tokens]))

@@ -122,13 +122,13 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
 
 
 def drop_bos(tokens: Tokens) -> Tokens:
-    """The text as it was before."""
+    """The text without BOS again."""
     inputs = {name: values[1:] for name, values in tokens.inputs.items()}
     return tokens.select(range(1, len(tokens)), inputs)
 
 
 def both_answers(with_bos: float, without: float) -> str:
-    """What a reader must know: how likely the answer is with BOS, and without it."""
+    """A notice of how likely the answer is with BOS, and without it."""
     return (
         f"BOS was put in front: the answer's log-probability is {with_bos:.3f}; without BOS it is "
         f"{without:.3f}"
@@ -136,7 +136,7 @@ def both_answers(with_bos: float, without: float) -> str:
 
 
 def both_predictions(with_bos: Prediction | None, without: Prediction | None) -> str:
-    """What a reader must know: what the model predicts with BOS, and without it."""
+    """A notice of what the model predicts with BOS, and without it."""
     predicted = [
         "nothing" if each is None else f"{each.label!r} ({each.probability:.3f})"
         for each in (with_bos, without)

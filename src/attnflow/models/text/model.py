@@ -223,7 +223,7 @@ class TextModel(ModelAdapter):
         positions: Sequence[int],
         edit: Edit | None = None,
     ) -> Tensor:
-        """The same of the network as it is, or of a copy of it."""
+        """The same for the network itself, or for a copy of it."""
         inputs = self.inputs(batch)
         chosen = list(positions)
         if self.head is CAUSAL and self.keeps_some_logits:
@@ -276,7 +276,7 @@ class TextModel(ModelAdapter):
         return token_indices(self.tokenizer, target, size, self.name)
 
     def output_name(self, index: int) -> str:
-        """The name of a label, or a token as it is shown."""
+        """The name of a label, or a token as displayed."""
         if self.head in (CLASSIFIER, TAGGER):
             return str(self.network.config.id2label[index])
         return name_token(self.tokenizer, index)
@@ -327,14 +327,14 @@ class TextModel(ModelAdapter):
         if self.head is CAUSAL:
             return True
 
-        def find_out() -> bool:
+        def find() -> bool:
             inputs = self.inputs([shorten(lengthen(tokens), SAMPLE)])
             _, capture = network.run(self.network, inputs, CaptureSpec())
             return bool(capture.sites) and network.is_causal(
                 [site.probabilities[0] for site in capture.sites]
             )
 
-        return once(self.network, "decoder", find_out)
+        return once(self.network, "decoder", find)
 
     def run(
         self,
@@ -440,7 +440,7 @@ class TextModel(ModelAdapter):
         return replace(activations, readout=found), named
 
     def zeroed(self, activations: Activations, tokens: Tokens, spec: CaptureSpec) -> Activations:
-        """With what becomes of every layer without single values."""
+        """With how every layer's output changes without single values."""
         maps = [[layer] for layer in activations.attention]
         found = measure_zeroing(self.network, self.inputs([tokens]), maps, spec.progress)
         return replace(activations, zeroed=tuple(layer[0] for layer in found))
@@ -467,7 +467,7 @@ class TextModel(ModelAdapter):
     def _notices(
         self, query: Query, tokens: Tokens, output: Any, item: int, objective: Objective
     ) -> tuple[str, ...]:
-        """What a reader must know of how the position was chosen."""
+        """Notices about how the position was chosen."""
         if self.head is not TAGGER or query is not None:
             return ()
         return tagged_position(self, output, item, tokens, objective)[1]

@@ -165,7 +165,7 @@ class SpanModel(TextModel):
         return sorted(found, key=lambda each: -each.probability)[:ALTERNATIVES]
 
     def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction:
-        """The answer as it stands in the passage, with its probability."""
+        """The answer as written in the passage, with its probability."""
         found = self._spans(output, item, tokens)
         ranked = tuple((self._text(tokens, each), each.probability) for each in found)
         return Prediction(*ranked[0], alternatives=ranked)

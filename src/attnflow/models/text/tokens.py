@@ -193,7 +193,7 @@ def tokenize(
 ) -> Tokens:
     """One text or one pair as tokens; beyond the limit an error, or truncated if requested.
 
-    Without ``special`` no special tokens are put around it: the text has them already.
+    Without ``special`` no special tokens are added: the text has them already.
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
     cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
@@ -272,7 +272,7 @@ def find_sides(
 
 
 def _parted(segments: Sequence[str]) -> bool:
-    """Whether a special token stands between the texts of a pair."""
+    """Whether a special token separates the texts of a pair."""
     if "first" not in segments or "second" not in segments:
         return True
     end = len(segments) - 1 - segments[::-1].index("first")
@@ -280,7 +280,7 @@ def _parted(segments: Sequence[str]) -> bool:
 
 
 def name_token(tokenizer: Any, token: int) -> str:
-    """A token as it is displayed: without marks for blanks, and bytes as characters."""
+    """A token as displayed: without marks for blanks, and bytes as characters."""
     piece = tokenizer.convert_ids_to_tokens(int(token))
     if piece is None:  # an output that the vocabulary has no word for: models round sizes up
         return f"[{int(token)}]"

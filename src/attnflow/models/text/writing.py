@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 
-Stream = Callable[[str], None]  # called with every piece of the answer's text as it is made
+Stream = Callable[[str], None]  # called with every piece of the answer's text as it is written
 # What reshapes the distribution that tokens are sampled from, in the order of transformers.
 WARPERS = {
     "temperature": "TemperatureLogitsWarper",
@@ -52,7 +52,7 @@ class Writing:
         sampling: How tokens are sampled (``temperature``, ``top_k``, ``top_p``, ``min_p``,
             ``typical_p``), or else their scores changed (``repetition_penalty``, …). Without any
             of the former the most likely token is written.
-        seed: Of the random numbers used for sampling; where none is given, one is chosen.
+        seed: The seed for sampling; where none is given, one is chosen.
         stream: Called with the pieces of the answer while it is made.
         check: Called before every token that is written, and between pieces of the work that
             explains them; it may raise to end it.
@@ -110,7 +110,7 @@ class Writing:
         }
         processors = [] if self.check is None else [_checking(self.check)]
         if self.samples:
-            processors.append(_drawing(self.sampling, self.seed or 0))
+            processors.append(_sampling(self.sampling, self.seed or 0))
         if processors:
             found["logits_processor"] = processors
         if self.stream is not None:
@@ -152,7 +152,7 @@ def _checking(check: Callable[[], None]) -> Any:
     return Checking()
 
 
-def _drawing(sampling: Mapping[str, Any], seed: int) -> Any:
+def _sampling(sampling: Mapping[str, Any], seed: int) -> Any:
     """A processor that leaves only the token that it has sampled.
 
     Generation then takes the most likely token, which is this one.
@@ -171,17 +171,17 @@ def _drawing(sampling: Mapping[str, Any], seed: int) -> Any:
         raise InputError(msg) from error
     generator = torch.Generator().manual_seed(seed)
 
-    class Drawing(logits_process.LogitsProcessor):
+    class Sampling(logits_process.LogitsProcessor):
         def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
             warped = scores.float()
             for warper in warpers:
                 warped = warper(input_ids, warped)
             probabilities = warped.softmax(-1).cpu()
-            drawn = torch.multinomial(probabilities, 1, generator=generator).to(scores.device)
+            sampled = torch.multinomial(probabilities, 1, generator=generator).to(scores.device)
             only = torch.full_like(scores, -torch.inf)
-            return only.scatter(-1, drawn, 0.0)
+            return only.scatter(-1, sampled, 0.0)
 
-    return Drawing()
+    return Sampling()
 
 
 def _streamer(tokenizer: Any, stream: Stream, *, skip_prompt: bool) -> Any:
@@ -202,8 +202,8 @@ def without_ends(ids: Sequence[int], ends: Set[int | None], model: str) -> list[
         kept.pop()
     if not kept:
         msg = (
-            f"{model} ends its answer at once: there is nothing to explain. Give another prompt "
-            "(for a chat model, messages: --chat), or an answer of your own with answer= (--answer)"
+            f"{model} ends its answer immediately: there is nothing to explain. Give another "
+            "prompt (for a chat model, messages: --chat), or your own answer: answer= (--answer)"
         )
         raise ModelError(msg)
     return kept
@@ -260,7 +260,7 @@ def plain_decoding(
 
 
 def kept_decoding(network: Any, kept: Collection[str] = (FORCED,)) -> Mapping[str, Any] | None:
-    """What a generation configuration decides about an answer all the same, to be recorded."""
+    """What a generation configuration still decides about an answer, to be recorded."""
     stated = getattr(network, "generation_config", None)
     found = {name: getattr(stated, name, None) for name in kept}
     return {name: value for name, value in found.items() if value is not None} or None
