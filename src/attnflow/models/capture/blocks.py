@@ -27,12 +27,18 @@ from attnflow.records.arrays import to_numpy
 if TYPE_CHECKING:
     from attnflow.models.capture.mode import Capture
 
-
 Project = Callable[[Forward, Tensor], Any]
+ROWS = 4096  # of a projection that are held in float64 at a time
 
 
 def with_projections_read(network: Any, project: Project) -> Any:
-    """The network; with packed linear layers, a copy in which ``project`` runs these."""
+    """The network; with packed linear layers, a copy in which ``project`` runs these.
+
+    Linear layers of packages that quantise multiply by packed weights, in kernels that torch does
+    not show. What they do is read off by running them (`weights_of`). A layer that also rounds its
+    input gives another output than these weights do; how far off it may be is decided where the
+    block is taken apart.
+    """
     names = {
         f"{type(network).__name__}.{name}"
         for name, module in network.named_modules()
@@ -50,7 +56,10 @@ def with_projections_read(network: Any, project: Project) -> Any:
 
 
 def weights_of(forward: Forward, like: Tensor) -> tuple[Tensor, Tensor]:
-    """The weight ``[output, input]`` and the bias of a linear layer that reads such inputs."""
+    """The weight ``[output, input]`` and the bias of a linear layer that reads such inputs.
+
+    For the identity it gives its weights as it uses them, for zeros its bias.
+    """
     width = like.shape[-1]
     with torch.no_grad():
         bias = forward(like.new_zeros(1, width))[0]
@@ -60,9 +69,6 @@ def weights_of(forward: Forward, like: Tensor) -> tuple[Tensor, Tensor]:
 def _is_packed(module: torch.nn.Module) -> bool:
     sized = hasattr(module, "in_features") and hasattr(module, "out_features")
     return sized and type(module).forward is not torch.nn.Linear.forward
-
-
-ROWS = 4096  # of a projection that are held in float64 at a time
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,11 @@ def first_positions(tokens: Tokens, size: int) -> Tokens:
 
 
 def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
-    """The text with BOS in front, as a special token."""
+    """The text with BOS in front, as a special token, where the tokenizer adds none.
+
+    A causal decoder's first token collects attention, whatever it is: with BOS in front the sink
+    has a position of its own. That changes what the model reads, so both predictions are reported.
+    """
     from attnflow.models.kinds import CAUSAL
     from attnflow.models.sizes import limit
     from attnflow.models.text.model import TextModel  # torch takes its time

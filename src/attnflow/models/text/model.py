@@ -90,7 +90,8 @@ class EmbeddingEdit(TorchFunctionMode):
     """A context in which a function changes the word embeddings that a module has for ``ids``.
 
     The function gets ``[batch, position, dimension]``, also where a model looks the words up with
-    its positions first.
+    its positions first. Only the thread that entered the mode sees it: other threads that run the
+    same network at the same time get their own embeddings.
     """
 
     def __init__(self, module: Any, ids: Tensor, edit: Callable[[Tensor], Tensor]) -> None:

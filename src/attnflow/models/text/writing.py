@@ -239,6 +239,10 @@ def plain_decoding(
 ) -> dict[str, Any]:
     """The options of `generate` that undo what a network's generation configuration sets.
 
+    Checkpoints come with penalties, beams, forbidden tokens, time limits and much else, which
+    `generate` of transformers obeys. Here the most likely token is written, one after the other:
+    all of it is overridden, except the tokens that start and end an answer.
+
     Options that are ``given`` are left to whoever gives them, those that are ``kept`` as they are.
     Every field is undone that a configuration of this version of transformers has, so that
     one that is new changes nothing unnoticed.
