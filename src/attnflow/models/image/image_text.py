@@ -28,9 +28,8 @@ from attnflow.models.grids import change_patch
 from attnflow.models.image.vision import seen_box
 from attnflow.models.kinds import CAUSAL, SEQ2SEQ, HeadKind, head_of
 from attnflow.models.sizes import limit
-from attnflow.models.text.encoded import is_encoded
 from attnflow.models.text.model import TextModel
-from attnflow.models.text.tokens import name_token
+from attnflow.models.text.tokens import is_encoded, name_token
 from attnflow.records import PatchGrid
 
 if TYPE_CHECKING:

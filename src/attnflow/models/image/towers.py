@@ -25,9 +25,8 @@ from attnflow.models.adapter import (
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.image.vision import VisionModel
 from attnflow.models.kinds import BARE
-from attnflow.models.text.encoded import is_encoded
 from attnflow.models.text.model import TextModel
-from attnflow.models.text.tokens import name_token
+from attnflow.models.text.tokens import is_encoded, name_token
 from attnflow.records import Prediction
 
 if TYPE_CHECKING:

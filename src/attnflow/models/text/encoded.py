@@ -23,16 +23,6 @@ IDS, MASK = "input_ids", "attention_mask"
 ABOUT = ("special_tokens_mask", "offset_mapping", "length", "overflow_to_sample_mapping")
 
 
-def is_encoded(item: Any) -> bool:
-    """Whether an input is token ids (a list or an array of integers) or a tokenizer's encoding."""
-    if isinstance(item, Mapping):
-        return IDS in item
-    if isinstance(item, list | tuple):
-        return len(item) > 0 and all(map(is_integer, item))
-    shape, dtype = getattr(item, "shape", None), str(getattr(item, "dtype", ""))
-    return shape is not None and "int" in dtype and (len(shape) == 1 or tuple(shape)[:-1] == (1,))
-
-
 def read_encoded(
     tokenizer: Any, item: Any, limit: int | None, vocabulary: int, *, truncate: bool
 ) -> Tokens:

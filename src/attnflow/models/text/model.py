@@ -56,8 +56,8 @@ from attnflow.models.text.decisions import (
     tagged_position,
 )
 from attnflow.models.text.edits import blank_tokens, find_filler
-from attnflow.models.text.encoded import is_encoded, read_encoded
-from attnflow.models.text.tokens import check_text, check_texts, name_token, tokenize
+from attnflow.models.text.encoded import read_encoded
+from attnflow.models.text.tokens import check_text, check_texts, is_encoded, name_token, tokenize
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
 

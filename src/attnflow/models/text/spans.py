@@ -17,8 +17,8 @@ from attnflow.io.inputs import is_pair
 from attnflow.models.adapter import Aim, Objective, Query, Tokens
 from attnflow.models.capture import run as network
 from attnflow.models.outputs import ALTERNATIVES, no_probability, objective_value
-from attnflow.models.text.encoded import is_encoded
 from attnflow.models.text.model import TextModel
+from attnflow.models.text.tokens import is_encoded
 from attnflow.records import Prediction
 
 LONGEST = 30  # tokens of an answer

@@ -16,6 +16,7 @@ from attnflow.io.inputs import NO_TEXT, is_pair
 from attnflow.io.pictures import PICTURES
 from attnflow.models.adapter import Tokens
 from attnflow.models.audio.sounds import SOUNDS
+from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
@@ -156,6 +157,16 @@ NOT_PARTED = (
 )
 BLANKS = {"\n": "⏎", "\t": "⇥"}
 BROKEN = "\ufffd"
+
+
+def is_encoded(item: Any) -> bool:
+    """Whether an input is token ids (a list or an array of integers) or a tokenizer's encoding."""
+    if isinstance(item, Mapping):
+        return "input_ids" in item
+    if isinstance(item, list | tuple):
+        return len(item) > 0 and all(map(is_integer, item))
+    shape, dtype = getattr(item, "shape", None), str(getattr(item, "dtype", ""))
+    return shape is not None and "int" in dtype and (len(shape) == 1 or tuple(shape)[:-1] == (1,))
 
 
 def check_text(model: str, item: Any) -> None:
