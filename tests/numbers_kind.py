@@ -15,10 +15,8 @@ from attnflow.errors import InputError
 from attnflow.models.adapter import Filler, ForwardPass, ModelAdapter, Objective, Tokens
 from attnflow.models.capture import run as network
 from attnflow.models.capture.towards import add_edges
-from attnflow.models.heads import HeadKind
-from attnflow.models.kinds import MODEL_KINDS, ModelKind
-from attnflow.models.objectives import label_indices, make_aim
-from attnflow.models.outputs import predict_label
+from attnflow.models.kinds import MODEL_KINDS, HeadKind, ModelKind
+from attnflow.models.outputs import label_indices, make_aim, predict_label
 from attnflow.models.sizes import describe
 
 HEAD = HeadKind("classifier of series", (), "AutoModel")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
+from attnflow.edges.heads import fuse_heads
 
 import attnflow
 import families
@@ -16,7 +17,6 @@ import talkers
 import tiny
 from attnflow import EDGE_RULES, EdgeRule
 from attnflow.edges import decomposition
-from attnflow.edges.heads import fuse_heads
 from attnflow.edges.rule import Needs
 from attnflow.errors import InputError, ModelError
 from attnflow.records import AttentionBlock

@@ -11,6 +11,7 @@ import attnflow
 import talkers
 import tiny
 from attnflow.errors import InputError, ModelError
+from attnflow.models.checks import memory
 from attnflow.models.text.writing import Writing
 
 TEXT = "the keys to the old cabinet"
@@ -246,24 +247,23 @@ def test_models_that_write_nothing_are_refused(llama):
     with pytest.raises(ModelError, match="writes no text that could be explained token by token"):
         attnflow.explain_answer(TEXT, generate=4)
     full = " ".join(["cat"] * 64)
-    with pytest.raises(InputError, match="there is no room for an answer"):
+    with pytest.raises(InputError, match="there is no space left for an answer"):
         attnflow.explain_answer(full, llama, generate=4)
 
 
 def test_an_answer_ends_where_the_model_ends_it():
     ends = talkers.llama(eos_token_id=list(range(talkers.SIZE)))
-    with pytest.raises(ModelError, match="ends its answer at once"):
+    with pytest.raises(ModelError, match="ends its answer immediately"):
         attnflow.explain_answer(TEXT, ends, generate=4)
 
 
 def test_gradients_that_no_memory_is_for_are_refused_before_work(llama, monkeypatch):
-    from attnflow.models.checks import room
 
     size = len(attnflow.explain_answer(TEXT, llama, generate=3, edges="gradient").tokens)
-    needed = room.TAPE_BYTES * 3 * 4 * size**2
-    monkeypatch.setattr(room, "memory_of", lambda _: needed)
+    needed = memory.TAPE_BYTES * 3 * 4 * size**2
+    monkeypatch.setattr(memory, "memory_of", lambda _: needed)
     attnflow.explain_answer(TEXT, llama, generate=3, edges="gradient")
-    monkeypatch.setattr(room, "memory_of", lambda _: needed - 1)
+    monkeypatch.setattr(memory, "memory_of", lambda _: needed - 1)
     with pytest.raises(ModelError, match=rf"gradients by the attention of {size} tokens"):
         attnflow.explain_answer(TEXT, llama, generate=3, edges="gradient")
     found = attnflow.explain_answer(TEXT, llama, generate=3)

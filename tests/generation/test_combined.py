@@ -10,7 +10,7 @@ import attnflow
 import talkers
 import tiny
 from attnflow.errors import InputError, ModelError
-from attnflow.models.checks import room
+from attnflow.models.checks import memory
 
 CHAT = [{"role": "key", "content": "the cat is old"}, {"role": "cat", "content": "play on the mat"}]
 DOCUMENTS = {"first": "the old keys", "second": "a red cat is here", "question": "keys to"}
@@ -200,8 +200,8 @@ def test_long_prompts_have_gradients_where_maps_would_find_no_room(monkeypatch):
     options = {"answer": "a cat", "edges": "gradient"}
     model = attnflow.load_model(talkers.llama(num_attention_heads=8, num_key_value_heads=8))
     size = len(attnflow.explain_answer(text, model, **options).tokens)
-    needed = room.TAPE_BYTES * 3 * 8 * size**2
-    monkeypatch.setattr(room, "memory_of", lambda _: needed - 1)
+    needed = memory.TAPE_BYTES * 3 * 8 * size**2
+    monkeypatch.setattr(memory, "memory_of", lambda _: needed - 1)
     assert attnflow.explain_answer(text, model, **options, method="direct").method == "direct"
     with pytest.raises(ModelError, match=f"gradients by the attention of {size} tokens"):
         attnflow.explain_answer(text, model, **options, method="rollout")

@@ -13,8 +13,7 @@ import attnflow
 import heard
 import talkers
 from attnflow.models.answers.interface import answers_of
-from attnflow.models.decoding import plain_decoding
-from attnflow.models.text.writing import Writing
+from attnflow.models.text.writing import Writing, plain_decoding
 
 TEXT = "the keys to the old cabinet"
 FAST = {"edges": "attention", "method": "rollout"}

@@ -11,8 +11,8 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import ModelError
-from attnflow.models import fetching, locating
-from attnflow.models.loading import _load_once, load_model
+from attnflow.models import locating
+from attnflow.models.loading import _load_once, load_model, no_bars
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +163,7 @@ def test_a_gguf_file_draws_no_bar():
     from transformers import modeling_gguf_pytorch_utils as gguf
 
     drawn = gguf.tqdm
-    with fetching.no_bars():
+    with no_bars():
         assert gguf.tqdm([]).disable
     assert gguf.tqdm is drawn
 

@@ -17,8 +17,7 @@ import heard
 import tiny
 from attnflow.errors import AttnflowError
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.heads import SEQ2SEQ
-from attnflow.models.kinds import reads_sound, two_towers
+from attnflow.models.kinds import SEQ2SEQ, reads_sound, two_towers
 from attnflow.models.loading import load_model
 from attnflow.models.pair.seq2seq import Seq2SeqModel, source_size
 from attnflow.models.pair.sides import make_steps

@@ -14,7 +14,7 @@ from attnflow.io.files import as_path
 from attnflow.io.inputs import several
 from attnflow.io.rows import Columns, open_rows
 from attnflow.methods import METHODS
-from attnflow.models.fetching import ModelReference
+from attnflow.models.loading import ModelReference
 from attnflow.options.functions import takes
 from attnflow.options.tables import RunOptions
 from attnflow.pipeline.choice import usual_methods

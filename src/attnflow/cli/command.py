@@ -212,7 +212,7 @@ def choose(
         given["trust_remote_code"] = True
     if not any(given.values()):
         return named
-    from attnflow.models.fetching import LoadOptions, ModelReference
+    from attnflow.models.loading import LoadOptions, ModelReference
 
     return ModelReference(named, LoadOptions(**given))
 

@@ -192,7 +192,7 @@ def _probabilities(session: Session, pronouns: list[str] | None) -> dict[str, fl
         return None
     from torch import no_grad
 
-    from attnflow.models.objectives import output_index
+    from attnflow.models.outputs import output_index
 
     # Of two tokens that are displayed alike the likelier one, which comes first.
     chances = dict(reversed(session.prediction.alternatives))

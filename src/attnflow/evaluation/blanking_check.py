@@ -12,8 +12,7 @@ from attnflow.errors import InputError
 from attnflow.evaluation.importance import make_attribution
 from attnflow.methods.blank_out import MEMBER
 from attnflow.methods.question import Target
-from attnflow.models.objectives import output_index
-from attnflow.models.outputs import has_label
+from attnflow.models.outputs import has_label, output_index
 from attnflow.models.sizes import independent_labels
 from attnflow.pipeline.measured import target_position
 from attnflow.records.words import merge_words, word_groups

@@ -29,9 +29,9 @@ from attnflow.io.inputs import several
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.methods import METHODS
-from attnflow.models.file_names import refuse_file_name
 from attnflow.models.loading import load_model
-from attnflow.models.text.bos import put_bos
+from attnflow.models.text.edits import put_bos
+from attnflow.models.text.tokens import refuse_file_name
 from attnflow.options.functions import takes
 from attnflow.options.option import options_of, values_of
 from attnflow.options.tables import EvaluateOptions, ReadingOptions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from numbers import Integral
 from os import PathLike
 from typing import Any
@@ -11,17 +10,6 @@ from typing import Any
 from attnflow.errors import InputError, shown
 
 NO_TEXT = 'no text; give one in quotes, such as "The food was not good."'
-
-
-@dataclass(frozen=True)
-class TokenIds:
-    """A text that was tokenized before: the numbers of its tokens, and what else a model is given.
-
-    Padding is left out.
-    """
-
-    ids: tuple[int, ...]
-    others: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def as_list(given: Any) -> tuple[list[Any], bool]:
@@ -34,45 +22,14 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
     """
     if is_pair(given):
         return [given], True
-    if (ids := _token_ids(given)) is not None:
-        return [ids], True
+    if isinstance(given, list) and given and all(type(each) is int for each in given):
+        return [given], True  # the ids of one text's tokens
     numbers = hasattr(given, "dtype") and getattr(given.dtype, "kind", "f") in tuple("fiu")
     one = numbers or isinstance(given, str | bytes | bytearray | memoryview | PathLike | Mapping)
     single = one or not isinstance(given, Iterable)
     if single or getattr(given, "ndim", 1) != 1:
         return [given], True
-    return [_token_ids(each) or each for each in given], False
-
-
-def _token_ids(given: Any) -> TokenIds | None:
-    """Token ids, where that is what was given: a list of integers, or what a tokenizer returned."""
-    if isinstance(given, list) and given and all(type(each) is int for each in given):
-        return TokenIds(tuple(given))
-    if not (isinstance(given, Mapping) and "input_ids" in given and hasattr(given, "encodings")):
-        return None
-    rows = {name: _numbers(name, values) for name, values in given.items()}
-    size = len(rows["input_ids"])
-    kept = [at for at, real in enumerate(rows.get("attention_mask", [1] * size)) if real]
-    chosen = {
-        name: tuple(row[at] for at in kept)
-        for name, row in rows.items()
-        if name != "attention_mask" and len(row) == size
-    }
-    return TokenIds(chosen.pop("input_ids"), chosen)
-
-
-def _numbers(name: str, values: Any) -> list[int]:
-    """The one row of numbers that a tokenizer returned: a list or a tensor, in a batch or alone."""
-    listed = values.tolist() if hasattr(values, "tolist") else list(values)
-    if listed and isinstance(listed[0], list):
-        if len(listed) > 1 and name == "input_ids":
-            msg = (
-                f"input_ids has {len(listed)} rows, and what a tokenizer returned is one input; "
-                "give a list with one for each"
-            )
-            raise InputError(msg)
-        return list(listed[0])
-    return listed
+    return list(given), False
 
 
 def is_pair(given: Any) -> bool:

@@ -10,7 +10,7 @@ import torch
 
 from attnflow.errors import InputError
 from attnflow.io.inputs import check_choice, one_each
-from attnflow.models.objectives import output_index
+from attnflow.models.outputs import output_index
 from attnflow.records import Prediction
 from attnflow.records.selection import Groups
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attnflow.models.answers.interface import Answers
     from attnflow.models.capture.towards import ItemRelevance
 
-    Edit = Callable[[Tensor], Tensor]  # what becomes of the word embeddings of a batch
+    Edit = Callable[[Tensor], Tensor]  # changes the word embeddings of a batch
 
 Query = int | str | None
 
@@ -35,13 +35,13 @@ class Tokens:
         word_texts: The words.
         segments: For each token what it is part of.
         grid: For images and sounds, how patches lie on the image, or frames in time.
-        answer: What was made of the input, where that is explained.
-        notices: What a reader must know of this input, e.g. that it was cut.
+        answer: What the model wrote, where that is explained.
+        notices: Caveats about this input, such as that it was truncated.
         pair: The two texts, where a pair is read as one input.
-        spans: For each token where it stands in ``text``, or in ``answer``; ``None`` where that is
+        spans: For each token where it is in ``text``, or in ``answer``; ``None`` where that is
             not known.
-        cut_at: How many tokens of an answer were written where it had not come to its end.
-        decoding: What the model's generation configuration decided of an answer that it wrote;
+        cut_at: How many tokens of an answer were written, where it was stopped before its end.
+        decoding: What the model's generation configuration decided about an answer that it wrote;
             ``None`` where that is nothing.
     """
 
@@ -105,7 +105,7 @@ class ForwardPass:
         objective: What gradients are taken of, with names for what was resolved.
         pooled: Where the model decides from several positions, all of them, ``query`` first: their
             mean is explained.
-        warnings: What a reader of the explanation must know.
+        warnings: Caveats about the explanation.
     """
 
     tokens: Tokens
@@ -119,7 +119,7 @@ class ForwardPass:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a model is asked to account for: a target, perhaps rather than another one.
+    """What is to be explained: a target, perhaps rather than another one.
 
     Alone it is the target's log-probability; with a contrast, how much larger its logit is.
 
@@ -130,6 +130,14 @@ class Objective:
 
     target: str | int | None = None
     contrast: str | int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """What a target is: a number, as a function of a network's output, and its names."""
+
+    value: Callable[[Any], Tensor]
+    named: Objective
 
 
 @dataclass(frozen=True)
@@ -254,7 +262,7 @@ class ModelAdapter(ABC):
         spec: CaptureSpec,
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
-        """Run the model once on a batch, and keep what the spec asks for.
+        """Run the model once on a batch, and keep what the spec requests.
 
         ``objectives`` are those of gradients, one per input; by default the predictions.
         """
@@ -267,7 +275,7 @@ class ModelAdapter(ABC):
     def output_indices(self, target: str | int) -> tuple[int, ...]:
         """The numbers of the labels or tokens of a name, or this number; an error if there is none.
 
-        `attnflow.models.objectives.output_index` says which of several is meant.
+        `attnflow.models.outputs.output_index` decides which of several is meant.
         """
 
     @abstractmethod
@@ -286,7 +294,7 @@ class ModelAdapter(ABC):
         return None
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these inputs give the same results together as each gives alone."""
+        """Whether batching these inputs leaves their results unchanged."""
         return len(inputs) < 2
 
     def is_decoder(self, tokens: Tokens) -> bool:
@@ -395,7 +403,7 @@ class ModelAdapter(ABC):
 
     @property
     def why_no_answers(self) -> str:
-        """What is said where an answer is to be explained and there is none."""
+        """The error where an answer is to be explained and there is none."""
         return (
             f"{self.name} writes no text that could be explained token by token; generate= and "
             "answer= are for causal language models and encoder–decoders of texts"

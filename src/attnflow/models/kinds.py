@@ -1,4 +1,4 @@
-"""The kinds of models: what a network reads, and which adapter it needs.
+"""The kinds of heads and of models: what a network reads and predicts, and which adapter it needs.
 
 A kind of your own is a `ModelAdapter` in a file, and one line: ``MODEL_KINDS.register(…)``.
 """
@@ -10,11 +10,63 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import ModelError
-from attnflow.models.heads import AUDIO, BARE, CLASSIFIER, CTC, SEQ2SEQ, SPANS, head_of
 from attnflow.registry import Registry
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
+
+
+@dataclass(frozen=True)
+class HeadKind:
+    """A kind of head.
+
+    Attributes:
+        name: The name shown to users.
+        endings: How class names of such models end.
+        auto: The class of transformers that loads such models.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    auto: str
+
+
+CLASSIFIER = HeadKind(
+    "classifier", ("ForSequenceClassification",), "AutoModelForSequenceClassification"
+)
+TAGGER = HeadKind(
+    "token classifier", ("ForTokenClassification",), "AutoModelForTokenClassification"
+)
+SPANS = HeadKind("question answering", ("ForQuestionAnswering",), "AutoModelForQuestionAnswering")
+MASKED = HeadKind(
+    "masked language model", ("ForMaskedLM", "WithLMHeadModel"), "AutoModelForMaskedLM"
+)
+CAUSAL = HeadKind("causal language model", ("ForCausalLM", "LMHeadModel"), "AutoModelForCausalLM")
+SEQ2SEQ = HeadKind(
+    "encoder–decoder language model",
+    ("ForConditionalGeneration", "MTModel", "ForSpeechToText"),
+    "AutoModelForSeq2SeqLM",
+)
+IMAGES = HeadKind(
+    "image classifier",
+    ("ForImageClassification", "ForImageClassificationWithTeacher"),
+    "AutoModelForImageClassification",
+)
+AUDIO = HeadKind(
+    "audio classifier",
+    ("ForAudioClassification",),
+    "AutoModelForAudioClassification",
+)
+XVECTOR = HeadKind("speaker vector", ("ForXVector",), "AutoModelForAudioXVector")
+CTC = HeadKind("speech recogniser (CTC)", ("ForCTC",), "AutoModelForCTC")
+BARE = HeadKind("no head", (), "AutoModel")
+HEADS = (CLASSIFIER, TAGGER, SPANS, MASKED, CAUSAL, SEQ2SEQ, IMAGES, AUDIO, XVECTOR, CTC)
+
+
+def head_of(class_name: str) -> HeadKind:
+    """The head of a model class, by its name; `BARE` where the name implies no other."""
+    return next((kind for kind in HEADS if class_name.endswith(kind.endings)), BARE)
+
 
 SOUNDS = ("input_values", "input_features")
 UNSUPPORTED = {
@@ -128,8 +180,7 @@ def _make_image(network: Any, processor: Any, name: str) -> ModelAdapter:
 
 
 def _make_pair(network: Any, processor: Any, name: str) -> ModelAdapter:
-    from attnflow.models.pair.classifier import Seq2SeqClassifier
-    from attnflow.models.pair.seq2seq import Seq2SeqModel
+    from attnflow.models.pair.seq2seq import Seq2SeqClassifier, Seq2SeqModel
 
     head = _head(network)
     kind = Seq2SeqClassifier if head is CLASSIFIER else Seq2SeqModel

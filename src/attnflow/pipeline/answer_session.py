@@ -15,7 +15,7 @@ from attnflow.methods.method import merge_statistics
 from attnflow.methods.question import Question, Target, no_progress
 from attnflow.models.adapter import ForwardPass, Objective
 from attnflow.models.answers.interface import AnswerPass, Answers, answer_positions
-from attnflow.models.text.blanking import first_positions
+from attnflow.models.text.edits import first_positions
 from attnflow.pipeline.attributions import logit_scores
 from attnflow.pipeline.choice import choose, paper_note
 from attnflow.pipeline.measured import Advance, Check, find_measure

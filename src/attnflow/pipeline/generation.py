@@ -14,7 +14,7 @@ from attnflow.methods import METHODS
 from attnflow.methods.question import no_progress
 from attnflow.models.answers.interface import Answers
 from attnflow.models.answers.prompts import Prompt, read_prompt
-from attnflow.models.text.bos import both_answers, drop_bos, put_bos
+from attnflow.models.text.edits import both_answers, drop_bos, put_bos
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.answer_session import AnswerSession, open_answer
 from attnflow.pipeline.deletions import measure_drops

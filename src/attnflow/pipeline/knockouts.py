@@ -17,14 +17,14 @@ from attnflow.models.answers.interface import Answers, answer_positions, answers
 from attnflow.models.answers.prompts import is_chat, make_prompt, read_prompt
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey, without_edges
-from attnflow.models.objectives import output_index
 from attnflow.models.outputs import (
     is_multi_label,
     objective_value,
+    output_index,
     rank_outputs,
     to_probabilities,
 )
-from attnflow.models.text.bos import put_bos
+from attnflow.models.text.edits import put_bos
 from attnflow.models.text.spans import END, SPAN, START, Spans
 from attnflow.models.text.writing import Writing
 from attnflow.options.tables import KnockoutOptions

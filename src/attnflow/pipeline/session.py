@@ -13,7 +13,7 @@ from attnflow.methods import Method, Scores, find_edge_method
 from attnflow.methods.question import Target, no_progress
 from attnflow.methods.relevance_flow import check_start
 from attnflow.models.adapter import Objective
-from attnflow.models.objectives import is_number
+from attnflow.models.outputs import is_number
 from attnflow.pipeline.amounts import starts_at_target
 from attnflow.pipeline.attributions import attribute
 from attnflow.pipeline.blanking import Blanking

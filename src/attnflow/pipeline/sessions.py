@@ -12,8 +12,8 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
-from attnflow.models.checks.room import check_heads_room
-from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
+from attnflow.models.checks.memory import check_heads_memory
+from attnflow.models.text.edits import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.choice import Chosen, choose, paper_note
 from attnflow.pipeline.request import Request
@@ -63,7 +63,7 @@ def open_sessions(
             read = adapter.tokenize(item, truncate=config.truncate, answer=answer)
             tokens.append(put_bos(adapter, read) if config.bos else read)
             if all_heads:
-                check_heads_room(adapter, len(tokens[-1]))
+                check_heads_memory(adapter, len(tokens[-1]))
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
     groups = by_choice(config, adapter, tokens, objectives)

@@ -12,8 +12,8 @@ from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
 from attnflow.methods import METHODS
 from attnflow.models.adapter import Objective
-from attnflow.models.file_names import refuse_file_name
-from attnflow.models.text.bos import put_bos
+from attnflow.models.text.edits import put_bos
+from attnflow.models.text.tokens import refuse_file_name
 from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.sessions import (

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from attnflow.views.cuts import main_edges
 
 import attnflow
-from attnflow.views.cuts import main_edges
 from attnflow.views.explorer.extent import STANDALONE
 from attnflow.views.routes import carrying
 from seen import TEXT, drawn, settle, strip

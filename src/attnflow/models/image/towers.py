@@ -1,6 +1,6 @@
 """Models of two towers, one for texts and one for images, such as CLIP and SigLIP.
 
-The towers meet only behind their last layers, so each is explained by itself: a text by the tower
+The towers meet only after their last layers, so each is explained by itself: a text by the tower
 that reads texts, an image by the one that sees.
 """
 
@@ -23,10 +23,10 @@ from attnflow.models.adapter import (
     Tokens,
 )
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.heads import BARE
 from attnflow.models.image.vision import VisionModel
+from attnflow.models.kinds import BARE
 from attnflow.models.text.model import TextModel
-from attnflow.models.text.tokens import check_text, name_token
+from attnflow.models.text.tokens import is_encoded, name_token
 from attnflow.records import Prediction
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ class FilledTextModel(TextModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens, filled up with padding that the model reads like any token."""
-        check_text(self.name, item)
         tokens = super().tokenize(item, truncate=truncate, answer=answer)
         missing = int(self.network.config.max_position_embeddings) - len(tokens)
         number = self.tokenizer.pad_token_id
@@ -85,7 +84,7 @@ def make_towers(found: tuple[Any, Any], processor: Any, name: str) -> ModelAdapt
 
 @dataclass(frozen=True, eq=False)
 class TowersModel(ModelAdapter):
-    """Two towers, each asked about what it reads."""
+    """Two towers, each for the inputs that it reads."""
 
     text: TextModel
     vision: VisionModel
@@ -97,7 +96,7 @@ class TowersModel(ModelAdapter):
     estimates_memory = True
 
     def tower(self, name: str) -> ModelAdapter:
-        """One tower alone."""
+        """One tower by itself."""
         if name not in TOWERS:
             msg = f"tower={shown(name)} is unknown; allowed: {', '.join(map(repr, TOWERS))}"
             raise InputError(msg)
@@ -105,6 +104,8 @@ class TowersModel(ModelAdapter):
 
     def _of(self, item: Any) -> TextModel | VisionModel:
         """A text that names an image file is that image; one that is not there is a slip."""
+        if is_encoded(item):
+            return self.text
         if not isinstance(item, str) or names_image(item):
             return self.vision
         if item.lower().endswith(PICTURES) and not any(map(str.isspace, item)):
@@ -154,11 +155,11 @@ class TowersModel(ModelAdapter):
         return self._of(item).tokenize(item, truncate=truncate, answer=answer)
 
     def is_decoder(self, tokens: Tokens) -> bool:
-        """Whether positions attend to none behind them, in the tower that reads this."""
+        """Whether no position attends to a later one, in the tower that reads this."""
         return self._for([tokens]).is_decoder(tokens)
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these inputs are of one tower, and give together what each gives alone."""
+        """Whether these inputs are of one tower, which batching leaves unchanged."""
         kinds = {"pixel_values" in tokens.inputs for tokens in inputs}
         return len(kinds) == 1 and self._for(inputs).batchable(inputs)
 
@@ -201,7 +202,7 @@ class TowersModel(ModelAdapter):
         return self.vision.output_indices(target)
 
     def output_name(self, index: int) -> str:
-        """A token as it is shown."""
+        """A token as displayed."""
         return self.text.output_name(index)
 
     def filler(self, name: str | None = None) -> Filler:

@@ -14,7 +14,7 @@ from attnflow.edges import EDGE_RULES
 from attnflow.models.adapter import Objective
 from attnflow.models.answers.interface import answers_of
 from attnflow.models.pair.seq2seq import ANSWER
-from attnflow.models.text.bos import put_bos
+from attnflow.models.text.edits import put_bos
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.choice import Chosen, choose
 from attnflow.pipeline.request import Request

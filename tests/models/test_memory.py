@@ -6,7 +6,7 @@ import torch
 import attnflow
 import tiny
 from attnflow.errors import ModelError
-from attnflow.models.checks import room
+from attnflow.models.checks import memory
 
 CPU = torch.device("cpu")
 
@@ -14,9 +14,9 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """Files in which Linux says how much memory there is, in MiB."""
-    monkeypatch.setattr(room, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(room, "GROUP", tmp_path)
-    monkeypatch.setattr(room, "_installed", lambda: 1000 << 20)
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "GROUP", tmp_path)
+    monkeypatch.setattr(memory, "_installed", lambda: 1000 << 20)
 
     def say(available=None, most="max", used=0, cached=0):
         if available is not None:
@@ -30,24 +30,24 @@ def machine(tmp_path, monkeypatch):
 
 
 def test_what_is_free_counts_and_not_what_is_installed(machine):
-    assert room.memory_of(CPU) == 1000 << 20  # where nothing else is known
+    assert memory.memory_of(CPU) == 1000 << 20  # where nothing else is known
     machine(available=300)
-    assert room.memory_of(CPU) == 300 << 20
+    assert memory.memory_of(CPU) == 300 << 20
     machine(available=300, most=200, used=150, cached=30)
-    assert room.memory_of(CPU) == 80 << 20
+    assert memory.memory_of(CPU) == 80 << 20
     machine(available=50, most=200, used=150, cached=30)
-    assert room.memory_of(CPU) == 50 << 20
-    assert room.memory_of(torch.device("meta")) is None
+    assert memory.memory_of(CPU) == 50 << 20
+    assert memory.memory_of(torch.device("meta")) is None
 
 
 def test_a_page_that_no_memory_is_for_is_refused_before_the_model_runs(monkeypatch):
     model = attnflow.load_model((tiny.build("bert"), tiny.word_piece()))
     text = "the keys to the cabinet"
     size = len(attnflow.explain(text, model, edges="attention").tokens)
-    needed = room.HEAD_BYTES * model.depth * model.heads * size**2
-    monkeypatch.setattr(room, "memory_of", lambda _: needed)
+    needed = memory.HEAD_BYTES * model.depth * model.heads * size**2
+    monkeypatch.setattr(memory, "memory_of", lambda _: needed)
     assert attnflow.explore(text, model, edges="attention").document["views"]
-    monkeypatch.setattr(room, "memory_of", lambda _: needed - 1)
+    monkeypatch.setattr(memory, "memory_of", lambda _: needed - 1)
     ran = []
     model.network.register_forward_pre_hook(lambda *_: ran.append(1))
     with pytest.raises(ModelError, match=rf"single heads and routes of {size} tokens would take"):
