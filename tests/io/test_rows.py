@@ -106,7 +106,12 @@ def test_bad_rows_have_a_reason_and_keep_their_place(tmp_path):
     path.write_text("\n".join(lines))
     rows = read(path, Columns(id="n"))
     assert rows[0] == Row("good", id="7")
-    reasons = ["line 2 is not JSON", "line 3 is not a JSON object", "text=None must be a text", "is empty"]
+    reasons = [
+        "line 2 is not JSON",
+        "line 3 is not a JSON object",
+        "text=None must be a text",
+        "is empty",
+    ]
     reasons += ["it has no 'text'", "lone surrogate"]
     for row, reason in zip(rows[1:], reasons, strict=True):
         assert reason in row.error

@@ -236,7 +236,9 @@ def test_input_that_changes_while_it_is_read_is_noticed(change, loaded, tmp_path
 
     monkeypatch.setattr(manifest, "save", save_and_change)
     where = {"changed": 15, "longer": 20, "shorter": 15, "half": 10}[change]
-    with pytest.raises(InputError, match=f"the list changed while it was read: rows from {where} on"):
+    with pytest.raises(
+        InputError, match=f"the list changed while it was read: rows from {where} on"
+    ):
         attnflow.run(rows, tmp_path / "run", loaded, **options)
     monkeypatch.undo()
     assert not attnflow.read_run(tmp_path / "run", unfinished=True).finished
