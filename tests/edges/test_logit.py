@@ -206,9 +206,9 @@ def test_what_has_no_logit_of_that_kind_is_refused_with_the_reason():
         ({"method": "direct"}, "it is for rollout, flow"),
         ({"method": "lrp"}, "it is for rollout, flow"),
         ({"edges": "attention"}, "do not take attention blocks apart"),
-        ({"layer": 1}, "layer=1 is not for source='logit'"),
-        ({"query": "all"}, "query='all' is not for"),
-        ({"correction": "sink"}, "correction='sink' is not for"),
+        ({"layer": 1}, "layer=1 does not apply to source='logit'"),
+        ({"query": "all"}, "query='all' does not apply to"),
+        ({"correction": "sink"}, "correction='sink' does not apply to"),
         ({"source": "head"}, "allowed: 'position', 'logit'"),
     ):
         with pytest.raises(InputError, match=reason):
@@ -262,5 +262,5 @@ def test_what_shows_layers_refuses_the_logit_before_any_work(tmp_path):
         attnflow.evaluate([TEXT], model, source="logit", edges="attention")
     with pytest.raises(InputError, match="it is for rollout, flow"):
         attnflow.run([TEXT], tmp_path / "run", model, source="logit", methods="raw")
-    with pytest.raises(InputError, match="layers='all' is not for source='logit'"):
+    with pytest.raises(InputError, match="layers='all' does not apply to source='logit'"):
         attnflow.evaluate([TEXT], model, source="logit", layers="all")

@@ -431,7 +431,8 @@ def test_no_tape_is_left_behind():
 def test_tokens_of_an_answer_have_their_own_relevance(name):
     model, item = build(name)
     given = {"edges": "relevance", "method": "rollout"}
-    found = attnflow.explain(item, model, answer=" the cat is", **given)
+    explain = attnflow.explain if name == "t5" else attnflow.explain_answer
+    found = explain(item, model, answer=" the cat is", **given)
     if name == "t5":
         assert found.scores.shape[-1] == len(found.tokens)
         return

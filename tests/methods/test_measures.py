@@ -146,7 +146,7 @@ def test_other_questions_are_refused_by_name(classifier, causal):
         attnflow.routes(TEXT, classifier, to=2, method="blank-out")
     with pytest.raises(InputError, match="decided at position 0"):
         attnflow.explain(TEXT, classifier, method="blank-out", query=3)
-    with pytest.raises(InputError, match="normalize=True is not for method='integrated'"):
+    with pytest.raises(InputError, match="normalize=True does not apply to method='integrated'"):
         attnflow.explain(TEXT, classifier, method="integrated", normalize=True)
     with pytest.raises(InputError, match="target and contrast are the same"):
         attnflow.explain(TEXT, causal, method="blank-out", target="is", contrast="is")

@@ -91,7 +91,7 @@ def test_what_reads_no_edges_is_computed_once(tmp_path, folder):
     made = attnflow.run(TEXTS[:2], tmp_path / "run", folder, **options)
     found = [(one.method, one.options.get("edges")) for one in made]
     assert found == [("raw", "attention"), ("gradient-norm", None), ("raw", "norms")] * 2
-    with pytest.raises(InputError, match="edges='norms' is not for method='gradient-norm'"):
+    with pytest.raises(InputError, match="edges='norms' does not apply to method='gradient-norm'"):
         attnflow.run(TEXTS, tmp_path / "b", folder, **options | {"methods": "gradient-norm"})
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 import numpy.typing as npt
 
 from attnflow.errors import InputError
-from attnflow.io.inputs import as_list, one_each
+from attnflow.io.inputs import as_inputs, one_each
 from attnflow.io.progress import progress_bar
 from attnflow.options.functions import takes
 from attnflow.options.tables import AnswerOptions, ExplainOptions
@@ -160,7 +160,7 @@ def answer_each(
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.generation import AnswerConfig, explain_by_each
 
-    length = LENGTH if options.generate is None else options.generate
+    length = LENGTH if options.generate in (None, True) else options.generate
     sampling = {} if options.sampling is None else options.sampling
     asked = [
         AnswerConfig(
@@ -186,7 +186,7 @@ def listed(given: Any) -> tuple[list[Any], bool]:
     """Inputs as a list, and whether there is one: the messages of a chat are one input."""
     from attnflow.models.answers.prompts import is_chat
 
-    return ([given], True) if is_chat(given) else as_list(given)
+    return ([given], True) if is_chat(given) else as_inputs(given)
 
 
 def _refuse_prompts(items: Sequence[Any], adapter: ModelAdapter, answer: Any) -> None:

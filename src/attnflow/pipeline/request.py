@@ -159,17 +159,13 @@ class Request(ExplainOptions):
             runs_again = "it runs the model again and reads no edges, layers or heads; leave it out"
             given = [name for name, plain in OF_EDGES.items() if getattr(self, name) not in plain]
             refuse(self, given, f"method={measures[0].name!r}", runs_again)
-        if self.steps is not None and not any(member.uses_steps for member in measures):
+        if not any(member.uses_steps for member in measures):
             names = ", ".join(map(repr, self.asked))
-            msg = f"steps={self.steps} is not for method={names}; leave it out"
-            raise InputError(msg)
-        if self.normalize and any(member.signed for member in members):
-            name = next(member.name for member in members if member.signed)
-            msg = (
-                f"normalize=True is not for method={name!r}: its scores have signs, and their sum "
-                "is no whole to take shares of; leave it out"
-            )
-            raise InputError(msg)
+            refuse(self, ["steps"], f"method={names}", "it needs none; leave it out")
+        for member in members:
+            if member.signed:
+                no_shares = "its scores have signs, and their sum is no whole to take shares of"
+                refuse(self, ["normalize"], f"method={member.name!r}", f"{no_shares}; leave it out")
         if self.rule.amounts:
             check_amounts(self, [each for each in members if each.reads_edges])
         for member in members:
