@@ -82,7 +82,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.cli.answers import Asked, make_answers
     from attnflow.methods import find_edge_method
-    from attnflow.pipeline.choice import shown_together
+    from attnflow.pipeline.choice import Shown, shown_together
     from attnflow.pipeline.config import ExplainConfig
     from attnflow.views.figures import check_start, save
     from attnflow.views.figures import figure as compose
@@ -144,7 +144,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         _tell(found.warnings, output)
         return
     session = running.one_session(source, named, config, answer=answer)
-    shown = [(session, each) for each in methods]
+    shown = [Shown(session, each) for each in methods]
     shown = shown or shown_together(session, config.heads, edges=chosen.edges)
     results = running.together(shown)
     if config.query == "all" and position is not None:

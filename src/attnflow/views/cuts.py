@@ -142,7 +142,7 @@ def _in_layers(layers: Sequence[int], step: str) -> str:
             runs[-1].append(layer)
         else:
             runs.append([layer])
-    named = []
+    named: list[str] = []
     for run in runs:
         named += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
     return f"{step}{'s' if len(layers) > 1 else ''} {join_names(named)}"
