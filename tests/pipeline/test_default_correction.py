@@ -46,6 +46,6 @@ def test_the_first_token_is_left_out_and_that_is_said(decoder):
     from attnflow.views.wording.findings import find
 
     found = attnflow.explain(tiny.TEXT, decoder)
-    assert (found.options["edges"], found.method) == ("gradient", "direct")
+    assert (found.options["edges"], found.method) == ("relevance", "flow")
     assert found.values[0] == 0
     assert any("the first token, is left out" in note for note in find(found).notes)

@@ -61,4 +61,5 @@ def trace_to(session: Session, to: int | str, *, verify: bool | None = None) -> 
     _, layer = session.config.resolve_layers(session.depth)
     from attnflow.pipeline.knockouts import verified
 
-    return verified(session, session.trace(method, layer, session.query, key), verify)
+    trace = session.trace(method, layer, session.query, key)
+    return verified(session, [trace], verify)[0]

@@ -103,8 +103,10 @@ def knock_out(
     return _knock_out(given, given.run(), sets)
 
 
-def knock_out_cut(session: Session, trace: FlowTrace, random: int = 5) -> Knockout:
-    """What the model of a session says without the cut of a trace, and without random edges."""
+def knock_out_cuts(
+    session: Session, traces: Sequence[FlowTrace], random: int = 5
+) -> list[Knockout]:
+    """What the model of a session says without the cut of each trace, and without random edges."""
     config = KnockoutConfig(
         target=session.objective.target,
         contrast=session.objective.contrast,
@@ -113,19 +115,30 @@ def knock_out_cut(session: Session, trace: FlowTrace, random: int = 5) -> Knocko
     )
     given = _Given(session.adapter, config, session.read)
     # Not the session's own pass: where edges are read off a backward pass, nobody counts the calls.
-    return _knock_out(given, given.run(), {"": trace})[""]
+    found = _knock_out(given, given.run(), {str(at): each for at, each in enumerate(traces)})
+    return [
+        replace(each, label=f"the cut between “{of.tokens[of.key]}” and “{of.tokens[of.query]}”")
+        for of, each in zip(traces, found.values(), strict=True)
+    ]
 
 
-def verified(session: Session, trace: FlowTrace, verify: bool | None = None) -> FlowTrace:
-    """The trace with what the model says without its cut; ``None`` asks where that is cheap."""
-    if not trace.cut or verify is False or (verify is None and not is_cheap(session)):
-        return trace
+def verified(
+    session: Session, traces: Sequence[FlowTrace], verify: bool | None = None
+) -> list[FlowTrace]:
+    """Traces with what the model says without their cuts; ``None`` asks where that is cheap."""
+    if verify is False or (verify is None and not is_cheap(session)):
+        return list(traces)
+    cut = [each for each in traces if each.cut]
     try:
-        return replace(trace, knockout=knock_out_cut(session, trace))
+        found = knock_out_cuts(session, cut) if cut else []
     except AttnflowError:  # a model that predicts nothing, edges that are the residual stream
         if verify:
             raise
-        return trace
+        if len(cut) > 1:
+            return [one for each in traces for one in verified(session, [each])]
+        return list(traces)
+    outcomes = iter(found)
+    return [replace(each, knockout=next(outcomes)) if each.cut else each for each in traces]
 
 
 def is_cheap(session: Session) -> bool:

@@ -107,10 +107,18 @@ def test_what_a_session_holds_is_within_its_estimate(models, name, rule):
     """Captured activations and a rule's maps; then the graphs of each method by itself."""
     adapter = models[name]
     item = np.zeros((40, 40, 3), np.uint8) if name == "tiny/vit" else tiny.TEXT
+    amounts = EDGE_RULES[rule].amounts
     if name == "tiny/t5" and EDGE_RULES[rule].needs.gradients:
         pytest.skip("a position of the source predicts nothing to differentiate")
-    made = opened(item, adapter, edges=rule, query=1)
+    asked = {"method": EDGE_RULES[rule].method} if amounts else {"query": 1}
+    made = opened(item, adapter, edges=rule, **asked)
     estimate = Shape(adapter, EDGE_RULES[rule], len(adapter.tokenize(item)), threads=1)
+    if amounts:  # which are there once, as graphs, too; attention is kept beside them
+        beside = made.beside
+        assert made.activations.nbytes < estimate.forward
+        assert beside.activations.nbytes < estimate.beside
+        assert made.nbytes > made.activations.nbytes + beside.activations.nbytes
+        return
     maps = [] if made.config.rule.fuses_heads else made._graphs._made().layers
     held = made.activations.nbytes + sum(int(each.nbytes) for each in maps)
     assert estimate.forward / 40 < held < estimate.forward

@@ -12,7 +12,7 @@ from attnflow.errors import AttnflowError
 from attnflow.methods import METHODS
 from attnflow.methods.relevance_flow import read_at
 from attnflow.pipeline.choice import Shown
-from attnflow.pipeline.knockouts import is_cheap
+from attnflow.pipeline.knockouts import verified
 from attnflow.pipeline.measured import Check
 from attnflow.pipeline.request import AUTO
 from attnflow.pipeline.session import Session
@@ -47,7 +47,7 @@ from attnflow.views.explorer.schema import (
     View,
     pack,
 )
-from attnflow.views.explorer.traces import trace_path
+from attnflow.views.explorer.traces import to_trace
 from attnflow.views.wording.numbers import as_sentence
 from attnflow.views.wording.summaries import BLANK_OUT
 
@@ -245,15 +245,18 @@ def _traces(
     if not has_one_row(session, method):
         layers, sources = list(range(1, session.depth + 1)), ()
     ranking = np.abs(session.scores(method, [session.depth], [query]).values[0, 0])
-    found = []
-    for number, (layer, token) in enumerate(traced_pairs(ranking, layers, extent.pairs, key)):
+    traces = []
+    for layer, token in traced_pairs(ranking, layers, extent.pairs, key):
         if check is not None:
             check()
         if token not in sources:
-            quick = number < extent.verified and has_one_row(session, method) and is_cheap(session)
-            trace = trace_path(session, method, layer, query, token, verify=quick)
-            trace["edges"] = trace["edges"][: extent.trace_edges]
-            found.append(trace)
+            traces.append(session.trace(method, layer, query, token))
+    if has_one_row(session, method):
+        most = extent.verified
+        traces = [*verified(session, traces[:most]), *traces[most:]]
+    found = [to_trace(each) for each in traces]
+    for each in found:
+        each["edges"] = each["edges"][: extent.trace_edges]
     return found
 
 

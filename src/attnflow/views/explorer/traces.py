@@ -24,7 +24,7 @@ def trace_path(
 ) -> Trace:
     """The trace of one score of a session; with ``verify`` its cut is removed from the model."""
     trace = session.trace(method, layer, query, key)
-    return to_trace(verified(session, trace, verify=True) if verify else trace)
+    return to_trace(verified(session, [trace], verify=True)[0] if verify else trace)
 
 
 def to_trace(trace: FlowTrace) -> Trace:
