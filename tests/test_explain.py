@@ -172,7 +172,7 @@ def test_the_model_is_as_before(trainable):
 
 
 def test_a_shipped_model_is_found_by_its_name():
-    plural = attnflow.explain("the keys to the cabinet", "verbs", layers="all")
+    plural = attnflow.explain("the keys to the cabinet", "verbs", method="flow", layers="all")
     singular = attnflow.explain("the key to the cabinets", "verbs")
     assert (plural.prediction.label, singular.prediction.label) == ("plural", "singular")
     assert plural.tokens == ("[CLS]", "the", "keys", "to", "the", "cabinet")

@@ -24,7 +24,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 import attnflow
 from attnflow import EDGE_RULES, METHODS
 from attnflow.models.adapter import ModelAdapter
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session
 from attnflow_experiments.capture import memory_of
 
@@ -65,11 +65,11 @@ def rows(options: dict[str, int], tokens: int, without: list[str]) -> dict[str, 
     for rule in [name for name in EDGE_RULES if name not in without]:
 
         def make(rule: str = rule) -> None:
-            open_session(text, model, ExplainConfig(edges=rule)).graph("rollout")
+            open_session(text, model, Request(edges=rule)).graph("rollout")
 
         found[f"edges `{rule}`"] = cost(make)
         print(rule, *found[f"edges `{rule}`"], flush=True)
-    session = open_session(text, model, ExplainConfig(edges="alti"))
+    session = open_session(text, model, Request(edges="alti"))
     for method in [name for name in METHODS if METHODS[name].reads_edges]:
         session.graph(method)
 

@@ -53,18 +53,17 @@ def in_turns(model: str, texts: list[str], size: int) -> None:
     """Processor time of forward passes and of shards, of the same rows one after the other."""
     from attnflow.io.rows import Row
     from attnflow.pipeline.choice import usual_methods
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.runs.work import Job, ShardWorker, Work, fixed_threads
-    from attnflow.solvers.execution import Execution
 
     names = tuple(usual_methods())
-    config = ExplainConfig(
+    config = Request(
         method=names[0],
         methods=names,
         edges="attention",
         layers="all",
         batch_size=BATCH,
-        execution=Execution(1),
+        threads=1,
     )
     worker = ShardWorker(model, Work((config,), 1), [Row(text) for text in texts[:2]])
     spent = {"bare": 0.0, "run": 0.0}

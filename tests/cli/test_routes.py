@@ -7,23 +7,29 @@ import pytest
 from rich.cells import cell_len
 
 import attnflow
-from attnflow.views.numbers import number
+from attnflow.views.wording.numbers import number
 
 TEXT = "the keys to the cabinet"
 
 
 def test_routes_prints_the_paths_and_the_cut(run, folder):
     said = json.loads(run("routes", TEXT, "-m", folder, "--to", "keys", "--json").out)
-    expected = attnflow.explain(TEXT, folder, edges="alti", method="flow").values[2]
-    assert said["method"] == "flow"
-    assert said["value"] == pytest.approx(expected, abs=1e-6)
-    assert sum(route["amount"] for route in said["routes"]) == pytest.approx(said["value"])
-    assert sum(edge["capacity"] for edge in said["cut"]) == pytest.approx(said["value"])
+    expected = attnflow.explain(TEXT, folder).values[2]
+    assert (said["options"]["edges"], said["method"]) == ("relevance", "flow")
+    size = abs(said["value"])
+    assert abs(expected) == pytest.approx(size - said["opposed"], abs=1e-6)
+    assert sum(route["amount"] for route in said["routes"]) == pytest.approx(size)
+    assert sum(edge["capacity"] for edge in said["cut"]) == pytest.approx(size)
     assert all(route["positions"][0] == 0 for route in said["routes"])
     assert all(route["positions"][-1] == 2 for route in said["routes"])
     shown = run("routes", TEXT, "-m", folder, "--to", "2", "--top", "3").out
     first = said["routes"][0]
-    assert f"flow {number(said['value'])} from “keys” to “[CLS]” at layer 3" in shown
+    side = "for" if said["value"] > 0 else "against"
+    assert f"relevance flow {number(size)} logits from “keys” {side} " in shown
+    printed = " ".join(shown.split())
+    assert said["summary"] in printed
+    assert said["verified"][1:] in printed
+    assert said["knockout"]["removed"] == len(said["cut"])
     assert f"{number(first['amount'])} " in shown
     assert re.search(r"█ keys input.* → \[CLS\] ", shown)
     assert f"bottleneck: {len(said['cut'])} edge" in shown
@@ -47,7 +53,7 @@ def test_lines_break_between_things(run):
     """What rich breaks at blanks would tear names and numbers apart."""
     from rich.text import Text
 
-    from attnflow.views.terminal.wrapping import wrap_parts
+    from attnflow.views.terminal.lines import wrap_parts
 
     parts = [Text(part) for part in ("钥匙 → 橱柜 0.5, ", "a → b 0.25, ", "and 3 more")]
     assert wrap_parts(parts, 18).plain.split("\n") == [

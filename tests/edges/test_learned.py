@@ -8,7 +8,7 @@ import pytest
 import attnflow
 from attnflow import METHODS, LearnedHeads
 from attnflow.errors import InputError
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session
 
 TEXT = "the old keys to the cabinet are here"
@@ -55,7 +55,7 @@ def test_equal_weights_are_the_mean():
 def test_every_rule_with_heads_takes_them(edges, fixture, request):
     model = request.getfixturevalue(fixture)
     learned = learned_for(model)
-    config = ExplainConfig(edges=edges, heads=learned, correction=None)
+    config = Request(edges=edges, heads=learned, correction=None)
     session = open_session(TEXT, attnflow.load_model(model), config)
     maps = [np.asarray(each) for each in config.rule.apply(session.activations).layers]
     strongest = max(sum(layer) for layer in WEIGHTS)
@@ -124,7 +124,7 @@ def test_wrong_files_are_refused(tmp_path):
     good = json.loads(file.read_text())
     del good["sha256"]  # as if written by hand
     bad = {
-        "no JSON": "not a file of learned heads: it holds no JSON",
+        "no JSON": "not a file of learned heads: it is not JSON",
         json.dumps([1]): "is not a file of learned heads",
         json.dumps({**good, "format": "other"}): "is not a file of learned heads",
         json.dumps({**good, "more": 1}): "is not a file of learned heads",

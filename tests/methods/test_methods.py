@@ -18,10 +18,10 @@ from attnflow.edges.corrections import correct_maps
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
 from attnflow.errors import AttnflowError
-from attnflow.methods import METHODS, analytic_centre
-from attnflow.methods.analytic_centre import find_analytic_centre
+from attnflow.methods import METHODS, barrier
+from attnflow.methods.barrier import find_analytic_centre
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session
 from attnflow.records import Activations, LayeredGraph, Pair, Selection
 from attnflow.solvers.cpu.elimination import solve_network
@@ -140,6 +140,13 @@ def test_the_barrier_flow_is_found_on_extreme_graphs(drawn):
     check_feasible(found.flow, weights, query)
 
 
+def test_the_barrier_flow_is_found_where_edges_carry_less_than_rounding():
+    chance = np.random.default_rng(5054)
+    weights = np.where(chance.random((6, 2, 2)) < 0.3, 1.0, 1e-16)
+    weights /= weights.sum(-1, keepdims=True)
+    check_barrier(weights, 0, tolerance=1e-15)
+
+
 def test_the_barrier_flow_keeps_what_rollout_loses():
     """The last token keeps a small share of itself, layer after layer: rollout has it vanish."""
     kept = 2e-3
@@ -179,7 +186,7 @@ def test_the_barrier_flow_of_extreme_graphs_is_that_of_sixty_digits(seed):
 
 
 def test_a_centre_that_is_not_reached_is_refused(monkeypatch):
-    monkeypatch.setattr(analytic_centre, "MOST_STEPS", 2)
+    monkeypatch.setattr(barrier, "MOST_STEPS", 2)
     weights = oracle.edges(some.make("peaked", 4, 6, seed=1))
     with pytest.raises(AttnflowError, match="came no nearer to its optimum than a decrement of"):
         find_analytic_centre(weights[:-1], weights[-1, 0])
@@ -320,7 +327,7 @@ def test_traces_of_sessions_have_the_scores(name, rule):
     head = None if name == "llama" else families.tf.BertForSequenceClassification
     tokenizer = tiny.plain() if name == "llama" else tiny.word_piece()
     adapter = load_model((families.build(name, head=head), tokenizer))
-    session = open_session(TEXT, adapter, ExplainConfig(edges=rule, correction=None))
+    session = open_session(TEXT, adapter, Request(edges=rule, correction=None))
     for method in READ_EDGES:
         found = session.scores(method, [session.depth], [session.query]).values
         for key in (0, 3, session.query):

@@ -136,7 +136,7 @@ def test_a_run_with_bos_is_another_run(tmp_path):
 
 def test_an_evaluation_never_removes_bos(tmp_path):
     model = saved_decoder(tmp_path / "model")
-    options = {"methods": "rollout", "metrics": "deletion", "fillers": "unk"}
+    options = {"methods": "rollout", "metrics": "deletion", "replacement": "unk"}
     found = attnflow.evaluate([TEXT], model, bos=True, **options)
     plain = attnflow.evaluate([TEXT], model, **options)
     assert found.about["bos"] is True

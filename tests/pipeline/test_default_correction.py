@@ -5,7 +5,7 @@ import pytest
 
 import attnflow
 import tiny
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session
 
 USUAL = {
@@ -30,7 +30,7 @@ def test_the_usual_correction(decoder, edges, method):
 
 
 def test_methods_of_one_session_are_as_alone(decoder):
-    config = ExplainConfig(method="direct", edges="gradient")
+    config = Request(method="direct", edges="gradient")
     session = open_session(tiny.TEXT, attnflow.load_model(decoder), config)
     for method in ("direct", "rollout", "direct", "additive"):
         alone = attnflow.explain(tiny.TEXT, decoder, edges="gradient", method=method)
@@ -43,9 +43,9 @@ def test_encoders_have_none(classifier):
 
 
 def test_the_first_token_is_left_out_and_that_is_said(decoder):
-    from attnflow.views.findings import find
+    from attnflow.views.wording.findings import find
 
     found = attnflow.explain(tiny.TEXT, decoder)
-    assert (found.options["edges"], found.method) == ("gradient", "direct")
+    assert (found.options["edges"], found.method) == ("relevance", "flow")
     assert found.values[0] == 0
     assert any("the first token, is left out" in note for note in find(found).notes)

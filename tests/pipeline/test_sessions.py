@@ -1,4 +1,8 @@
-"""One road: every command and page tokenizes once and runs the model once."""
+"""One road: every command and page tokenizes once and runs the model as often as it must.
+
+Relevance takes two forward passes, of which one is to compare with; what is shown beside it on
+attention one more, and a cut three: what edges there are, without them, and what is said as it is.
+"""
 
 from collections import Counter
 
@@ -13,11 +17,12 @@ from attnflow.errors import InputError
 from attnflow.models.loading import load_model
 from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.text.model import TextModel
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_session
 
 TEXT = "the keys to the cabinet"
 VERBS = ("--model", "verbs")
+RELEVANCE, BESIDE, BLANKING, CUTS = 2, 1, 1, 3  # forward passes
 
 
 @pytest.fixture
@@ -49,17 +54,15 @@ def counts(monkeypatch):
 def test_explain_tokenizes_and_runs_once_for_all_methods(counts):
     """The other forward pass is the check by blanking, one batch."""
     assert run(["explain", TEXT, *VERBS, "--json"]) == 0
-    assert counts == {"tokenize": 1, "run": 1, "forward": 2}
+    assert counts == {"tokenize": 1, "run": 1, "forward": RELEVANCE + BLANKING}
 
 
-def test_explain_with_a_page_runs_twice_once_for_blanking(counts, tmp_path):
-    assert run(["explain", TEXT, *VERBS, "--html", str(tmp_path / "keys.html"), "--json"]) == 0
-    assert counts == {"tokenize": 1, "run": 1, "forward": 2}
-
-
-def test_explain_with_a_page_and_a_terminal_runs_twice(counts, tmp_path):
-    assert run(["explain", TEXT, *VERBS, "--html", str(tmp_path / "keys.html")]) == 0
-    assert counts == {"tokenize": 1, "run": 1, "forward": 2}
+@pytest.mark.parametrize("more", [["--json"], []])
+def test_a_page_has_all_methods_of_one_more_pass(counts, tmp_path, more):
+    assert run(["explain", TEXT, *VERBS, "--html", str(tmp_path / "keys.html"), *more]) == 0
+    # Five cuts, each with as many random sets, are more than one batch.
+    passes = RELEVANCE + BESIDE + BLANKING + CUTS + 1
+    assert counts == {"tokenize": 1, "run": 3, "forward": passes}
 
 
 def test_a_graph_with_routes_runs_once(counts, tmp_path):
@@ -68,12 +71,22 @@ def test_a_graph_with_routes_runs_once(counts, tmp_path):
     assert counts == {"tokenize": 1, "run": 1, "forward": 1}
 
 
+ROUTES = ["routes", TEXT, *VERBS, "--to", "keys"]
+
+
 @pytest.mark.parametrize(
-    "command", [["compare", TEXT, *VERBS], ["routes", TEXT, *VERBS, "--to", "keys"]]
+    ("command", "runs", "passes"),
+    [
+        (["compare", TEXT, *VERBS], 2, RELEVANCE + BESIDE),
+        (["compare", TEXT, *VERBS, "--edges", "attention"], 1, 1),
+        (ROUTES, 2, RELEVANCE + CUTS),
+        ([*ROUTES, "--no-verify"], 1, RELEVANCE),
+        ([*ROUTES, "--method", "flow", "--no-verify"], 1, 1),
+    ],
 )
-def test_other_commands_run_once(command, counts):
+def test_other_commands_run_no_more_than_they_must(command, runs, passes, counts):
     assert run([*command, "--json"]) == 0
-    assert counts == {"tokenize": 1, "run": 1, "forward": 1}
+    assert counts == {"tokenize": 1, "run": runs, "forward": passes}
 
 
 def test_a_request_tokenizes_once_and_an_encoder_decoder_generates_once(counts):
@@ -84,14 +97,16 @@ def test_a_request_tokenizes_once_and_an_encoder_decoder_generates_once(counts):
     pair = load_model((tiny.build("t5"), tiny.word_piece()))
     client = TestClient(make_app({"verbs": load_model("verbs"), "t5": pair}), "http://localhost")
     assert client.post("/api/explain", json={"text": TEXT}).status_code == 200
-    assert counts == {"tokenize": 1, "run": 1, "forward": 2}  # one for all that is blanked out
+    # One for all that is blanked out.
+    assert counts == {"tokenize": 1, "run": 2, "forward": RELEVANCE + BESIDE + BLANKING}
     counts.clear()
     request = {"model": "t5", "text": TEXT}
-    assert client.post("/api/explain", json=request).status_code == 200
-    assert counts == {"tokenize": 1, "run": 1, "generate": 1}
-    traced = {**request, "method": "flow", "layer": 1, "query": 0, "key": 1}
+    (view,) = client.post("/api/explain", json=request).json()["views"]
+    assert counts == {"tokenize": 1, "run": 2, "generate": 1}
+    place = {"layer": view["layer"], "query": view["query"], "key": 1}
+    traced = {**request, "method": "flow", **place}
     assert client.post("/api/trace", json=traced).status_code == 200
-    assert counts == {"tokenize": 1, "run": 1, "generate": 1}  # the session is still there
+    assert counts == {"tokenize": 1, "run": 2, "generate": 1}  # the session is still there
 
 
 def test_only_the_asked_layers_are_solved():
@@ -124,7 +139,7 @@ def test_edges_towards_one_prediction_give_the_scores_of_its_position_alone(rule
     with pytest.raises(InputError, match=r"query=1 was not computed; this attribution has 3"):
         own[3].row(query=1)
     # What the graph towards 3 says of 1 is not what 1 comes from: it must not be shown as that.
-    session = open_session(TEXT, model, ExplainConfig(query=3, **options))
+    session = open_session(TEXT, model, Request(query=3, **options))
     there = session.scores("rollout", [session.depth], [1]).values[0, 0]
     assert np.abs(there - own[1].values).max() > 0.01
 
@@ -144,7 +159,7 @@ def test_edges_that_are_the_same_for_every_position_give_the_scores_of_all():
 def test_a_session_with_all_heads_gives_what_fused_heads_give(method, family):
     tokenizer = tiny.word_piece() if family == "bert" else tiny.plain()
     adapter = load_model((tiny.build(family), tokenizer))
-    config = ExplainConfig(method=method, layers="all", query="all")
+    config = Request(method=method, layers="all", query="all")
     fused = open_session(TEXT, adapter, config).attribution()
     every = open_session(TEXT, adapter, config, all_heads=True).attribution()
     np.testing.assert_array_equal(fused.scores, every.scores)
@@ -158,7 +173,7 @@ def test_a_session_makes_each_graph_once(monkeypatch):
     monkeypatch.setattr(
         module, "build_graph", lambda *of, **more: built.append(of[1]) or build(*of, **more)
     )
-    config = ExplainConfig(edges="attention", layers="all")
+    config = Request(edges="attention", layers="all")
     session = open_session(TEXT, load_model("verbs"), config, all_heads=True)
     for method in ("raw", "rollout", "flow"):
         session.attribution(method)
@@ -171,7 +186,7 @@ def test_a_session_applies_its_edge_rule_once(monkeypatch):
     from attnflow.pipeline import graphs as module
 
     adapter = load_model((tiny.build("gpt2"), tiny.plain()))
-    config = ExplainConfig("rollout", "norms", correction="uniform")
+    config = Request(method="rollout", edges="norms", correction="uniform")
     applied = []
     apply = type(config.rule).apply
     monkeypatch.setattr(
@@ -194,7 +209,7 @@ def test_a_session_applies_its_edge_rule_once(monkeypatch):
 
 def test_pieces_give_what_one_call_gives():
     checks = []
-    session = open_session(TEXT, load_model("verbs"), ExplainConfig())
+    session = open_session(TEXT, load_model("verbs"), Request(edges="attention"))
     whole = session.scores("flow", [3, 6], [0, 2])
     from attnflow.pipeline import scoring as module
 
@@ -229,7 +244,7 @@ def test_a_session_counts_blocks_gradients_and_maps():
     plain = 3 * 4 * 4**2 * 4  # attention of all heads
     assert (
         open_session(
-            "the keys are here", adapter, ExplainConfig("rollout", "alti")
+            "the keys are here", adapter, Request(method="rollout", edges="alti")
         ).activations.nbytes
         == plain + values + 2 * rows
     )

@@ -12,7 +12,7 @@ from attnflow.evaluation.agreement import agreement, summarize
 from attnflow.evaluation.blank_out import blank_out
 from attnflow.evaluation.gradients import gradients
 from attnflow.models.adapter import ModelAdapter
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution
 
@@ -33,9 +33,7 @@ def explanations(
     texts: Sequence[str], model: ModelAdapter, *, query: str | None = None
 ) -> Explained:
     """Every method's scores of every text, for all layers; the model reads each text once."""
-    config = ExplainConfig(
-        method="flow", edges="attention", layers="all", query=query, batch_size=64
-    )
+    config = Request(method="flow", edges="attention", layers="all", query=query, batch_size=64)
     found = {
         place: [session.attribution(method) for method in METHODS]
         for place, session in open_sessions(list(texts), model, config)

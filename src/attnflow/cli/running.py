@@ -14,10 +14,10 @@ from attnflow.cli.status import show_status, show_work
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
-    from attnflow.views.summary import Summary
+    from attnflow.views.wording.summaries import Summary
 
 MANY = 20  # from this many texts on, a progress bar is shown
 
@@ -25,7 +25,7 @@ MANY = 20  # from this many texts on, a progress bar is shown
 def sessions(
     texts: Sequence[Item],
     model: Source,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,
@@ -40,11 +40,11 @@ def sessions(
     from attnflow.methods.question import no_progress
     from attnflow.pipeline.sessions import open_sessions
 
-    check_texts(texts, loaded.kind, getattr(loaded, "takes_images", None))
+    check_texts(texts, loaded)
     terminal = sys.stderr.isatty()
     with_bar = terminal and len(texts) >= MANY
     # One bar at a time: of the texts where there are many, of the work on one where there are few.
-    config = replace(config, execution=replace(config.execution, progress=terminal > with_bar))
+    config = replace(config, progress=terminal > with_bar)
     inside: Callable[[float], None] = no_progress
     with progress_bar("explaining", len(texts), shown=with_bar) as advance:
         pairs = open_sessions(
@@ -67,7 +67,7 @@ def sessions(
 def one_session(
     text: Item,
     model: Source,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,
@@ -78,12 +78,17 @@ def one_session(
 
 
 def attributions(session: Session, methods: Sequence[str]) -> list[Attribution]:
-    """The attributions of several methods from one forward pass; a bar where one takes long."""
+    """The attributions of several methods from one forward pass."""
+    return together([(session, method) for method in methods])
+
+
+def together(pairs: Sequence[tuple[Session, str]]) -> list[Attribution]:
+    """The attributions of methods, each of its session; a bar where one takes long."""
     from attnflow.io.progress import progress_bar
 
     found = []
-    for method in methods:
-        shown = session.config.execution.progress
+    for session, method in pairs:
+        shown = session.config.progress
         with progress_bar(method, 1, shown=shown, share=True) as advance:
             found.append(session.attribution(method, advance))
     return found
@@ -96,8 +101,16 @@ def summarize(
 
     A ``page`` that is made, too, has predictions without each token of longer texts.
     """
-    from attnflow.views import summary
     from attnflow.views.explorer.extent import STANDALONE
+    from attnflow.views.wording import summaries
 
     tokens = STANDALONE.blanks if page else 0
-    return summary.summarize(session, attributions, blank=few, tokens=tokens)
+    return summaries.summarize(session, attributions, blank=few, tokens=tokens)
+
+
+def caption(session: Session, attributions: Sequence[Attribution]) -> str:
+    """What a figure's main method found, with its evidence."""
+    from attnflow.views.figures.axes import describe
+
+    found = summarize(session, attributions, few=True)
+    return describe(found.main, attributions[found.each.index(found.main)])

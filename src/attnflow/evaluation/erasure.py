@@ -97,10 +97,10 @@ def check_fillers(model: ModelAdapter, fillers: Sequence[str]) -> None:
     """Refuse fillers that a model does not have."""
     for name in fillers:
         if name not in FILLERS:
-            msg = f"filler={shown(name)} is unknown; allowed: {', '.join(FILLERS)}"
+            msg = f"replacement={shown(name)} is unknown; allowed: {', '.join(FILLERS)}"
             raise InputError(msg)
         if name != "mean":
             model.filler(name)
-        elif model.kind != "text":
-            msg = f"filler='mean' needs a model of one text, and {model.name} is none; leave it out"
+        elif not model.edits_words:
+            msg = f"replacement='mean' needs a model of one text; {model.name} is another kind"
             raise InputError(msg)

@@ -14,7 +14,7 @@ from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Explainer
 from attnflow.io.rows import Row
 from attnflow.methods import METHODS
-from attnflow.pipeline.config import AUTO, ExplainConfig, Layers
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.sessions import open_sessions
 from attnflow.pipeline.source import LOGIT, POSITION
 from attnflow.records import FloatArray
@@ -45,14 +45,9 @@ class Text:
 
 
 def make_configs(
-    names: tuple[str, ...],
-    edges: Sequence[str],
-    layers: Layers,
-    *,
-    bos: bool = False,
-    source: str = POSITION,
-) -> list[tuple[ExplainConfig, tuple[str, ...]]]:
-    """For each rule its configuration and methods; what reads no edges comes with the first.
+    names: tuple[str, ...], edges: Sequence[str], request: Request
+) -> list[tuple[Request, tuple[str, ...]]]:
+    """For each rule its request and methods; what reads no edges comes with the first.
 
     The rule ``"auto"`` is what `attnflow.explain` chooses, edges and method. From the logit, single
     layers have no scores.
@@ -60,35 +55,24 @@ def make_configs(
     on_edges = [name for name in names if METHODS[name].reads_edges]
     others = [name for name in names if name not in on_edges]
     alone = tuple(dict.fromkeys([*others, *COMPUTED, *REFERENCES]))
-    attention = ExplainConfig(
-        method=LAST_LAYER,
-        methods=tuple(dict.fromkeys((LAST_LAYER, *on_edges, *alone))),
-        layers=layers,
-        bos=bos,
-    )
+    shown = tuple(dict.fromkeys((LAST_LAYER, *on_edges, *alone)))
+    plain = replace(request, source=POSITION)
+    attention = replace(plain, method=LAST_LAYER, methods=shown)
     found = []
     for rule in dict.fromkeys(("attention", *edges)):
         asked = tuple(on_edges) if rule in edges else ()
-        if source == LOGIT:
+        if request.source == LOGIT:
             if rule == "attention":
                 found.append((attention, alone))
             if asked:
-                config = ExplainConfig(
-                    method=asked[0],
-                    methods=asked,
-                    edges=rule,
-                    source=source,
-                    layers=layers,
-                    bos=bos,
-                )
-                found.append((config, asked))
+                own = replace(request, method=asked[0], methods=asked, edges=rule)
+                found.append((own, asked))
         elif rule == AUTO:
-            found.append((ExplainConfig(layers=layers, bos=bos), (AUTO,)))
+            found.append((plain, (AUTO,)))
         elif rule == "attention":
             found.append((attention, (*asked, *alone)))
         elif asked:
-            config = replace(attention, method=asked[0], methods=asked, edges=rule)
-            found.append((config, asked))
+            found.append((replace(attention, method=asked[0], methods=asked, edges=rule), asked))
     return found
 
 
@@ -96,7 +80,7 @@ def score_texts(
     adapter: ModelAdapter,
     rows: Sequence[Row],
     found: Sequence[Text],
-    configs: Sequence[tuple[ExplainConfig, tuple[str, ...]]],
+    configs: Sequence[tuple[Request, tuple[str, ...]]],
     fillers: Sequence[str],
     asked: Sequence[str],
 ) -> None:

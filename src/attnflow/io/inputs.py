@@ -29,6 +29,12 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
     return list(given), False
 
 
+def as_inputs(given: Any) -> tuple[list[Any], bool]:
+    """The same of what a model reads: a list of integers is one input, the ids of its tokens."""
+    ids = isinstance(given, list) and given and all(type(each) is int for each in given)
+    return ([given], True) if ids else as_list(given)
+
+
 def is_pair(given: Any) -> bool:
     """Whether this is a tuple of two texts, which are read as one input."""
     return (

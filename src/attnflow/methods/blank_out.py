@@ -50,7 +50,7 @@ def changes(
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class BlankedRow:
     """One input to run: number ``item`` without its group ``place`` (``None``: whole)."""
 
     item: int
@@ -60,11 +60,11 @@ class Row:
     target: Target
 
 
-def _rows(model: ModelAdapter, item: int, asked: Asked, filler: Filler) -> Iterator[Row]:
+def _rows(model: ModelAdapter, item: int, asked: Asked, filler: Filler) -> Iterator[BlankedRow]:
     """The whole input, then the input without each group."""
     tokens, target, groups = asked
     deleted = filler.token is None
-    yield Row(item, None, tokens, target.position, target)
+    yield BlankedRow(item, None, tokens, target.position, target)
     for place, group in enumerate(groups):
         positions = [at for at in group if not model.predicts_at(tokens, at)]
         if deleted and len(positions) == len(tokens):
@@ -77,11 +77,14 @@ def _rows(model: ModelAdapter, item: int, asked: Asked, filler: Filler) -> Itera
         if positions:
             blanked = model.blank(tokens, positions, filler)
             position = model.decision(blanked) if deleted else target.position
-            yield Row(item, place, blanked, position, target)
+            yield BlankedRow(item, place, blanked, position, target)
 
 
 def _measure(
-    model: ModelAdapter, rows: Sequence[Row], batch_size: int, advance: Callable[[float], None]
+    model: ModelAdapter,
+    rows: Sequence[BlankedRow],
+    batch_size: int,
+    advance: Callable[[float], None],
 ) -> dict[tuple[int, int | None], float]:
     """The value of each row's target."""
     found = {}

@@ -15,12 +15,12 @@ from attnflow.methods.method import merge_statistics
 from attnflow.methods.question import Question, Target, no_progress
 from attnflow.models.adapter import ForwardPass, Objective
 from attnflow.models.answers.interface import AnswerPass, Answers, answer_positions
-from attnflow.models.text.blanking import first_positions
+from attnflow.models.text.edits import first_positions
 from attnflow.pipeline.attributions import logit_scores
-from attnflow.pipeline.choice import choose, fallback_note
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.choice import choose, paper_note
 from attnflow.pipeline.measured import Advance, Check, find_measure
 from attnflow.pipeline.own_rows import own_scores, reads_own_rows
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.arrays import to_numpy
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def open_answer(
     tokens: Tokens,
     answers: Answers,
-    config: ExplainConfig,
+    config: Request,
     *,
     through: bool = False,
     check: Check | None = None,
@@ -50,7 +50,7 @@ def open_answer(
     except AttnflowError as error:
         if chosen.fallback is None:
             raise
-        notes = (fallback_note(error),)
+        notes = (paper_note(chosen.fallback, error),)
         return AnswerSession(answers, tokens, chosen.fallback, notes, pause=check)
     return opened
 
@@ -65,7 +65,7 @@ class AnswerSession:
 
     answers: Answers
     tokens: Tokens
-    config: ExplainConfig
+    config: Request
     notes: tuple[str, ...] = ()
     given: AnswerPass | None = None
     pause: Check | None = None

@@ -41,6 +41,8 @@ def attribute(
     if config.source == LOGIT:
         return _logit_attribution(session, method, groups)
     layers, layer = config.resolve_layers(session.depth)
+    if session.starts_at_target(method):
+        layers = (layer,)
     at_once = find_edge_method(method).cost == "matrix" and not only_asked
     alone = session.towards_query or session.starts_at_target(method)
     everywhere = config.query == "all" or (at_once and not alone)

@@ -10,7 +10,7 @@ import numpy as np
 from attnflow.errors import InputError
 from attnflow.models.adapter import Filler
 from attnflow.models.answers.interface import answer_positions
-from attnflow.models.text.blanking import blank_tokens
+from attnflow.models.text.edits import blank_tokens
 from attnflow.pipeline.measured import Advance
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy

@@ -14,12 +14,12 @@ from attnflow.methods import METHODS
 from attnflow.methods.question import no_progress
 from attnflow.models.answers.interface import Answers
 from attnflow.models.answers.prompts import Prompt, read_prompt
-from attnflow.models.text.bos import both_answers, drop_bos, put_bos
+from attnflow.models.text.edits import both_answers, drop_bos, put_bos
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.answer_session import AnswerSession, open_answer
-from attnflow.pipeline.config import ExplainConfig, is_auto
 from attnflow.pipeline.deletions import measure_drops
 from attnflow.pipeline.measured import Advance, find_measure
+from attnflow.pipeline.request import Request, is_auto
 from attnflow.pipeline.sessions import check_model
 from attnflow.pipeline.source import LOGIT
 from attnflow.pipeline.through import PROMPT, check_through, rows_through_prompt
@@ -56,7 +56,7 @@ class AnswerConfig:
     deletions: bool = False
 
 
-def check_for_answers(config: ExplainConfig) -> None:
+def check_for_answers(config: Request) -> None:
     """Refuse options that have no meaning for the tokens of an answer, each of which is asked."""
     given = {
         "target": config.target is not None,
@@ -78,7 +78,7 @@ def check_for_answers(config: ExplainConfig) -> None:
 def explain_answer(
     prompt: Prompt,
     answers: Answers,
-    config: ExplainConfig,
+    config: Request,
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> Generation:
@@ -89,7 +89,7 @@ def explain_answer(
 def explain_by_each(
     prompt: Prompt,
     answers: Answers,
-    config: ExplainConfig,
+    config: Request,
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> list[Generation]:
@@ -175,12 +175,12 @@ def _finished(found: AnswerSession, values: FloatArray) -> FloatArray:
     return ratio(values, values.sum(-1, keepdims=True)) if found.config.normalize else values
 
 
-def _check_method(config: ExplainConfig, answers: Answers) -> None:
+def _check_method(config: Request, answers: Answers) -> None:
     """Refuse a method that has no scores of answers, before anything is written."""
     member = None if is_auto(config.method) else METHODS[config.method]
     if member is None or not member.reads_edges:
         return
-    if answers.model.kind == "pair":
+    if answers.model.has_source:
         member.check_pairs()
     edges = member.edges if is_auto(config.edges) else config.edges
     # Gradients of one prediction are 0 at the positions behind it.
@@ -239,7 +239,7 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
 def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:
     """What is written, with the blanks that a chat template puts before a given answer."""
     text = writing.text
-    if text is None or text[0].isspace() or answers.model.kind != "text":
+    if text is None or text[0].isspace() or answers.model.has_source:
         return writing
     return replace(writing, text=prompt.blanks + text)
 

@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnflow.edges.corrections import ON_MAPS, correct_maps
-from attnflow.edges.heads import fuse_layers
+from attnflow.edges.graph import fuse_layers
 from attnflow.methods import Scores
 from attnflow.methods.method import METHODS
-from attnflow.models.answers.text import TextAnswers
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.arrays import to_numpy
 
 if TYPE_CHECKING:
     from attnflow.models.answers.interface import Answers
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.pipeline.session import Session
     from attnflow.records.selection import Groups
 
 
-def reads_own_rows(answers: Answers, config: ExplainConfig, size: int) -> bool:
+def reads_own_rows(answers: Answers, config: Request, size: int) -> bool:
     """Whether the rows where each token of an answer was predicted are all that is needed.
 
     A correction may compare with the graph of chance, which has all rows.
@@ -35,7 +34,7 @@ def reads_own_rows(answers: Answers, config: ExplainConfig, size: int) -> bool:
         return False
     correction = config.correction_for(config.method, causal=True, size=size)
     return (
-        isinstance(answers, TextAnswers)
+        answers.keeps_rows
         and member.own_rows
         and config.rule.by_row
         and config.rule.needs.gradients

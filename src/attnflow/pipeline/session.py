@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,12 @@ from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
 from attnflow.methods import Method, Scores, find_edge_method
 from attnflow.methods.question import Target, no_progress
+from attnflow.methods.relevance_flow import check_start
 from attnflow.models.adapter import Objective
-from attnflow.models.objectives import is_number
+from attnflow.models.outputs import is_number
+from attnflow.pipeline.amounts import starts_at_target
 from attnflow.pipeline.attributions import attribute
 from attnflow.pipeline.blanking import Blanking
-from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.pipeline.graphs import Graphs
 from attnflow.pipeline.measured import (
     Advance,
@@ -26,6 +27,7 @@ from attnflow.pipeline.measured import (
     measured_scores,
     target_position,
 )
+from attnflow.pipeline.request import Request, check_single_heads
 from attnflow.pipeline.scoring import score
 from attnflow.pipeline.traces import trace_score
 from attnflow.records import (
@@ -51,13 +53,15 @@ class Session:
     """A model's forward pass on one input, under a configuration.
 
     Scores of any method and selection, attributions and traces come from it; graphs are built once.
+    ``given`` is the input before it ran, where that differs: an image gets its CLS token by a run.
     """
 
     adapter: ModelAdapter
     forward: ForwardPass
-    config: ExplainConfig
+    config: Request
     objective: Objective = Objective()  # noqa: RUF009 - frozen
     notes: tuple[str, ...] = ()
+    given: Tokens | None = None
     _graphs: Graphs = field(init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
     _without: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False)
@@ -69,6 +73,11 @@ class Session:
     def tokens(self) -> Tokens:
         """The input as the model's tokens."""
         return self.forward.tokens
+
+    @property
+    def read(self) -> Tokens:
+        """The input as the model reads it, to run it again."""
+        return self.given or self.tokens
 
     @property
     def activations(self) -> Activations:
@@ -123,7 +132,7 @@ class Session:
 
     def starts_at_target(self, method: str) -> bool:
         """Whether a method's scores are those of the target alone, whatever the position."""
-        return self.config.rule.conserved and find_edge_method(method).amounts == "conserved"
+        return starts_at_target(find_edge_method(method), self.config.rule)
 
     @cached_property
     def groups(self) -> Groups:
@@ -134,7 +143,9 @@ class Session:
     def nbytes(self) -> int:
         """About how much memory this holds, or will hold once its graphs are built."""
         without = sum(row.nbytes for row in tuple(self._without.values()))
-        return self.activations.nbytes + self._graphs.nbytes + without
+        other = self.__dict__.get("beside", self)
+        beside = 0 if other is self else other.activations.nbytes + other._graphs.nbytes
+        return self.activations.nbytes + self._graphs.nbytes + without + beside
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
@@ -206,6 +217,22 @@ class Session:
         """The scores that the configuration selects, of its method or another (`attribute`)."""
         return attribute(self, method, advance, only_asked=only_asked)
 
+    @cached_property
+    def beside(self) -> Session:
+        """The same input on attention edges, for methods that read no amounts.
+
+        It is itself where the edges are shares; else the model runs once more.
+        """
+        if not self.config.rule.amounts:
+            return self
+        config = replace(self.config, edges="attention", method="flow", methods=())
+        spec = config.capture(all_heads=self.heads > 0)
+        (forward,) = self.adapter.run([self.read], config.query, spec, [self.objective])
+        other = Session(self.adapter, forward, config, self.objective, self.notes, self.given)
+        for shared in ("_measured", "_without"):
+            object.__setattr__(other, shared, getattr(self, shared))
+        return other
+
     @property
     def blanking(self) -> Blanking:
         """What the model predicts without some of the tokens."""
@@ -261,6 +288,15 @@ class Session:
                 why = "the pieces of an image or a sound are none; leave words out"
             msg = f"{self.adapter.name} has no words: {why}"
             raise InputError(msg)
+
+    def check_edges(self) -> None:
+        """Refuse edges that this input does not have, or not from the position that is explained.
+
+        The graph that is made for it is kept.
+        """
+        graph = self.graph(self.config.method)
+        if graph.relevance is not None and self.starts_at_target(self.config.method):
+            check_start(graph, graph.relevance, (graph.depth,), (self.query,))
 
     def check_one_position(self) -> None:
         """Refuse routes from the mean of several positions: they start at one."""

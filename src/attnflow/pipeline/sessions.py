@@ -12,12 +12,11 @@ from attnflow.io.inputs import check_unicode, one_each
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
-from attnflow.models.checks.room import check_heads_room
-from attnflow.models.heads import SPANS
-from attnflow.models.text.bos import both_predictions, drop_bos, put_bos
+from attnflow.models.checks.memory import check_heads_memory
+from attnflow.models.text.edits import both_predictions, drop_bos, put_bos
 from attnflow.pipeline.amounts import check_layers
-from attnflow.pipeline.choice import Chosen, choose, fallback_note
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.choice import Chosen, choose, paper_note
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 def open_session(
     item: Any,
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,
@@ -43,7 +42,7 @@ def open_session(
 def open_sessions(
     items: Sequence[Any],
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     *,
     answers: Any = None,
     all_heads: bool = False,
@@ -64,7 +63,7 @@ def open_sessions(
             read = adapter.tokenize(item, truncate=config.truncate, answer=answer)
             tokens.append(put_bos(adapter, read) if config.bos else read)
             if all_heads:
-                check_heads_room(adapter, len(tokens[-1]))
+                check_heads_memory(adapter, len(tokens[-1]))
     targets = one_each("target", config.target, len(items))
     objectives = [Objective(target, config.contrast) for target in targets]
     groups = by_choice(config, adapter, tokens, objectives)
@@ -89,7 +88,7 @@ def open_sessions(
 
 
 def by_choice(
-    config: ExplainConfig,
+    config: Request,
     adapter: ModelAdapter,
     tokens: Sequence[Tokens],
     objectives: Sequence[Objective],
@@ -128,7 +127,7 @@ def batches_by_length(
     order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
     alone = spec.zeroing or not adapter.batchable(tokens)  # many runs of each, or padding matters
     size = 1 if alone else batch_size
-    if size > 1 and spec.towards_target and adapter.kind == "text":
+    if size > 1 and spec.towards_target and adapter.estimates_memory:
         # All that was computed is kept until it is differentiated.
         size = rows_that_fit(adapter, tokens, size, gradients=True)
     for start in range(0, len(order), size):
@@ -149,7 +148,7 @@ def run_sessions(
     Where the model refuses edges that nobody named, it runs again for the others.
     """
 
-    def run(config: ExplainConfig, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
+    def run(config: Request, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
         spec = replace(config.capture(all_heads=all_heads), progress=progress)
         wanted = [objectives[at] for at in places]
         return list(open_batch([tokens[at] for at in places], wanted, adapter, config, spec, notes))
@@ -160,14 +159,27 @@ def run_sessions(
     except AttnflowError as error:
         if other is None:
             raise
-        return run(other, (fallback_note(error),), everything)
+        if len(tokens) > 1:  # one of them may be refused, and the others not
+            return [
+                session
+                for at in everything
+                for session in run_sessions(
+                    adapter,
+                    [tokens[at]],
+                    [objectives[at]],
+                    chosen,
+                    all_heads=all_heads,
+                    progress=progress,
+                )
+            ]
+        return run(other, (paper_note(other, error),), everything)
     if other is None:
         return opened
     for at, session in enumerate(opened):
         try:
-            session.graph(chosen.config.method)  # is made once
-        except ModelError as error:
-            (opened[at],) = run(other, (fallback_note(error),), [at])
+            session.check_edges()
+        except AttnflowError as error:
+            (opened[at],) = run(other, (paper_note(other, error),), [at])
     return opened
 
 
@@ -175,7 +187,7 @@ def open_batch(
     tokens: Sequence[Tokens],
     objectives: Sequence[Objective],
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     spec: CaptureSpec,
     notes: tuple[str, ...] = (),
 ) -> Iterator[Session]:
@@ -185,7 +197,7 @@ def open_batch(
     except TogetherError:
         pairs = zip(tokens, objectives, strict=True)
         passes = [adapter.run([one], config.query, spec, [aim])[0] for one, aim in pairs]
-    for forward, objective in zip(passes, objectives, strict=True):
+    for given, forward, objective in zip(tokens, passes, objectives, strict=True):
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
@@ -195,27 +207,29 @@ def open_batch(
                 (said,) = adapter.predict([drop_bos(forward.tokens)], [forward.query - 1])
             note = both_predictions(forward.prediction, said)
             forward = replace(forward, warnings=(*forward.warnings, note))
-        yield Session(adapter, forward, config, objective, notes)
+        yield Session(adapter, forward, config, objective, notes, given)
 
 
-def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
+def check_model(adapter: ModelAdapter, config: Request) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
     config.resolve_layers(adapter.depth)
-    if config.source == LOGIT and adapter.kind != "text":
-        msg = f"source='logit' is for decoders of texts, and {adapter.name} is none; leave it out"
+    if config.source == LOGIT and (adapter.has_source or not adapter.reads_text):
+        msg = (
+            f"source='logit' is for decoders of texts, and {adapter.name} is not one; leave it out"
+        )
         raise InputError(msg)
     if isinstance(config.heads, LearnedHeads):
         config.heads.check_model(adapter.name, adapter.depth)
 
 
 def check_objectives(
-    objectives: Sequence[Objective], adapter: ModelAdapter, config: ExplainConfig
+    objectives: Sequence[Objective], adapter: ModelAdapter, config: Request
 ) -> None:
     """Refuse a target where nothing depends on it, or which the model does not know."""
     given = next((each for each in objectives if each != Objective()), None)
     if given is None:
         return
-    spans = adapter.description.get("head") == SPANS.name
+    spans = adapter.finds_spans
     if spans and given.contrast is not None:
         msg = (
             f"contrast={shown(given.contrast)} is not for {adapter.name}: the answer is a span and "

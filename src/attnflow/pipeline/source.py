@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, shown
 from attnflow.methods import METHODS, Method
+from attnflow.options.option import refuse
 
 if TYPE_CHECKING:
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
 
 POSITION, LOGIT = "position", "logit"
 
 
-def check_source(config: ExplainConfig, members: Sequence[Method]) -> None:
+def check_source(config: Request, members: Sequence[Method]) -> None:
     """Refuse what has no meaning where scores start at the target's logit."""
     if not (isinstance(config.source, str) and config.source in (POSITION, LOGIT)):
         msg = f"source={shown(config.source)} is unknown; allowed: {POSITION!r}, {LOGIT!r}"
@@ -36,20 +37,11 @@ def check_source(config: ExplainConfig, members: Sequence[Method]) -> None:
             f"apart; it is for {', '.join(able)}"
         )
         raise InputError(msg)
-    given = {
-        "layer": config.layer is not None,
-        "layers": config.layers is not None,
-        "query": config.query == "all",
-        "heads": config.heads != "mean",
-        "correction": config.correction not in (None, type(config).correction),
-    }
-    for option, asked in given.items():
-        if asked:
-            msg = (
-                f"{option}={shown(getattr(config, option))} is not for source='logit', whose "
-                "scores come from one logit and all layers at once; leave it out"
-            )
-            raise InputError(msg)
+    spare = ["layer", "layers", "heads"]
+    spare += ["query"] if config.query == "all" else []
+    spare += ["correction"] if config.correction is not None else []
+    why = "its scores come from one logit and all layers at once; leave it out"
+    refuse(config, spare, "source='logit'", why)
 
 
 def methods_from_logit() -> list[str]:

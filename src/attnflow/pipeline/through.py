@@ -10,7 +10,7 @@ import numpy as np
 from attnflow.errors import InputError, shown
 from attnflow.methods import METHODS, Scores, find_edge_method
 from attnflow.methods.through import flow_through, hand_on
-from attnflow.pipeline.config import is_auto
+from attnflow.pipeline.request import is_auto
 from attnflow.pipeline.scoring import corrected
 from attnflow.pipeline.source import LOGIT, methods_from_logit
 from attnflow.records import FloatArray, LayeredGraph, Selection
@@ -19,13 +19,13 @@ from attnflow.records.selection import Groups
 
 if TYPE_CHECKING:
     from attnflow.pipeline.answer_session import AnswerSession
-    from attnflow.pipeline.config import ExplainConfig
     from attnflow.pipeline.measured import Advance
+    from attnflow.pipeline.request import Request
 
 TOKENS, PROMPT = "tokens", "prompt"
 
 
-def check_through(config: ExplainConfig, through: object) -> None:
+def check_through(config: Request, through: object) -> None:
     """Refuse what has no meaning where scores are handed on from token to token."""
     if not isinstance(through, str) or through not in (TOKENS, PROMPT):
         msg = f"through={shown(through)} is unknown; allowed: {TOKENS!r}, {PROMPT!r}"

@@ -12,10 +12,10 @@ from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
 from attnflow.methods import METHODS
 from attnflow.models.adapter import Objective
-from attnflow.models.file_names import refuse_file_name
-from attnflow.models.text.bos import put_bos
+from attnflow.models.text.edits import put_bos
+from attnflow.models.text.tokens import refuse_file_name
 from attnflow.pipeline.choice import Chosen, choose
-from attnflow.pipeline.config import AUTO, ExplainConfig
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.sessions import (
     batches_by_length,
     by_choice,
@@ -48,7 +48,7 @@ class Work:
         device: Where the model runs; by default the processor.
     """
 
-    configs: tuple[ExplainConfig, ...]
+    configs: tuple[Request, ...]
     threads: int
     targets: bool = False
     strict: bool = False
@@ -126,7 +126,7 @@ class ShardWorker:
                 advance(len(places) / len(self.work.configs))
         return [errors.get(place, found[place]) for place in range(len(rows))]
 
-    def _read(self, row: Row, config: ExplainConfig) -> Tokens:
+    def _read(self, row: Row, config: Request) -> Tokens:
         refuse_file_name(self.adapter, row.text)
         read = self.adapter.tokenize(row.item, truncate=config.truncate)
         if row.target is not None:
@@ -134,7 +134,7 @@ class ShardWorker:
         return put_bos(self.adapter, read) if config.bos else read
 
     def _batches(
-        self, tokens: dict[int, Tokens], rows: Sequence[Row], config: ExplainConfig
+        self, tokens: dict[int, Tokens], rows: Sequence[Row], config: Request
     ) -> Iterator[tuple[Chosen, list[int]]]:
         """The places of rows that run together, with what was chosen for them."""
         places, inputs = list(tokens), list(tokens.values())
@@ -175,7 +175,7 @@ class ShardWorker:
         except AttnflowError as error:
             return str(error)
 
-    def _check_config(self, config: ExplainConfig, sample: Sequence[Row]) -> None:
+    def _check_config(self, config: Request, sample: Sequence[Row]) -> None:
         """Refuse what no row could be explained with, before any is."""
         check_model(self.adapter, config)
         objective = Objective(0 if self.work.targets else None, config.contrast)
@@ -195,7 +195,7 @@ class ShardWorker:
             raise InputError(msg)
 
 
-def _own_code(configs: Sequence[ExplainConfig]) -> dict[str, str]:
+def _own_code(configs: Sequence[Request]) -> dict[str, str]:
     """The methods and edges that users wrote, with a digest of their code.
 
     Those of attnflow are known by its version.

@@ -64,9 +64,9 @@ class Terminal:
 
 BACKGROUND = """
 import sys
-from attnflow.views.terminal import background
-background.TIMEOUT = SECONDS
-print("it is", background.background())
+from attnflow.views.terminal import paint
+paint.TIMEOUT = SECONDS
+print("it is", paint.background())
 print("left:", sys.stdin.readline().strip())
 """
 

@@ -1,0 +1,284 @@
+"""What is asked for: every option, checked once, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from attnflow.edges import EDGE_RULES, EdgeRule
+from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
+from attnflow.edges.graph import fuse_heads
+from attnflow.edges.options import EdgeOptions, check_heads
+from attnflow.errors import InputError, shown
+from attnflow.io.inputs import check_choice
+from attnflow.methods import METHODS, Method, find_edge_method
+from attnflow.options.option import options_of, refuse, values_of
+from attnflow.options.tables import ExplainOptions
+from attnflow.pipeline.amounts import check_amounts
+from attnflow.pipeline.arguments import (
+    check_batch_size,
+    check_steps,
+    plain_heads,
+    plain_layer,
+    plain_layers,
+    plain_query,
+    plain_share,
+)
+from attnflow.pipeline.source import LOGIT, check_source
+from attnflow.records.checks import check_flag
+from attnflow.records.learned import LearnedHeads
+from attnflow.records.selection import is_integer, resolve, resolve_all
+from attnflow.solvers.execution import Execution
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnflow.edges.options import Heads
+    from attnflow.models.capture.spec import CaptureSpec
+
+AUTO = "auto"
+# What only methods that read edges have, and values that ask for nothing special.
+OF_EDGES: dict[str, tuple[Any, ...]] = {
+    "edges": ("attention",),
+    "layer": (),
+    "layers": ("all",),
+    "heads": (),
+    "residual": (),
+    "discard": (),
+    "correction": (None,),
+}
+
+
+def check_single_heads(method: str) -> None:
+    """Refuse single heads for a method that knows merged ones only."""
+    if not find_edge_method(method).single_heads:
+        members = METHODS.members()
+        having = [each.name for each in members if getattr(each, "single_heads", False)]
+        msg = (
+            f"method={method!r} needs merged heads and has no scores of single ones, which "
+            f"heads='each' and figure heads show; use one of {', '.join(having)}"
+        )
+        raise InputError(msg)
+
+
+def is_auto(name: object) -> bool:
+    """Whether the choice is left to the model; anything may have been given."""
+    return isinstance(name, str) and name == AUTO
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(ExplainOptions):
+    """The options of one or many inputs, checked before any work.
+
+    What is ``"auto"`` is chosen by the model (`attnflow.pipeline.choice`); until then, attention
+    stands in for the edges.
+
+    Attributes:
+        methods: All that will be asked for of a session, where there are several.
+        routes: Whether a method with routes is wanted.
+        solver: What solves flow: ``"cpu"``, ``"cuda"``, or ``"auto"`` for where its attention is.
+    """
+
+    methods: tuple[str, ...] = ()
+    routes: bool = False
+    solver: str = AUTO
+    if TYPE_CHECKING:  # what was checked is no longer a file
+        heads: Heads = "mean"
+
+    @classmethod
+    def of(cls, options: Any, **changes: Any) -> Request:
+        """The request that a function's options make, with what the function itself decides."""
+        shared = options_of(cls).keys() & options_of(options).keys() - changes.keys()
+        return cls(**values_of(options, shared), **changes)
+
+    def __post_init__(self) -> None:
+        for name, value in self._plain().items():
+            object.__setattr__(self, name, value)
+        check_heads(self.heads)
+        known = self.correction is None or isinstance(self.correction, str)
+        if not known or self.correction not in (None, "auto", *CORRECTIONS):
+            msg = (
+                f"correction={shown(self.correction)} is unknown; allowed: "
+                f"{', '.join(CORRECTIONS)}, 'auto', or None for the plain method"
+            )
+            raise InputError(msg)
+        if self.residual is not None and self.rule.residual == "measured":
+            msg = (
+                f"residual={self.residual!r} can't be chosen: edges={self.edges!r} measures it; "
+                "leave residual out"
+            )
+            raise InputError(msg)
+        if not (
+            self.contrast is None or isinstance(self.contrast, str) or is_integer(self.contrast)
+        ):
+            msg = f"contrast={self.contrast!r} must be one label or token, by name or number"
+            raise InputError(msg)
+        EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
+        _ = self.execution  # which checks threads
+        check_steps(self.steps)
+        check_batch_size(self.batch_size)
+        members = [METHODS[name] for name in self.asked if not is_auto(name)]
+        self._check_methods(members)
+        check_source(self, members)
+
+    def _plain(self) -> dict[str, Any]:
+        """The options as plain values, whichever library their numbers and lists are of."""
+        flags = (each.name for each in fields(self) if each.type == "bool")
+        return {
+            "heads": plain_heads(self.heads),
+            "layer": plain_layer(self.layer),
+            "layers": plain_layers(self.layers),
+            "query": plain_query(self.query),
+            "residual": plain_share("residual", self.residual),
+            "discard": plain_share("discard", self.discard),
+            "contrast": check_choice("contrast", self.contrast),
+            **{name: check_flag(name, getattr(self, name)) for name in flags},
+        }
+
+    @property
+    def execution(self) -> Execution:
+        """How flow is solved: on the CPU where the model is kept there."""
+        device = "cpu" if self.solver == AUTO and self.device == "cpu" else self.solver
+        return Execution(self.threads, self.progress, device)
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """All methods that are asked for."""
+        return self.methods or (self.method,)
+
+    @property
+    def edge_method(self) -> Method:
+        """The method, where edges are asked for."""
+        return find_edge_method(self.method)
+
+    def _check_methods(self, members: Sequence[Method]) -> None:
+        """Refuse options that none of the methods has; single heads, where one has them not."""
+        measures = [member for member in members if not member.reads_edges]
+        if measures and len(measures) == len(members):
+            runs_again = "it runs the model again and reads no edges, layers or heads; leave it out"
+            given = [name for name, plain in OF_EDGES.items() if getattr(self, name) not in plain]
+            refuse(self, given, f"method={measures[0].name!r}", runs_again)
+        if not any(member.uses_steps for member in measures):
+            names = ", ".join(map(repr, self.asked))
+            refuse(self, ["steps"], f"method={names}", "it needs none; leave it out")
+        for member in members:
+            if member.signed:
+                no_shares = "its scores have signs, and their sum is no whole to take shares of"
+                refuse(self, ["normalize"], f"method={member.name!r}", f"{no_shares}; leave it out")
+        if self.rule.amounts:
+            check_amounts(self, [each for each in members if each.reads_edges])
+        for member in members:
+            if member.reads_edges:
+                self.edge_options(member.name)
+            if self.heads == "each":
+                check_single_heads(member.name)
+
+    @property
+    def rule(self) -> EdgeRule:
+        """The edge rule."""
+        return EDGE_RULES["attention" if is_auto(self.edges) else self.edges]
+
+    @property
+    def uses_target(self) -> bool:
+        """Whether anything that is asked for depends on the target."""
+        named = [METHODS[name] for name in self.asked if not is_auto(name)]
+        towards = self.rule.needs.target or self.source == LOGIT
+        return towards or any(not each.reads_edges for each in named)
+
+    def residual_of(self, method: str) -> float:
+        """The share of the residual connection that a method gets."""
+        if self.rule.residual == "measured":
+            return 0.0
+        return find_edge_method(method).residual if self.residual is None else self.residual
+
+    def edge_options(self, method: str, correction: str | None = None) -> EdgeOptions:
+        """How a method's edges are built, with a correction of `correction_for`."""
+        map_correction = correction if correction in ON_MAPS else None
+        return EdgeOptions(
+            self.residual_of(method), self.heads, self.discard, self.rule.name, map_correction
+        )
+
+    def correction_for(self, method: str, *, causal: bool, size: int) -> str | None:
+        """The correction that a method gets on an input; ``None`` is the plain method."""
+        if self.correction == "auto":
+            if not causal:
+                return None
+            if self.rule.amounts:
+                # What passed the first token speaks for almost any answer: attention goes there
+                # that has nowhere else to go.
+                arrives = self.rule.conserved and find_edge_method(method).amounts == "conserved"
+                return SINK if arrives else None
+            # Even attention is no measure of edges that are made of something else.
+            usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
+            return find_edge_method(method).correction or usual
+        if self.correction and not causal and size > 1:
+            msg = (
+                f"correction={self.correction!r} is for causal decoders, and this model is not one"
+                "; leave it out"
+            )
+            raise InputError(msg)
+        return self.correction
+
+    def resolve_layers(self, depth: int) -> tuple[tuple[int, ...], int]:
+        """The layers that are computed, counted from 1, and the one that is explained."""
+        if self.layers is None:
+            layer = resolve("layer", -1 if self.layer is None else self.layer, 1, depth, depth + 1)
+            return (layer,), layer
+        given = None if isinstance(self.layers, str) else self.layers
+        if given == ():
+            msg = "layers=[] computes nothing; give numbers 1 … L, 'all', or None for the top one"
+            raise InputError(msg)
+        chosen = sorted(set(resolve_all("layers", given, 1, depth, depth + 1)))
+        if self.layer is None:
+            return tuple(chosen), chosen[-1]
+        layer = resolve("layer", self.layer, 1, depth, depth + 1)
+        if layer not in chosen:
+            msg = f"layer={self.layer} is not one of layers={self.layers}; add it, or leave it out"
+            raise InputError(msg)
+        return tuple(chosen), layer
+
+    def capture(self, *, all_heads: bool = False) -> CaptureSpec:
+        """What to capture in a forward pass: heads are fused at once, unless each is needed."""
+        from attnflow.models.capture.spec import CaptureSpec
+
+        needs = self.rule.needs
+        later = self.heads == "each" or isinstance(self.heads, LearnedHeads)
+        each = all_heads or later or not self.rule.fuses_heads
+        return CaptureSpec(
+            fuse=None if each else self.fuse,
+            blocks=needs.blocks,
+            readout=self.source == LOGIT,
+            gradients=needs.gradients,
+            relevance=needs.relevance,
+            removal=needs.removal,
+            heads=all_heads or self.heads != "mean",
+            zeroing=needs.zeroing,
+        )
+
+    def fuse(self, attention: Tensor) -> Tensor:
+        """``[batch, head, query, key]`` → ``[batch, query, key]``, while the model runs."""
+        if self.heads == "mean":
+            return attention.mean(1)  # in the model's precision: float64 is for what comes after
+        fused: Tensor = fuse_heads(attention, self.heads)
+        return fused
+
+    def describe(self, method: str, correction: str | None) -> dict[str, Any]:
+        """The options that scores of a method were computed with."""
+        return {
+            "edges": self.rule.name,
+            "layer": -1 if self.layer is None else self.layer,
+            "query": self.query,
+            "heads": self._described_heads(),
+            "residual": self.residual_of(method),
+            "discard": self.discard,
+            "correction": correction,
+            "normalize": self.normalize,
+            **({"bos": True} if self.bos else {}),
+            **({"source": LOGIT} if self.source == LOGIT else {}),
+        }
+
+    def _described_heads(self) -> str | list[float]:
+        if isinstance(self.heads, LearnedHeads):
+            return self.heads.label
+        return self.heads if isinstance(self.heads, str) else list(self.heads)
