@@ -269,7 +269,7 @@ def shipped(family):
     """The names of the members that attnflow itself defines, whatever tests have registered."""
     made_by = ("maps", "score", "measure")
     makers = {
-        member.name: next(getattr(member, name) for name in made_by if hasattr(member, name))
+        member.name: next(filter(None, (getattr(member, name, None) for name in made_by)))
         for member in family.members()
     }
     return {name for name, maker in makers.items() if maker.__module__.startswith("attnflow.")}
