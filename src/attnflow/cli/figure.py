@@ -143,7 +143,7 @@ def figure(  # noqa: PLR0913 - one argument per option
         _tell(found.warnings, output)
         return
     session = running.one_session(source, named, config, answer=answer)
-    shown = [(session, each) for each in methods]
+    shown: Sequence[tuple[Session, str]] = [(session, each) for each in methods]
     shown = shown or shown_together(session, config.heads, edges=chosen.edges)
     results = running.together(shown)
     if config.query == "all" and position is not None:
