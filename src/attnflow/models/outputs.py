@@ -219,7 +219,9 @@ def token_indices(
     if text != text.strip():
         exact = _written(tokenizer, [text], as_target=as_target) or _piece(tokenizer, text)
         if exact is None:
-            msg = f"target={target!r} is not one token of {name}, with its blanks; give a number"
+            msg = (
+                f"target={target!r} is not a single token of {name}, with its blanks; give a number"
+            )
             raise InputError(msg)
         return (exact,)
     spellings = [f" {text}", text, without_marks(text)]
