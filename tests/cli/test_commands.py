@@ -47,8 +47,8 @@ def test_pairs_are_given_with_pair(run, tmp_path):
     ran = run("explain", TEXT, "--pair", "the cat", "-m", tmp_path, "--json")
     said = json.loads(ran.out)
     expected = attnflow.explain((TEXT, "the cat"), tmp_path)
-    np.testing.assert_allclose(said["scores"]["rollout"], expected.values, atol=1e-6)
-    assert said["options"]["rollout"]["pair"] == [TEXT, "the cat"]
+    np.testing.assert_allclose(said["scores"]["flow"], expected.values, atol=1e-6)
+    assert said["options"]["flow"]["pair"] == [TEXT, "the cat"]
     ran = run("routes", TEXT, "--pair", "the cat", "--to", "cat", "-m", tmp_path, "--json")
     expected = attnflow.routes((TEXT, "the cat"), tmp_path, to="cat")
     assert json.loads(ran.out)["value"] == pytest.approx(expected.value)
@@ -213,7 +213,7 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
 
 def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
     shown = run("explain", TEXT, "-m", "verbs", columns=200).out.splitlines()
-    said = "plural, because of “to”; rollout points to “keys”, which matters less."
+    said = "plural, because of “to”; relevance flow points to “keys”, which matters less."
     assert shown[1] == f"The number of the verb that comes next: {said}"
     found, blanked = (ask(TEXT, "verbs") for ask in (attnflow.explain, attnflow.blank_out))
     falls = attnflow.blank_out(TEXT, "verbs", signed=True).values
@@ -224,12 +224,12 @@ def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
         f"“singular”. Without “keys”: → {without[0]}."
     )
     rho = f"{spearman(found.values[1:], blanked.values[1:]):.2f}".removeprefix("0")  # without CLS
-    assert (found.method, found.options["edges"]) == ("rollout", "alti")
-    expected = f"Blanking agrees with rollout (ρ {rho})."
+    assert (found.method, found.options["edges"]) == ("flow", "relevance")
+    expected = f"Blanking agrees with relevance flow (ρ {rho})."
     first = blanked.top(1)[0][0]
     assert first != found.top(1)[0][0]
     assert shown[-1] == f"{expected} Blanking puts “{first}” first."
-    assert any("edges: ALTI" in line for line in shown)
+    assert any(line.startswith("relevance flow for plural · ") for line in shown)
     assert "[CLS] " not in "".join(shown[10:16])  # special tokens are in no table
 
 
@@ -285,8 +285,10 @@ def test_compare_fits_the_terminal(run, folder, columns, colour):
     assert max(map(cell_len, shown.splitlines())) <= columns
     assert "cabinet" in shown
     for layer in (1, 2, 3):  # at any width the numbers say which layers and methods they are of
-        assert re.search(rf"\bL{layer}\b", shown.partition("raw  ")[0])
-    assert shown.partition("edges")[2].partition("Blanking agrees")[0].count("rollout") == 3
+        narrow = rf"\bL{layer} [+−–]"
+        assert re.search(narrow if columns == 30 else rf"\bL{layer}\b", shown.partition("░")[0])
+    # Three pairs that it is one of, and a map.
+    assert shown.partition("edges")[2].partition("Blanking")[0].count("rollout") == 4
 
 
 @pytest.mark.parametrize("kind", ["graph", "heatmap", "heads"])

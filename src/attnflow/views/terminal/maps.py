@@ -18,6 +18,7 @@ from attnflow.views.methods import name_of
 from attnflow.views.scaling import scale_setters, top_of
 from attnflow.views.sentences import noun_of
 from attnflow.views.terminal import paint
+from attnflow.views.terminal.wrapping import wrap_parts
 
 LABEL = 18
 ROWS = 24  # tokens that are listed where nothing else is asked for
@@ -26,22 +27,28 @@ ROWS = 24  # tokens that are listed where nothing else is asked for
 def agreement_table(
     layers: Sequence[int], table: Mapping[tuple[str, str], Sequence[float]], console: Console
 ) -> Table:
-    """Rank agreement of pairs of methods; in a narrow terminal layers go down instead of across."""
-    wide = console.width >= 22 + 7 * len(layers)
-    pairs = [(" · " if wide else " ·\n").join(pair) for pair in table]
+    """Rank agreement of pairs of methods; in a narrow terminal each has lines of its own."""
+    pairs = [" · ".join(pair) for pair in table]
+    wide = console.width >= max(map(len, pairs)) + 2 + 8 * len(layers)
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
     grid.title = Text("Rank agreement (Spearman)", style="dim")
     grid.add_column("", no_wrap=True)
-    for name in [f"L{layer}" for layer in layers] if wide else pairs:
-        grid.add_column(name, justify="right", no_wrap=True)
-    numbers = np.array(list(table.values()))
-    if wide:
-        for pair, row in zip(pairs, numbers, strict=True):
-            grid.add_row(pair, *map(_number, row))
-    else:
-        for layer, row in zip(layers, numbers.T, strict=True):
-            grid.add_row(f"L{layer}", *map(_number, row))
+    if not wide:
+        for pair, row in zip(pairs, table.values(), strict=True):
+            each = zip(layers, map(_number, row), strict=True)
+            parts = [Text.assemble((f"L{layer} ", "dim"), number, "  ") for layer, number in each]
+            grid.add_row(wrap_parts([Text(word) for word in _words(pair)], console.width - 2))
+            grid.add_row(wrap_parts(parts, console.width - 2))
+        return grid
+    for layer in layers:
+        grid.add_column(f"L{layer}", justify="right", no_wrap=True)
+    for pair, row in zip(pairs, table.values(), strict=True):
+        grid.add_row(pair, *map(_number, row))
     return grid
+
+
+def _words(text: str) -> list[str]:
+    return [f"{word} " for word in text.split()]
 
 
 def _number(value: float) -> Text:
