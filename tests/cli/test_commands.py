@@ -275,7 +275,7 @@ def test_signs_have_two_colours_and_a_unit(run):
 
 @pytest.mark.parametrize("columns", [60, 160])
 def test_where_all_speaks_against_the_target_the_largest_is_named_and_listed_first(run, columns):
-    asked = ("--target", "positive", "--not", "negative")
+    asked = ("--target", "positive", "--contrast", "negative")
     shown = run("explain", "The food was not good.", *asked, columns=columns).out
     verdict = "no token speaks for “positive” rather than “negative”, and most against it is “not”."
     assert verdict in " ".join(shown.split())
