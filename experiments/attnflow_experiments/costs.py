@@ -25,7 +25,7 @@ import attnflow
 from attnflow import EDGE_RULES, METHODS
 from attnflow.models.adapter import ModelAdapter
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow_experiments.capture import memory_of
 
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536}

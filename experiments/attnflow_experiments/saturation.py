@@ -17,7 +17,7 @@ import numpy as np
 
 import attnflow
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow_experiments.known_answers.cases import subjects
 
 EXACT = 1e-9

@@ -10,7 +10,7 @@ from attnflow.cli import running
 from attnflow.cli.status import show_work
 from attnflow.io import progress
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.solvers.execution import Execution
 
 

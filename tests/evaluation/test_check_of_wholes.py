@@ -13,7 +13,7 @@ from attnflow.evaluation import blanking_check
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.blanking_check import check_by_blanking, why_unchecked
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.views.summary import summarize
 
 RESIZING = ViTImageProcessorPil(size={"height": 32, "width": 32})

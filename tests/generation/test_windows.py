@@ -11,7 +11,7 @@ import tiny
 from attnflow.methods import flow
 from attnflow.models.capture import windows
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.records.sparse import SparseLayer, SparseLayers
 
 WINDOW = 4

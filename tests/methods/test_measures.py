@@ -14,7 +14,7 @@ from attnflow.methods import METHODS, Method, Scores, integrated
 from attnflow.methods.question import batches_by_length
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.views.explorer.document import make_view
 from attnflow.views.explorer.extent import STANDALONE
 

@@ -22,7 +22,7 @@ from attnflow.methods import METHODS, analytic_centre
 from attnflow.methods.analytic_centre import find_analytic_centre
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.records import Activations, LayeredGraph, Pair, Selection
 from attnflow.solvers.cpu.elimination import solve_network
 from attnflow.solvers.execution import Execution

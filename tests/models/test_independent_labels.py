@@ -18,7 +18,7 @@ from attnflow.errors import ModelError
 from attnflow.evaluation.blanking_check import BlankingCheck, Removal, check_by_blanking
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.records import Prediction
 from attnflow.views.findings import find
 from attnflow.views.summary import summarize

@@ -11,7 +11,7 @@ import heard
 import tiny
 from attnflow.models.loading import load_model
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from pictured import llava
 
 TEXTS = [tiny.TEXT, "the cat is here", "a key to the old red cabinet"]

@@ -6,7 +6,7 @@ import pytest
 import attnflow
 import tiny
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 
 USUAL = {
     ("attention", "rollout"): "uniform",

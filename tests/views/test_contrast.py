@@ -10,7 +10,7 @@ import attnflow
 import tiny
 from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.views.summary import summarize
 
 TEXT = "The story is slow, but the unforgettable music is wonderful."

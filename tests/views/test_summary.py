@@ -14,7 +14,7 @@ import attnflow
 import tiny
 from attnflow.evaluation.blanking_check import MOST_WORK, BlankingCheck, Removal
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.shipped import folder_of
 from attnflow.views.claims import (

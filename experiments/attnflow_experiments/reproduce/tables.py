@@ -13,7 +13,7 @@ from attnflow.evaluation.blank_out import blank_out
 from attnflow.evaluation.gradients import gradients
 from attnflow.models.adapter import ModelAdapter
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_sessions
+from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.records import Attribution
 
 METHODS = ("raw", "rollout", "flow")  # the paper's own
@@ -38,7 +38,7 @@ def explanations(
     )
     found = {
         place: [session.attribution(method) for method in METHODS]
-        for place, session in open_sessions(list(texts), model, config)
+        for place, session in open_sessions(prepare(config, model, list(texts)))
     }
     rows = [found[place] for place in range(len(texts))]
     return {method: [row[at] for row in rows] for at, method in enumerate(METHODS)}

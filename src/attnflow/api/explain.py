@@ -14,7 +14,7 @@ from attnflow.edges.options import Heads
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
-from attnflow.pipeline.sessions import open_sessions
+from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.records import Attribution
 from attnflow.records.checks import check_flag
 from attnflow.records.generation import Generation
@@ -252,9 +252,8 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         def within(share: float) -> None:
             advance(len(results) + share)
 
-        for place, session in open_sessions(
-            texts, adapter, config, answers=answer, progress=within
-        ):
+        prepared = prepare(config, adapter, texts, answers=answer)
+        for place, session in open_sessions(prepared, progress=within):
             results[place] = session.attribution(advance=within)
             advance(len(results))
     return results[0] if single else [results[place] for place in range(len(texts))]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.io.keywords import known_keywords
 from attnflow.pipeline.amounts import check_layered
 from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
-from attnflow.pipeline.sessions import open_sessions
+from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
 from attnflow.views.explorer.images import picture_of
 
@@ -85,6 +85,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
 
     adapter = load_model(model)
     items = with_rates([text] if compare is None else [text, compare], adapter, sampling_rate)
-    sessions = dict(open_sessions(items, adapter, config, answers=answer, all_heads=True))
+    prepared = prepare(config, adapter, items, answers=answer)
+    sessions = dict(open_sessions(prepared, all_heads=True))
     images = [picture_of(item, sessions[at].tokens.grid) for at, item in enumerate(items)]
     return explore_sessions([sessions[place] for place in range(len(items))], images)

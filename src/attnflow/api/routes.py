@@ -9,8 +9,8 @@ from attnflow.errors import InputError
 from attnflow.io.keywords import known_keywords
 from attnflow.methods import find_trace
 from attnflow.pipeline.config import AUTO, ExplainConfig, Query, TargetSpec
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.session import Session
-from attnflow.pipeline.sessions import open_session
 from attnflow.records import FlowTrace
 
 if TYPE_CHECKING:

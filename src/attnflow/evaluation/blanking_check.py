@@ -15,7 +15,6 @@ from attnflow.methods.question import Target
 from attnflow.models.objectives import output_index
 from attnflow.models.outputs import has_label
 from attnflow.models.sizes import independent_labels
-from attnflow.pipeline.measured import target_position
 from attnflow.records.words import merge_words, word_groups
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
         row = rows.get(group)
         return None if row is None else Removal(float(row[index]) - before, said(row))
 
-    position = target_position(session) if session.measurable else session.query
+    position = session.target_position if session.measurable else session.query
     target = Target(index, name, position, session.prediction)
     size = np.array([abs(float(rows.get(group, whole)[index]) - before) for group in alone])
     scores = make_attribution(adapter, session.tokens, target, size, MEMBER.name, {}, {})

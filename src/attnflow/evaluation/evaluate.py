@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.errors import AttnflowError, InputError, shown
-from attnflow.evaluation.erasure import check_fillers
+from attnflow.errors import InputError, shown
 from attnflow.evaluation.explainers import (
     DRAWN,
     REFERENCES,
     Text,
     add_drawn,
+    check_fillers,
     make_configs,
     name_default,
     score_texts,
@@ -30,11 +30,10 @@ from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.methods import METHODS
-from attnflow.models.file_names import refuse_file_name
 from attnflow.models.loading import load_model
-from attnflow.models.text.bos import put_bos
 from attnflow.pipeline.choice import usual_methods
-from attnflow.pipeline.config import AUTO, Layers
+from attnflow.pipeline.config import AUTO, ExplainConfig, Layers
+from attnflow.pipeline.prepare import Refused, prepare
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records import FloatArray
 from attnflow.records.checks import check_flag, check_number
@@ -42,7 +41,7 @@ from attnflow.records.rounding import round_scores
 from attnflow.version import VERSION
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.adapter import ModelAdapter, Tokens
     from attnflow.models.loading import Source
 
 GRID = np.linspace(0, 1, STEPS + 1)
@@ -121,7 +120,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     fillers = several("fillers", fillers)
     check_fillers(adapter, fillers)
     configs = make_configs(names, rules, layers, bos=bos, source=source)
-    texts, skipped = _usable(adapter, rows, bos=bos)
+    texts, skipped = _usable(adapter, rows, configs[0][0])
     found = [Text(row) for row in texts]
     score_texts(adapter, [rows[row] for row in texts], found, configs, fillers, names)
     for text in list(found):
@@ -211,27 +210,31 @@ def _columns(metrics: Sequence[str], fillers: Sequence[str]) -> tuple[Column, ..
 
 
 def _usable(
-    adapter: ModelAdapter, rows: Sequence[Row], *, bos: bool
+    adapter: ModelAdapter, rows: Sequence[Row], config: ExplainConfig
 ) -> tuple[list[int], list[tuple[int, str]]]:
     """The rows that the model can read, and why it can't read the others."""
-    usable, skipped = [], []
-    for number, row in enumerate(rows):
-        error = row.error
-        if error is None:
-            try:
-                refuse_file_name(adapter, row.text)
-                tokens = adapter.tokenize(row.item)
-                tokens = put_bos(adapter, tokens) if bos else tokens
-                adapter.decision(tokens)
-                mark_tokens(row.rationale, tokens, ())
-                if row.target is not None:
-                    adapter.output_indices(row.target)
-            except AttnflowError as refused:
-                error = str(refused)
-        if error is None:
-            usable.append(number)
+    skipped = [(number, row.error) for number, row in enumerate(rows) if row.error is not None]
+    left = [number for number, row in enumerate(rows) if row.error is None]
+
+    def check(place: int, tokens: Tokens) -> None:
+        adapter.decision(tokens)
+        mark_tokens(rows[left[place]].rationale, tokens, ())
+
+    prepared = prepare(
+        config,
+        adapter,
+        [rows[number].item for number in left],
+        targets=[rows[number].target for number in left],
+        files=False,
+        check=check,
+        refuse_unused=False,
+    )
+    usable = []
+    for number, one in zip(left, prepared, strict=True):
+        if isinstance(one, Refused):
+            skipped.append((number, str(one.error)))
         else:
-            skipped.append((number, error))
+            usable.append(number)
     return usable, skipped
 
 

@@ -28,7 +28,7 @@ from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.models.weights import settings_digest, weights_digest
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.records.checks import check_flag

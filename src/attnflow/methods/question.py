@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TargetSpec = str | int | None
 BATCH = 64
 BATCH_BYTES = 1 << 30  # what the activations of a batch may take, about
+MOST_PIECES = 16  # images, sounds or pairs of texts that run together
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Target:
 
 
 def no_progress(_: float) -> None:
-    """Nobody wants to know how far the work has come."""
+    """For callers that do not need to know how much of the work is done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +134,10 @@ def rows_that_fit(
 
     One, where together they would give something else than alone.
     """
-    if not model.batchable(inputs):
+    if most == 1 or not model.batchable(inputs):
         return 1
+    if model.kind != "text":  # and it is not known how much memory one takes
+        return min(most, MOST_PIECES)
     length = max(map(len, inputs), default=1)
     return max(1, min(most, BATCH_BYTES // model.row_bytes(length, gradients=gradients)))
 

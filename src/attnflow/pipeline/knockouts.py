@@ -15,7 +15,7 @@ from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.answers.finding import answers_of, reads_prompts
 from attnflow.models.answers.interface import Answers, answer_positions
-from attnflow.models.answers.prompts import is_chat, make_prompt, read_prompt
+from attnflow.models.answers.prompts import is_chat, make_prompt
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey, without_edges
 from attnflow.models.objectives import output_index
@@ -26,13 +26,11 @@ from attnflow.models.outputs import (
     to_probabilities,
 )
 from attnflow.models.sizes import depths_of_sides
-from attnflow.models.text.bos import put_bos
 from attnflow.models.text.spans import END, SPAN, START, SpanModel, Spans
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.arguments import check_batch_size, plain_query
 from attnflow.pipeline.edge_sets import EdgeReader, count_edges, draw
-from attnflow.pipeline.generation import behind_bos
-from attnflow.pipeline.sessions import check_known
+from attnflow.pipeline.prepare import check_known, read_input, read_parts
 from attnflow.records.checks import check_flag, check_number
 from attnflow.records.knockout import Knockout, Outcome
 from attnflow.records.parts import Part
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from attnflow.models.answers.prompts import Parts
 
 MOST_RANDOM = 1000  # random sets
-MOST_PIECES = 16  # images, sounds or pairs of texts that run together
 LENGTH = 40  # tokens of an answer where no number is given
 NOTHING_SAID = (
     "{} predicts nothing here that could change: knockouts need a label, a token or an answer, "
@@ -101,7 +98,7 @@ def knock_out(
     A set without a name (``""``) is named by what is in it. Everything is checked before the model
     runs, but for the names of tokens that only a run shows, such as the CLS token of an image.
     """
-    check_known([Objective(config.target, config.contrast)], adapter)
+    check_known(Objective(config.target, config.contrast), adapter)
     given = _read(item, adapter, config)
     if adapter.kind not in ("image", "audio"):
         for one in sets.values():
@@ -157,11 +154,7 @@ def _run(
     batch_size: int,
 ) -> Iterator[Any]:
     """What the model gives without each of these sets, as many as fit in one forward pass."""
-    tokens = [edges.tokens] * len(rows)
-    if model.kind == "text":
-        size = rows_that_fit(model, tokens, batch_size)
-    else:
-        size = min(batch_size, MOST_PIECES) if model.batchable(tokens) else 1
+    size = rows_that_fit(model, [edges.tokens] * len(rows), batch_size)
     for first in range(0, len(rows), size):
         some = rows[first : first + size]
         yield from probe.without([edges] * len(some), some)
@@ -246,8 +239,8 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
     if adapter.kind == "pair" and config.by_token and config.generate is None:
         writes = False  # what follows the answer is asked about, as in `explain`
     if not answers or not (prompt or writes or config.parts is not None):
-        tokens = adapter.tokenize(item, truncate=config.truncate, answer=config.answer)
-        return _Given(adapter, config, put_bos(adapter, tokens) if config.bos else tokens)
+        tokens = read_input(adapter, item, config.answer, truncate=config.truncate, bos=config.bos)
+        return _Given(adapter, config, tokens)
     if writes and config.by_token:
         name = next(n for n in ("target", "contrast", "query") if getattr(config, n) is not None)
         msg = (
@@ -257,9 +250,7 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
         raise InputError(msg)
     found = answers_of(adapter)
     text = make_prompt(item, found.tokenizer, adapter.name, config.parts)
-    tokens, parts = read_prompt(found, text, truncate=config.truncate)
-    if config.bos:
-        tokens, parts = put_bos(adapter, tokens), behind_bos(parts)
+    tokens, parts = read_parts(found, text, truncate=config.truncate, bos=config.bos)
     if not writes:
         return _Given(adapter, config, tokens, parts)
     whole = found.write(tokens, config.writing)

@@ -5,7 +5,7 @@ import pytest
 
 import attnflow
 from attnflow.pipeline.config import ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.findings import find
 from attnflow.views.summary import summarize

@@ -8,8 +8,7 @@ from typing import Any
 
 from attnflow.errors import AttnflowError
 from attnflow.methods import METHODS, Method
-from attnflow.pipeline.measured import Check
-from attnflow.pipeline.session import Session
+from attnflow.pipeline.session import Check, Session
 from attnflow.records import FloatArray
 from attnflow.version import VERSION
 from attnflow.views.explorer.drawing import columns_of, strongest_edges, traced_pairs

@@ -19,7 +19,7 @@ from attnflow.errors import AttnflowError, InputError, ModelError
 from attnflow.models.heads import SPANS
 from attnflow.pipeline.amounts import layered_rules
 from attnflow.pipeline.config import AUTO, ExplainConfig
-from attnflow.pipeline.sessions import open_session
+from attnflow.pipeline.prepare import open_session
 from attnflow.solvers.threads import cores
 from attnflow.version import VERSION
 from attnflow.views.explorer.document import make_view

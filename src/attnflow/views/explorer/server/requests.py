@@ -16,7 +16,7 @@ from attnflow.views.explorer.schema import Blanked, Rule
 from attnflow.views.explorer.server import checks
 
 if TYPE_CHECKING:
-    from attnflow.views.explorer.server.sessions import Prepared
+    from attnflow.views.explorer.server.sessions import RequestedInput
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -133,7 +133,7 @@ class InputRequest(BaseModel):
         """The position whose edges are asked for; ``None`` for where the model decides."""
         return None
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse what can't be had of an input, as far as that is known before the model runs."""
         checks.check_differentiable(of, self.explained)
 
@@ -178,7 +178,7 @@ class ScoresRequest(PositionRequest):
 
     layers: Layers
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse layers and a query that the input, or the method, does not have."""
         checks.check_layers(of, "layers", self.layers)
         checks.check_positions(of, "query", [self.query])
@@ -189,7 +189,7 @@ class ScoresRequest(PositionRequest):
 class HeadsRequest(ScoresRequest):
     """Scores of single heads."""
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse a method or edges that have no single heads, too."""
         checks.check_heads(of, self.method)
         super().check_against(of)
@@ -201,7 +201,7 @@ class TraceRequest(PositionRequest):
     layer: Layer
     key: Position
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse a layer and positions that the input does not have, and methods without traces."""
         checks.check_layers(of, "layer", [self.layer])
         checks.check_positions(of, "query", [self.query])
@@ -215,7 +215,7 @@ class BlankRequest(InputRequest):
 
     sets: Sets
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse positions that can't be blanked."""
         for positions in self.sets:
             checks.check_positions(of, "position", positions)
