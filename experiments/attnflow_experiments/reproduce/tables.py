@@ -9,8 +9,7 @@ from itertools import chain
 import numpy as np
 
 from attnflow.evaluation.agreement import agreement, summarize
-from attnflow.evaluation.blank_out import blank_out
-from attnflow.evaluation.gradients import gradients
+from attnflow.evaluation.importance import blank_out, gradients
 from attnflow.models.adapter import ModelAdapter
 from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_sessions, prepare

@@ -12,7 +12,7 @@ from attnflow.errors import InputError
 from attnflow.evaluation.importance import make_attribution
 from attnflow.methods.blank_out import MEMBER
 from attnflow.methods.question import Target
-from attnflow.models.objectives import output_index
+from attnflow.models.objectives import find_outputs
 from attnflow.models.outputs import has_label
 from attnflow.models.sizes import independent_labels
 from attnflow.records.words import merge_words, word_groups
@@ -130,9 +130,7 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
         groups = {group: None for group in groups if able.issuperset(group)}
     rows = session.blanking.without(tuple(groups))
     adapter, whole = session.adapter, rows[()]
-    index = int(whole.argmax())
-    if session.objective.target is not None:
-        index = output_index(adapter, session.objective.target, whole)
+    index, _ = find_outputs(adapter, session.objective, whole)
     name, before = adapter.output_name(index), float(whole[index])
     independent = independent_labels(adapter.description)
 

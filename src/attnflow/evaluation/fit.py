@@ -17,7 +17,7 @@ import numpy as np
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, shown
 from attnflow.evaluation.agreement import spearman
-from attnflow.evaluation.blank_out import blank_out
+from attnflow.evaluation.importance import blank_out
 from attnflow.evaluation.ridge import nonnegative_ridge
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.io.checksums import digest

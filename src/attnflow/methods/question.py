@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attnflow.errors import InputError
 from attnflow.io.inputs import check_choice, one_each
-from attnflow.models.objectives import output_index
+from attnflow.models.adapter import Objective
+from attnflow.models.objectives import find_outputs
 from attnflow.records import Prediction
 from attnflow.records.selection import Groups
 
@@ -93,20 +93,10 @@ def resolve_targets(
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [places_of[i] for i in places])
         for place, row in zip(places, rows, strict=True):
+            index, other = find_outputs(model, Objective(wanted[place], chosen_contrast), row)
             best = int(row.argmax())
-            chosen, other = (
-                None if each is None else output_index(model, each, row)
-                for each in (wanted[place], chosen_contrast)
-            )
-            index = best if chosen is None else chosen
             prediction = Prediction(model.output_name(best), float(row[best]))
             name = model.output_name(index)
-            if index == other:
-                msg = (
-                    f"contrast={contrast!r} is the target itself, {name!r}; name another "
-                    "contrast, or another target"
-                )
-                raise InputError(msg)
             found[place] = Target(index, name, places_of[place], prediction, other)
     return [found[place] for place in range(len(inputs))]
 

@@ -2,7 +2,7 @@
 
     config, arguments, source    everything that is asked for, checked before any work
     choice                       the edges and the method where none is named
-    prepare                      inputs read and checked, and run in batches: the one way to a session
+    prepare                      inputs read, checked and run in batches: the one way to a session
     session                      one forward pass, and every result that can be computed from it
     graphs, blanking             its graphs; what its model predicts without some of the input
     answers, generation          the session of a whole answer, a target per token; its record

@@ -18,7 +18,7 @@ from attnflow.models.answers.interface import Answers, answer_positions
 from attnflow.models.answers.prompts import is_chat, make_prompt
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey, without_edges
-from attnflow.models.objectives import output_index
+from attnflow.models.objectives import find_outputs
 from attnflow.models.outputs import (
     is_multi_label,
     objective_value,
@@ -287,18 +287,9 @@ def _label_probe(model: ModelAdapter, forward: ForwardPass, config: KnockoutConf
     position = None if forward.prediction is None else forward.prediction.position
 
     def read(start: Tensor) -> _Reading:
-        target, contrast = (
-            None if each is None else output_index(model, each, start)
-            for each in (config.target, config.contrast)
-        )
-        chosen = int(start.argmax()) if target is None else target
+        objective = Objective(config.target, config.contrast)
+        chosen, contrast = find_outputs(model, objective, start)
         name = model.output_name(chosen)
-        if chosen == contrast:
-            msg = (
-                f"contrast={shown(config.contrast)} is the target itself, {name!r}; name another "
-                "contrast, or another target"
-            )
-            raise InputError(msg)
 
         def value(logits: Tensor, other: int | None) -> float:
             several = is_multi_label(model.labels_of)

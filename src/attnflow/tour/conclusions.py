@@ -69,7 +69,7 @@ def of_pair(texts: Texts) -> str:
 
 def of_dispute(texts: Texts) -> str:
     """Which words the methods put first, and what the model says without each of them."""
-    from attnflow.evaluation.blank_out import blank_out
+    from attnflow.evaluation.importance import blank_out
     from attnflow.pipeline.choice import shown_methods
     from attnflow.views.claims import LONGEST
     from attnflow.views.findings import find
