@@ -86,12 +86,12 @@ class Session:
         """The model's prediction."""
         return self.forward.prediction
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many tokens there are."""
         return len(self.tokens)
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """How many layers there are."""
         return len(self.activations.steps)
