@@ -134,7 +134,7 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
     name, before = adapter.output_name(index), float(whole[index])
     independent = independent_labels(adapter.description)
 
-    def said(row: Tensor) -> str:
+    def answer(row: Tensor) -> str:
         """The answer; of a label that is independent of the others, whether the input has it."""
         if not independent:
             return adapter.output_name(int(row.argmax()))
@@ -142,7 +142,7 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
 
     def removal(group: tuple[int, ...]) -> Removal | None:
         row = rows.get(group)
-        return None if row is None else Removal(float(row[index]) - before, said(row))
+        return None if row is None else Removal(float(row[index]) - before, answer(row))
 
     position = session.target_position if session.measurable else session.query
     target = Target(index, name, position, session.prediction)
@@ -157,7 +157,7 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
     places = None
     if not session.measurable:
         places = tuple(at for at, each in enumerate(removed) if each is not None)
-    return BlankingCheck(scores, name, before, said(whole), tuple(removed), places=places)
+    return BlankingCheck(scores, name, before, answer(whole), tuple(removed), places=places)
 
 
 def _check_contrast(session: Session) -> BlankingCheck:

@@ -93,12 +93,12 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         format: The format of a file, where its name does not tell.
         limit: Evaluate so many rows at most.
         bos: Put BOS in front of every text, as for `attnflow.explain`; it is never removed.
-        seed: Of all that is drawn by lot.
+        seed: The seed of everything that is random.
         progress: Show a progress bar.
 
     Removed are tokens that are neither special nor what is predicted. Where methods give scores a
     sign, tokens are removed by their value, and compared with others by their size. Tokens of equal
-    scores are taken in the order of the text, and how many texts have such is told.
+    scores are taken in the order of the text, and tables say in how many texts there are such.
 
     Examples:
         >>> import attnflow
@@ -249,7 +249,7 @@ def _measured(text: Text, columns: Sequence[Column], seed: int) -> FloatArray:
 
 
 def _erase_ahead(text: Text, columns: Sequence[Column], seed: int) -> None:
-    """Run the model without every set of tokens that will be asked for, in as few passes.
+    """Run the model without every set of tokens that will be needed, in as few passes.
 
     Which sets they are is found out with a model that reads nothing.
     """

@@ -61,7 +61,7 @@ class AnswerConfig:
 
 
 def check_for_answers(config: ExplainConfig) -> None:
-    """Refuse options that have no meaning for the tokens of an answer, each of which is asked."""
+    """Refuse options that have no meaning where every token of an answer is explained."""
     given = {
         "target": config.target is not None,
         "contrast": config.contrast is not None,
@@ -86,7 +86,7 @@ def explain_answer(
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> Generation:
-    """Where every token of an answer came from, by the first method that is asked for."""
+    """Where every token of an answer came from, by the first method."""
     return explain_by_each(prompt, answers, replace(config, methods=()), asked, advance)[0]
 
 
@@ -97,7 +97,7 @@ def explain_by_each(
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> list[Generation]:
-    """Where every token of one answer came from, by each method that is asked for."""
+    """Where every token of one answer came from, by each method."""
     configs = [replace(config, method=method) for method in config.asked]
     check_for_answers(config)
     for each in configs:
@@ -141,7 +141,9 @@ def make_generation(
     else:
         rows = found.rows(keys, advance)
     values = [_finished(found, each.values) for each in rows]
-    _check_sight(found, values[1] if len(values) > 1 else _first_row(found, parts, values[0]))
+    _refuse_reading_ahead(
+        found, values[1] if len(values) > 1 else _first_row(found, parts, values[0])
+    )
     tokens, config, model = found.tokens, found.config, found.adapter
     statistics: dict[str, Any] = dict(rows[-1].statistics)
     if found.warnings:
@@ -226,7 +228,7 @@ def _check_method(config: ExplainConfig, answers: Answers) -> None:
         raise _reads_ahead(member.name, edges)
 
 
-def _check_sight(found: AnswerSession, values: FloatArray) -> None:
+def _refuse_reading_ahead(found: AnswerSession, values: FloatArray) -> None:
     """Refuse a method that scores tokens which were not there yet."""
     for row, at in zip(values, found.positions, strict=False):
         if row[at:].any():
@@ -235,8 +237,8 @@ def _check_sight(found: AnswerSession, values: FloatArray) -> None:
 
 def _reads_ahead(method: str, edges: str) -> InputError:
     msg = (
-        f"method={method!r} with edges={edges!r} reads all positions, those behind a token of the "
-        "answer, too; choose a method that starts at one position, such as 'direct' or 'rollout'"
+        f"method={method!r} with edges={edges!r} reads all positions, even those after a token of "
+        "the answer; choose a method that starts at one position, such as 'direct' or 'rollout'"
     )
     return InputError(msg)
 

@@ -88,7 +88,7 @@ def prepare(  # noqa: PLR0913 - what differs between those who ask
     """Every input, ready to run or refused.
 
     Args:
-        config: What is asked for. Options that the model can't have are refused at once.
+        config: The options. What no input of this model could have is refused at once.
         model: The model.
         items: The inputs.
         answers: Of encoder–decoders, one answer for all inputs or one per input.
@@ -140,7 +140,7 @@ def read_input(
     bos: bool,
     files: bool = True,
 ) -> Tokens:
-    """One input as tokens, BOS in front where that is asked for."""
+    """One input as tokens, with BOS in front if ``bos``."""
     item = check_unicode("text", item)
     if not files:
         from attnflow.models.file_names import refuse_file_name
@@ -153,7 +153,7 @@ def read_input(
 def read_parts(
     answers: Answers, prompt: Prompt, *, truncate: bool, bos: bool
 ) -> tuple[Tokens, tuple[Part, ...]]:
-    """The tokens of a prompt and its parts; BOS in front, where asked for, is in none of them."""
+    """The tokens of a prompt and its parts; BOS, if ``bos``, is in none of them."""
     from attnflow.models.answers.prompts import read_prompt
 
     tokens, parts = read_prompt(answers, prompt, truncate=truncate)
@@ -174,10 +174,10 @@ def answer_without_bos(answers: Answers, whole: Tokens) -> str:
 
 def _prediction_without_bos(model: ModelAdapter, forward: ForwardPass) -> str:
     """What is predicted after BOS, and without it."""
-    said = None  # at BOS itself: there is nothing before the first token without it
+    without = None  # at BOS itself: there is nothing before the first token without it
     if forward.query:
-        (said,) = model.predict([drop_bos(forward.tokens)], [forward.query - 1])
-    return both_predictions(forward.prediction, said)
+        (without,) = model.predict([drop_bos(forward.tokens)], [forward.query - 1])
+    return both_predictions(forward.prediction, without)
 
 
 def open_session(
@@ -188,7 +188,7 @@ def open_session(
     answer: str | None = None,
     all_heads: bool = False,
 ) -> Session:
-    """The session of one input; with ``all_heads``, single heads can be asked for, too."""
+    """The session of one input; with ``all_heads``, single heads have scores, too."""
     prepared = prepare(config, adapter, [item], answers=answer)
     ((_, session),) = open_sessions(prepared, all_heads=all_heads)
     return session
@@ -202,8 +202,8 @@ def open_sessions(
 ) -> Iterator[tuple[int, Session]]:
     """The sessions of many inputs, each with its place among them, as they are computed.
 
-    An input that is refused is an error, before any other runs. ``progress`` is told the share of
-    one input that is done, by edges that need many runs.
+    An input that is refused is an error, before any other runs. ``progress`` is
+    called with the share of one input that is done, by edges that need many runs.
     """
     prepared: list[Prepared] = []
     for each in inputs:
@@ -314,7 +314,7 @@ def run_chosen(
 ) -> list[S]:
     """What ``run`` opens for so many inputs, by their places, under the chosen configuration.
 
-    Where the model refuses edges that nobody named, it runs again for the others.
+    Where the model refuses edges that were chosen by default, it runs again for the fallback.
     """
     everything, other = range(count), chosen.fallback
     try:

@@ -136,8 +136,8 @@ class Session:
     @property
     def towards_query(self) -> bool:
         """Whether edges are towards what the explained position predicts: others have others."""
-        said = self.prediction
-        at_query = said is not None and said.position is not None and self.config.query != "all"
+        found = self.prediction
+        at_query = found is not None and found.position is not None and self.config.query != "all"
         return self.config.rule.needs.target and at_query
 
     def starts_at_target(self, method: str) -> bool:
@@ -169,7 +169,7 @@ class Session:
 
     # -- scores
 
-    def scores(  # noqa: PLR0913 - what is asked for
+    def scores(  # noqa: PLR0913 - what can be selected
         self,
         method: str,
         layers: Sequence[int],
@@ -256,10 +256,10 @@ class Session:
 
     @property
     def target_position(self) -> int:
-        """Where the target is predicted: where the model decides, or where a token is asked for."""
+        """Where the target is predicted: where the model decides, or at the query."""
         decided = self.adapter.decision(self.tokens)
-        asked, said = self.config.query, self.prediction
-        if said is not None and said.position is not None:
+        asked, found = self.config.query, self.prediction
+        if found is not None and found.position is not None:
             return self.query
         if asked in (None, "all") or self.query == decided:
             return decided
@@ -474,7 +474,7 @@ class Session:
         if self.config.words and self.tokens.word_ids is None:
             why = "its tokenizer gave no offsets in the text"
             if self.tokens.grid is not None:
-                why = "the pieces of an image or a sound are none; leave words out"
+                why = "an image or a sound consists of pieces, not of words; leave words out"
             msg = f"{self.adapter.name} has no words: {why}"
             raise InputError(msg)
 

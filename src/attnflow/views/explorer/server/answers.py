@@ -31,7 +31,7 @@ def answer_document(cache: SessionCache, body: AnswerRequest, job: Job) -> Gener
     # A given answer has at most as many tokens as bytes.
     written = body.length if body.answer is None else len(body.answer.encode())
     cache.check_size(len(tokens) + written)
-    rule = EDGE_RULES["gradient"] if body.edges == AUTO else config.rule  # the dearest of the two
+    rule = EDGE_RULES["gradient"] if body.edges == AUTO else config.rule  # the more expensive one
     shape = Shape(adapter, rule, len(tokens) + written, config.execution.threads or 1)
     asked = AnswerConfig(Writing(body.length, body.answer, check=job.check))
     with cache.memory.reserve(shape.forward + shape.merged + shape.solving, job):

@@ -103,7 +103,7 @@ def check_blankable(of: RequestedInput, sets: Sequence[Sequence[int]]) -> None:
 
 def check_differentiable(of: RequestedInput, position: int | None) -> None:
     """Refuse edges that are gradients of a prediction where the model makes none."""
-    # Edges that nobody named give way to attention where the model refuses them.
+    # Edges that were chosen by default give way to attention where the model refuses them.
     if of.chosen.fallback is not None or not all(rule.needs.gradients for rule in of.rules):
         return
     segments = of.tokens.segments
