@@ -46,7 +46,8 @@ def test_the_only_input_has_no_number(classifier):
     (refused,) = prepare(CONFIG, attnflow.load_model(classifier), [""])
     with pytest.raises(InputError) as raised:
         next(open_sessions([refused]))
-    assert str(raised.value) == str(refused.error)
+    assert raised.value is refused.error
+    assert raised.value.__cause__ is None  # whoever follows causes comes to an end
 
 
 def test_all_that_can_run_does_where_refusals_are_values(classifier):

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode, is_pair, one_each
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
+from attnflow.models.checks.room import check_heads_room
 from attnflow.models.heads import SPANS
 from attnflow.models.text.bos import both_answers, both_predictions, drop_bos, put_bos
 from attnflow.pipeline.amounts import check_layers
@@ -208,18 +209,18 @@ def open_sessions(
     prepared: list[Prepared] = []
     for each in inputs:
         if isinstance(each, Refused):
-            raise _named(each.error, [each.given]) from each.error
+            _raise_named(each.error, [each.given])
+        if all_heads:
+            try:
+                check_heads_room(each.model, len(each.tokens))
+            except AttnflowError as error:
+                _raise_named(error, [each.given])
         prepared.append(each)
-    if all_heads:
-        from attnflow.models.checks.room import check_heads_room
-
-        for one in prepared:
-            check_heads_room(one.model, len(one.tokens))
     for batch in _batches(prepared, all_heads=all_heads):
         try:
             opened = run_batch(batch, all_heads=all_heads, progress=progress)
-        except (InputError, ModelError) as error:
-            raise _named(error, [one.given for one in batch]) from error
+        except AttnflowError as error:
+            _raise_named(error, [one.given for one in batch])
         for one, session in zip(batch, opened, strict=True):
             yield one.given.place, session
 
@@ -253,17 +254,18 @@ def _try_batch(batch: Sequence[Prepared]) -> Iterator[tuple[int, Session | Refus
         yield one.given.place, session
 
 
-def _named(error: AttnflowError, inputs: Sequence[Given]) -> AttnflowError:
-    """The error, saying which of many inputs it is about."""
-    if inputs[0].count == 1:
-        return error
+def _raise_named(error: AttnflowError, inputs: Sequence[Given]) -> NoReturn:
+    """Raise an error that says which of many inputs it is about."""
+    if inputs[0].count == 1 or not isinstance(error, InputError | ModelError):
+        raise error
     first = inputs[0]
     which = (
         f"input {first.place + 1} of {first.count}, {shown(first.item)}"
         if len(inputs) == 1
         else f"one of the inputs {', '.join(str(at) for at in sorted(i.place + 1 for i in inputs))}"
     )
-    return type(error)(f"{which}: {error}")
+    msg = f"{which}: {error}"
+    raise type(error)(msg) from error
 
 
 def _batches(prepared: Sequence[Prepared], *, all_heads: bool = False) -> Iterator[list[Prepared]]:
