@@ -6,7 +6,7 @@ import pytest
 import attnflow
 import tiny
 from attnflow.errors import InputError
-from attnflow.records.positions import find_position
+from attnflow.records.selection import find_position
 
 
 def test_the_default_position_is_where_the_model_decides(encoder, decoder, masked, classifier):

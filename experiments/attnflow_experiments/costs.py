@@ -24,8 +24,8 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 import attnflow
 from attnflow import EDGE_RULES, METHODS
 from attnflow.models.adapter import ModelAdapter
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow_experiments.capture import memory_of
 
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536}
@@ -65,11 +65,11 @@ def rows(options: dict[str, int], tokens: int, without: list[str]) -> dict[str, 
     for rule in [name for name in EDGE_RULES if name not in without]:
 
         def make(rule: str = rule) -> None:
-            open_session(text, model, ExplainConfig(edges=rule)).graph("rollout")
+            open_session(text, model, Request(edges=rule)).graph("rollout")
 
         found[f"edges `{rule}`"] = cost(make)
         print(rule, *found[f"edges `{rule}`"], flush=True)
-    session = open_session(text, model, ExplainConfig(edges="alti"))
+    session = open_session(text, model, Request(edges="alti"))
     for method in [name for name in METHODS if METHODS[name].reads_edges]:
         session.graph(method)
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import attnflow
-from attnflow.records.positions import input_positions
+from attnflow.records.selection import input_positions
 from attnflow_experiments.known_answers import cases, prepare
 from attnflow_experiments.known_answers.cases import Case
 

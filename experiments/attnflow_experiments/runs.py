@@ -53,12 +53,12 @@ def in_turns(model: str, texts: list[str], size: int) -> None:
     """Processor time of forward passes and of shards, of the same rows one after the other."""
     from attnflow.io.rows import Row
     from attnflow.pipeline.choice import usual_methods
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.runs.work import Job, ShardWorker, Work, fixed_threads
     from attnflow.solvers.execution import Execution
 
     names = tuple(usual_methods())
-    config = ExplainConfig(
+    config = Request(
         method=names[0],
         methods=names,
         edges="attention",

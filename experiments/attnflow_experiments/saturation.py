@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import attnflow
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow_experiments.known_answers.cases import subjects
 
 EXACT = 1e-9
@@ -28,7 +28,7 @@ SENTENCE = "the keys to the old cabinet near the doors of the house"
 def shares(texts: list[str], rule: str) -> dict[int, tuple[float, float]]:
     """For every layer the share of flows cut at the input, and of tokens with a flow of 1."""
     model = attnflow.load_model("verbs")
-    config = ExplainConfig(edges=rule, layers="all")
+    config = Request(edges=rule, layers="all")
     at_input: dict[int, list[bool]] = {}
     full: dict[int, list[bool]] = {}
     for text in texts:

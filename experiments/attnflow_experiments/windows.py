@@ -79,8 +79,8 @@ def measure(name: str, size: int, way: str) -> dict[str, float]:
 
     from attnflow.models.capture import windows
     from attnflow.models.capture.run import run, square_activations
-    from attnflow.pipeline.config import ExplainConfig
     from attnflow.pipeline.graphs import Graphs
+    from attnflow.pipeline.request import Request
     from attnflow.records import Selection
 
     network, ids = build(name, size), torch.arange(size)[None] % 90 + 5
@@ -93,7 +93,7 @@ def measure(name: str, size: int, way: str) -> dict[str, float]:
         layers, method = way.split(":")
         if layers == "dense":
             windows.LEAST_TOKENS = 10**9
-        config = ExplainConfig(edges="attention", method=method)
+        config = Request(edges="attention", method=method)
         _, capture = run(network, inputs, config.capture())
         seen = square_activations(capture, 0, size)
         graph = Graphs(seen, config).find(method, None, each_head=False, chance=False)

@@ -7,7 +7,7 @@ import pytest
 import attnflow
 import talkers
 from attnflow.cli.answers import Asked, make_answers
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.views import answers as views
 from attnflow.views.numbers import number
 
@@ -48,7 +48,7 @@ def test_an_answer_is_shown_with_its_prompt(run, talker):
 def test_an_answer_is_labelled_while_it_is_written(talker, capsys):
     asked = Asked(3, None, (), None, "tokens", {}, None)
     prompts = ["the keys to the cabinet"]
-    (found,) = make_answers(prompts, None, talker, ExplainConfig(), asked, live=True)
+    (found,) = make_answers(prompts, None, talker, Request(), asked, live=True)
     label, shown = capsys.readouterr().out.split(": ", 1)
     assert label == "The model writes"
     assert shown.split() == found.answer_text.split()

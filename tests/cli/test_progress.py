@@ -9,8 +9,8 @@ import tiny
 from attnflow.cli import running
 from attnflow.cli.status import show_work
 from attnflow.io import progress
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.solvers.execution import Execution
 
 
@@ -42,7 +42,7 @@ def test_without_a_terminal_nothing_is_shown(capsys):
 def test_a_method_that_runs_the_model_often_has_a_bar(capsys, monkeypatch, method):
     in_a_terminal(monkeypatch)
     model = attnflow.load_model((tiny.build("gpt2"), tiny.plain()))
-    config = ExplainConfig(method=method, execution=Execution(progress=True))
+    config = Request(method=method, execution=Execution(progress=True))
     session = open_session(tiny.TEXT, model, config)
     (found,) = running.attributions(session, [method])
     shown = capsys.readouterr()

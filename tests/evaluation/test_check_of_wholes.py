@@ -12,8 +12,8 @@ import tiny
 from attnflow.evaluation import blanking_check
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.blanking_check import check_by_blanking, why_unchecked
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.views.summary import summarize
 
 RESIZING = ViTImageProcessorPil(size={"height": 32, "width": 32})
@@ -21,7 +21,7 @@ SOURCE, ANSWER = "the keys to the cabinet", "the keys are"
 
 
 def opened(item, model, method="rollout", answer=None, **options):
-    config = ExplainConfig(method=method, edges=options.pop("edges", "attention"), **options)
+    config = Request(method=method, edges=options.pop("edges", "attention"), **options)
     return open_session(item, attnflow.load_model(model), config, answer=answer)
 
 

@@ -16,7 +16,7 @@ from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Evaluation, Explainer
 from attnflow.evaluation.statistics import all_paired_p, holm, smallest_p
 from attnflow.evaluation.tables import cell, describe, save_table
-from attnflow.pipeline.config import AUTO
+from attnflow.pipeline.request import AUTO
 from attnflow.views.figures import evaluation as figures
 
 TEXTS = [

@@ -6,7 +6,7 @@ import torch
 
 import attnflow
 import talkers
-from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.interface import answers_of
 from attnflow_experiments.parts import __main__ as command
 from attnflow_experiments.parts.cases import DOCUMENTS, make_cases
 from attnflow_experiments.parts.citing import lasso, logit, random_masks

@@ -12,7 +12,7 @@ import torch
 import attnflow
 import heard
 import talkers
-from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.interface import answers_of
 from attnflow.models.decoding import plain_decoding
 from attnflow.models.text.writing import Writing
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 import attnflow
 import spellers
 import talkers
-from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.interface import answers_of
 from attnflow.models.text.writing import Writing
 from attnflow.views.explorer.server.app import make_app
 

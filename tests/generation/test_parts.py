@@ -9,7 +9,7 @@ from tokenizers.processors import TemplateProcessing
 import attnflow
 import talkers
 from attnflow.errors import InputError, ModelError
-from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.interface import answers_of
 from attnflow.models.answers.prompts import make_prompt, read_prompt
 
 CHAT = [
@@ -106,13 +106,13 @@ def test_flow_to_a_part_is_the_maximum_flow_to_all_of_it(model, request):
 def weights_of(adapter, found):
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.answers import open_answer
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
 
     answers = answers_of(adapter)
     prompt, _ = read_prompt(answers, make_prompt(found.text, adapter.tokenizer, ""), truncate=False)
     tokens = answers.write(prompt, Writing(len(found.answer)))
     assert tokens.names == found.tokens
-    config = ExplainConfig(edges="attention", method="flow", correction=None)
+    config = Request(edges="attention", method="flow", correction=None)
     return np.asarray(open_answer(tokens, answers, config).graph("flow").weights)
 
 

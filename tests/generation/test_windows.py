@@ -10,8 +10,8 @@ import talkers
 import tiny
 from attnflow.methods import flow
 from attnflow.models.capture import windows
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.records.sparse import SparseLayer, SparseLayers
 
 WINDOW = 4
@@ -134,7 +134,7 @@ def test_routes_through_sparse_layers(method, monkeypatch):
 
 def session(method, text="the old keys are here the cat is red"):
     model = attnflow.load_model((build("mistral", "sdpa"), talkers.chatting()))
-    return open_session(text, model, ExplainConfig(edges="attention", method=method))
+    return open_session(text, model, Request(edges="attention", method=method))
 
 
 def test_what_is_held_grows_with_the_window_alone(monkeypatch):

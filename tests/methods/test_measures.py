@@ -13,8 +13,8 @@ from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, Method, Scores, integrated
 from attnflow.methods.question import batches_by_length
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.views.explorer.document import make_view
 from attnflow.views.explorer.extent import STANDALONE
 
@@ -114,7 +114,7 @@ def test_steps_and_batches_are_obeyed(classifier, monkeypatch):
     assert max(sizes) == 3
     assert sum(sizes) == 7 + 3  # beside the points: the prediction, and both ends of the line
     shares = []
-    session = open_session(TEXT, classifier, ExplainConfig(method="blank-out", batch_size=4))
+    session = open_session(TEXT, classifier, Request(method="blank-out", batch_size=4))
     session.attribution(advance=shares.append)
     assert shares == sorted(shares)
     assert len(shares) >= 3
@@ -158,7 +158,7 @@ def test_agreement_and_documents_have_them(classifier):
     flow = attnflow.explain(TEXT, classifier, method="flow", layers="all")
     norm = attnflow.explain(TEXT, classifier, method="gradient-norm")
     assert -1 <= attnflow.agreement(flow, norm, layer=1) <= 1
-    config = ExplainConfig(method="gradient-input", methods=("gradient-input", "flow"))
+    config = Request(method="gradient-input", methods=("gradient-input", "flow"))
     view = make_view(open_session(TEXT, classifier, config, all_heads=True), STANDALONE)
     assert {m["name"] for m in view["methods"]} == {"raw", "rollout", "flow", "gradient-input"}
     (own,) = [s for s in view["scores"] if s["method"] == "gradient-input"]

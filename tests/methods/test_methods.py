@@ -21,8 +21,8 @@ from attnflow.errors import AttnflowError
 from attnflow.methods import METHODS, analytic_centre
 from attnflow.methods.analytic_centre import find_analytic_centre
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.records import Activations, LayeredGraph, Pair, Selection
 from attnflow.solvers.cpu.elimination import solve_network
 from attnflow.solvers.execution import Execution
@@ -320,7 +320,7 @@ def test_traces_of_sessions_have_the_scores(name, rule):
     head = None if name == "llama" else families.tf.BertForSequenceClassification
     tokenizer = tiny.plain() if name == "llama" else tiny.word_piece()
     adapter = load_model((families.build(name, head=head), tokenizer))
-    session = open_session(TEXT, adapter, ExplainConfig(edges=rule, correction=None))
+    session = open_session(TEXT, adapter, Request(edges=rule, correction=None))
     for method in READ_EDGES:
         found = session.scores(method, [session.depth], [session.query]).values
         for key in (0, 3, session.query):

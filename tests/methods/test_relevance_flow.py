@@ -8,8 +8,8 @@ import temporal_oracle
 import tiny
 from attnflow.errors import InputError
 from attnflow.methods import find_edge_method
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session, open_sessions, prepare
+from attnflow.pipeline.request import Request
 from attnflow.records import LayeredGraph, Relevances, Selection
 from attnflow.solvers.execution import Execution
 from attnflow.views.methods import is_signed, unit_note
@@ -75,7 +75,7 @@ def test_layers_below_the_top_start_nowhere():
 @pytest.mark.parametrize("name", ["verbs", "llama", "gpt2"])
 def test_explained_by_a_model(name):
     model = attnflow.load_model("verbs" if name == "verbs" else (tiny.build(name), tiny.plain()))
-    session = open_session(TEXT, model, ExplainConfig(edges="relevance", correction=None))
+    session = open_session(TEXT, model, Request(edges="relevance", correction=None))
     assert session.config.method == "flow"
     found, relevance = session.attribution(), session.activations.relevance
     read = [session.query]
@@ -120,7 +120,7 @@ def test_decoders_leave_out_their_first_token():
 def test_a_list_is_as_each_alone():
     model = attnflow.load_model("sentiment")
     texts = ["The food was not good.", "A fine film, and short.", "No one could call this boring."]
-    config = ExplainConfig(edges="relevance")
+    config = Request(edges="relevance")
     together = dict(open_sessions(prepare(config, model, texts)))
     for place, text in enumerate(texts):
         alone = open_session(text, model, config).attribution()

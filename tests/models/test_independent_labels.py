@@ -17,8 +17,8 @@ import tiny
 from attnflow.errors import ModelError
 from attnflow.evaluation.blanking_check import BlankingCheck, Removal, check_by_blanking
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.records import Prediction
 from attnflow.views.findings import find
 from attnflow.views.summary import summarize
@@ -160,7 +160,7 @@ def moved(network, tokenizer, logits):
 
 
 def summary(model, **options):
-    config = ExplainConfig(edges="gradient", method="direct-all", **options)
+    config = Request(edges="gradient", method="direct-all", **options)
     session = open_session(TEXT, model, config)
     return summarize(session, [session.attribution()], blank=True, tokens=100)
 
@@ -192,7 +192,7 @@ def test_without_a_word_a_label_is_lost_or_won_at_one_half(logits):
     model = moved(*bert(), logits)
     ids = model.tokenizer(TEXT)["input_ids"]
     for target, name in LABELS.items():
-        config = ExplainConfig(method="blank-out", target=name)
+        config = Request(method="blank-out", target=name)
         session = open_session(TEXT, model, config)
         check = check_by_blanking(session, 100)
         for at, removal in enumerate(check.removals):

@@ -10,8 +10,8 @@ import attnflow
 import heard
 import tiny
 from attnflow.models.loading import load_model
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from pictured import llava
 
 TEXTS = [tiny.TEXT, "the cat is here", "a key to the old red cabinet"]
@@ -21,7 +21,7 @@ def jobs(adapter):
     """What a thread may do with a causal model, as numbers that can be compared."""
 
     def blanked(text):
-        session = open_session(text, adapter, ExplainConfig(), all_heads=True)
+        session = open_session(text, adapter, Request(), all_heads=True)
         return [said.probability for said in session.blanking.predict([[0], [1]])]
 
     return (

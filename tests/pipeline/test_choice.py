@@ -14,8 +14,8 @@ from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, Method
 from attnflow.models.loading import load_model
 from attnflow.pipeline import choice
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.records.learned import LearnedHeads
 
 TEXT = "the keys to the cabinet are here"
@@ -167,7 +167,7 @@ def test_routes_are_of_flow_through_the_measured_edges(encoder, decoder):
 
 
 def test_the_document_names_both(encoder):
-    view = open_session(TEXT, encoder, ExplainConfig(), all_heads=True)
+    view = open_session(TEXT, encoder, Request(), all_heads=True)
     assert used(view.attribution()) == choice.ENCODER[:2]
     document = attnflow.explore(TEXT, encoder).document
     assert document["method"] == "rollout"

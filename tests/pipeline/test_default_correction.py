@@ -5,8 +5,8 @@ import pytest
 
 import attnflow
 import tiny
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 
 USUAL = {
     ("attention", "rollout"): "uniform",
@@ -30,7 +30,7 @@ def test_the_usual_correction(decoder, edges, method):
 
 
 def test_methods_of_one_session_are_as_alone(decoder):
-    config = ExplainConfig(method="direct", edges="gradient")
+    config = Request(method="direct", edges="gradient")
     session = open_session(tiny.TEXT, attnflow.load_model(decoder), config)
     for method in ("direct", "rollout", "direct", "additive"):
         alone = attnflow.explain(tiny.TEXT, decoder, edges="gradient", method=method)

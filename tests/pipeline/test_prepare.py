@@ -6,12 +6,12 @@ import pytest
 import attnflow
 from attnflow.errors import InputError, ModelError
 from attnflow.models.text.model import TextModel
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import Prepared, Refused, open_sessions, prepare, try_sessions
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 
 TEXTS = ["the keys to the cabinet", "", "a cat is here"]
-CONFIG = ExplainConfig(edges="attention", method="rollout")
+CONFIG = Request(edges="attention", method="rollout")
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_check_sees_tokens_before_anything_is_chosen(classifier, monkeypatch):
 
 
 def test_a_target_without_effect_is_refused_or_noted(classifier):
-    model, config = attnflow.load_model(classifier), ExplainConfig(edges="attention", target=1)
+    model, config = attnflow.load_model(classifier), Request(edges="attention", target=1)
     (refused,) = prepare(config, model, ["the keys"])
     assert "target=1 has no effect on edges='attention'" in str(refused.error)
     (noted,) = prepare(config, model, ["the keys"], refuse_unused=False)

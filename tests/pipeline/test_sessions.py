@@ -13,8 +13,8 @@ from attnflow.errors import InputError
 from attnflow.models.loading import load_model
 from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.text.model import TextModel
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 
 TEXT = "the keys to the cabinet"
 VERBS = ("--model", "verbs")
@@ -124,7 +124,7 @@ def test_edges_towards_one_prediction_give_the_scores_of_its_position_alone(rule
     with pytest.raises(InputError, match=r"query=1 was not computed; this attribution has 3"):
         own[3].row(query=1)
     # What the graph towards 3 says of 1 is not what 1 comes from: it must not be shown as that.
-    session = open_session(TEXT, model, ExplainConfig(query=3, **options))
+    session = open_session(TEXT, model, Request(query=3, **options))
     there = session.scores("rollout", [session.depth], [1]).values[0, 0]
     assert np.abs(there - own[1].values).max() > 0.01
 
@@ -144,7 +144,7 @@ def test_edges_that_are_the_same_for_every_position_give_the_scores_of_all():
 def test_a_session_with_all_heads_gives_what_fused_heads_give(method, family):
     tokenizer = tiny.word_piece() if family == "bert" else tiny.plain()
     adapter = load_model((tiny.build(family), tokenizer))
-    config = ExplainConfig(method=method, layers="all", query="all")
+    config = Request(method=method, layers="all", query="all")
     fused = open_session(TEXT, adapter, config).attribution()
     every = open_session(TEXT, adapter, config, all_heads=True).attribution()
     np.testing.assert_array_equal(fused.scores, every.scores)
@@ -158,7 +158,7 @@ def test_a_session_makes_each_graph_once(monkeypatch):
     monkeypatch.setattr(
         module, "build_graph", lambda *of, **more: built.append(of[1]) or build(*of, **more)
     )
-    config = ExplainConfig(edges="attention", layers="all")
+    config = Request(edges="attention", layers="all")
     session = open_session(TEXT, load_model("verbs"), config, all_heads=True)
     for method in ("raw", "rollout", "flow"):
         session.attribution(method)
@@ -171,7 +171,7 @@ def test_a_session_applies_its_edge_rule_once(monkeypatch):
     from attnflow.pipeline import graphs as module
 
     adapter = load_model((tiny.build("gpt2"), tiny.plain()))
-    config = ExplainConfig("rollout", "norms", correction="uniform")
+    config = Request("rollout", "norms", correction="uniform")
     applied = []
     apply = type(config.rule).apply
     monkeypatch.setattr(
@@ -194,7 +194,7 @@ def test_a_session_applies_its_edge_rule_once(monkeypatch):
 
 def test_pieces_give_what_one_call_gives():
     checks = []
-    session = open_session(TEXT, load_model("verbs"), ExplainConfig())
+    session = open_session(TEXT, load_model("verbs"), Request())
     whole = session.scores("flow", [3, 6], [0, 2])
     from attnflow.pipeline import session as module
 
@@ -229,7 +229,7 @@ def test_a_session_counts_blocks_gradients_and_maps():
     plain = 3 * 4 * 4**2 * 4  # attention of all heads
     assert (
         open_session(
-            "the keys are here", adapter, ExplainConfig("rollout", "alti")
+            "the keys are here", adapter, Request("rollout", "alti")
         ).activations.nbytes
         == plain + values + 2 * rows
     )

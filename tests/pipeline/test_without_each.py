@@ -6,12 +6,12 @@ import pytest
 import attnflow
 import tiny
 from attnflow.evaluation.blanking_check import check_by_blanking
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 
 
 def opened(model, **options):
-    config = ExplainConfig(edges="attention", method="rollout", **options)
+    config = Request(edges="attention", method="rollout", **options)
     return open_session(tiny.TEXT, attnflow.load_model(model), config)
 
 

@@ -9,15 +9,15 @@ import torch
 import attnflow
 import tiny
 from attnflow.evaluation.blanking_check import check_by_blanking
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.views.summary import summarize
 
 TEXT = "The story is slow, but the unforgettable music is wonderful."
 
 
 def asked(text, model, method="gradient-norm", **options):
-    return open_session(text, model, ExplainConfig(method=method, **options))
+    return open_session(text, model, Request(method=method, **options))
 
 
 @pytest.mark.parametrize("words", [False, True])

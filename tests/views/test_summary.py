@@ -13,8 +13,8 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.evaluation.blanking_check import MOST_WORK, BlankingCheck, Removal
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.shipped import folder_of
 from attnflow.views.claims import (
@@ -58,7 +58,7 @@ METHODS = ("rollout", "flow", "lrp", "blank-out")
 
 def asked(text, model, method="rollout", **options):
     edges = {} if method in ("lrp", "blank-out") else {"edges": "attention"}
-    return open_session(text, model, ExplainConfig(method=method, **edges, **options))
+    return open_session(text, model, Request(method=method, **edges, **options))
 
 
 class Naive:

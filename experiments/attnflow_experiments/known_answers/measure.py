@@ -15,8 +15,8 @@ from attnflow.errors import AttnflowError
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.models.loading import load_model
 from attnflow.pipeline.amounts import reads
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
 from attnflow_experiments.known_answers.cases import Case
@@ -126,14 +126,14 @@ def _rule(rule: str, correction: str | None, heads: str = "mean") -> Callable[[C
 @lru_cache(maxsize=1)
 def _opened(case: Case, model: Any, rule: str, heads: str) -> Session:
     towards = case.question if EDGE_RULES[rule].needs.target else {}
-    return open_session(case.text, model, ExplainConfig(edges=rule, heads=heads, **towards))
+    return open_session(case.text, model, Request(edges=rule, heads=heads, **towards))
 
 
 def _logit(rule: str) -> Callable[[Case, Any], Scored]:
     """The scores of all methods that can start at the prediction's logit."""
 
     def work(case: Case, model: Any) -> Scored:
-        config = ExplainConfig(edges=rule, source=LOGIT, **case.question)
+        config = Request(edges=rule, source=LOGIT, **case.question)
         session = open_session(case.text, model, config)
         return {method: _plain(session.attribution(method)) for method in FROM_LOGIT}
 

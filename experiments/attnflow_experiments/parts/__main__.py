@@ -26,7 +26,7 @@ import numpy as np
 from attnflow import load_model
 from attnflow.edges import EDGE_RULES
 from attnflow.evaluation.statistics import interval
-from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.interface import answers_of
 from attnflow_experiments.parts.cases import DOCUMENTS, make_cases
 from attnflow_experiments.parts.scoring import Ways, edge_methods, score_case, usual_measures
 

@@ -17,8 +17,8 @@ from attnflow.models.answers.interface import Answers
 from attnflow.models.answers.prompts import make_prompt, read_prompt
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.answers import of_pass, open_answer
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.generation import log_probabilities_without
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 from attnflow_experiments.parts.cases import Case
@@ -164,7 +164,7 @@ def every_score(
         if method in known:
             continue
         start = time.perf_counter()
-        opened = open_answer(trial.tokens, trial.answers, ExplainConfig(method=method))
+        opened = open_answer(trial.tokens, trial.answers, Request(method=method))
         (rows,) = opened.rows([trial.documents + trial.sentences], lambda _: None)
         yield method, *trial.split(rows.values.mean(0)), time.perf_counter() - start
     wanted: dict[Any, list[str]] = {}
@@ -178,7 +178,7 @@ def every_score(
 
 def by_rules(trial: Trial, rules: Sequence[str], methods: Sequence[str]) -> Iterator[Found]:
     """Every method on the edges of rules that need the same of one forward pass."""
-    config = ExplainConfig(edges=rules[0], method="rollout")  # whose pass has all rows
+    config = Request(edges=rules[0], method="rollout")  # whose pass has all rows
     opened = open_answer(trial.tokens, trial.answers, config)
     queries = [at - 1 for at in opened.positions]
     alone = EDGE_RULES[rules[0]].needs.gradients
@@ -189,7 +189,7 @@ def by_rules(trial: Trial, rules: Sequence[str], methods: Sequence[str]) -> Iter
     for number in range(len(queries)) if alone else [0]:
         asked = [queries[number]] if alone else queries
         for rule in rules:
-            config = ExplainConfig(edges=rule, method=methods[0])
+            config = Request(edges=rule, method=methods[0])
             session = of_pass(trial.answers, shared, config).token(number)
             for method in methods:
                 start, name = time.perf_counter(), _name(rule, method)

@@ -11,8 +11,8 @@ import numpy as np
 from attnflow.evaluation.agreement import agreement, summarize
 from attnflow.evaluation.importance import blank_out, gradients
 from attnflow.models.adapter import ModelAdapter
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_sessions, prepare
+from attnflow.pipeline.request import Request
 from attnflow.records import Attribution
 
 METHODS = ("raw", "rollout", "flow")  # the paper's own
@@ -32,7 +32,7 @@ def explanations(
     texts: Sequence[str], model: ModelAdapter, *, query: str | None = None
 ) -> Explained:
     """Every method's scores of every text, for all layers; the model reads each text once."""
-    config = ExplainConfig(
+    config = Request(
         method="flow", edges="attention", layers="all", query=query, batch_size=64
     )
     found = {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
     from attnflow.models.answers.prompts import Parts
     from attnflow.models.text.writing import Stream
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
 
 LENGTH = 40  # tokens of an answer where no number is given
 
@@ -67,12 +67,12 @@ class Answering:
         self,
         items: Sequence[Any],
         adapter: ModelAdapter,
-        config: ExplainConfig,
+        config: Request,
         answer: Any,
         advance: Callable[[float], None],
     ) -> Iterator[Generation]:
         """One result per prompt and method; each is what it would be alone."""
-        from attnflow.models.answers.finding import answers_of
+        from attnflow.models.answers.interface import answers_of
         from attnflow.models.answers.prompts import make_prompt
         from attnflow.models.text.writing import Writing
         from attnflow.pipeline.generation import AnswerConfig, explain_by_each
@@ -100,7 +100,7 @@ class Answering:
 
 
 def _reads_prompts(adapter: ModelAdapter) -> bool:
-    from attnflow.models.answers.finding import reads_prompts  # torch takes its time
+    from attnflow.models.answers.interface import reads_prompts  # torch takes its time
 
     return reads_prompts(adapter)
 

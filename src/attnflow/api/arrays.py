@@ -8,7 +8,7 @@ from attnflow.edges.checks import Attention
 from attnflow.edges.options import Heads
 from attnflow.io.keywords import known_keywords
 from attnflow.pipeline.arrays import opened, real_tokens, score_arrays
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.records import Array
 from attnflow.records.arrays import like
 from attnflow.records.checks import check_flag
@@ -31,7 +31,7 @@ def raw(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
 
     The residual is off by default, as in the paper; see `rollout` for the arguments.
     """
-    config = ExplainConfig(
+    config = Request(
         method="raw",
         edges=edges,
         heads=heads,
@@ -82,7 +82,7 @@ def rollout(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         >>> attnflow.rollout(attention).shape
         (3, 4, 4)
     """
-    config = ExplainConfig(
+    config = Request(
         method="rollout",
         edges=edges,
         heads=heads,
@@ -155,7 +155,7 @@ def flow(  # noqa: PLR0913 - one keyword per option, the same words as everywher
     """
     check_flag("normalize", normalize)
     check_flag("statistics", statistics)
-    config = ExplainConfig(
+    config = Request(
         method="flow",
         edges=edges,
         heads=heads,

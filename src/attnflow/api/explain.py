@@ -13,8 +13,8 @@ from attnflow.api.answering import Answering, prompts_of
 from attnflow.edges.options import Heads
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
-from attnflow.pipeline.config import ExplainConfig, Layers, Query, TargetSpec
 from attnflow.pipeline.prepare import open_sessions, prepare
+from attnflow.pipeline.request import Layers, Query, Request, TargetSpec
 from attnflow.records import Attribution
 from attnflow.records.checks import check_flag
 from attnflow.records.generation import Generation
@@ -203,7 +203,7 @@ def explain(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         >>> attnflow.explain("The food was not good.").prediction.label
         'negative'
     """
-    config = ExplainConfig(
+    config = Request(
         method=method,
         edges=edges,
         layer=layer,

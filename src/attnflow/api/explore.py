@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.io.keywords import known_keywords
 from attnflow.pipeline.amounts import check_layered
-from attnflow.pipeline.config import ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.prepare import open_sessions, prepare
+from attnflow.pipeline.request import Query, Request, TargetSpec
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
 from attnflow.views.explorer.images import picture_of
 
@@ -65,7 +65,7 @@ def explore(  # noqa: PLR0913 - one keyword per option, the same words as everyw
         >>> view = attnflow.explore("The food was not good.")  # doctest: +SKIP
         >>> view.save("food.html")  # doctest: +SKIP
     """
-    config = ExplainConfig(
+    config = Request(
         method=method,
         edges=edges,
         layer=layer,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from attnflow.api.explain import Conversation, One
     from attnflow.models.answers.prompts import Parts
     from attnflow.models.loading import Source
-    from attnflow.pipeline.config import Query
+    from attnflow.pipeline.request import Query
 
 
 class Options(TypedDict, total=False):

@@ -8,8 +8,8 @@ from attnflow.edges.options import Heads
 from attnflow.errors import InputError
 from attnflow.io.keywords import known_keywords
 from attnflow.methods import find_trace
-from attnflow.pipeline.config import AUTO, ExplainConfig, Query, TargetSpec
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import AUTO, Query, Request, TargetSpec
 from attnflow.pipeline.session import Session
 from attnflow.records import FlowTrace
 
@@ -67,7 +67,7 @@ def routes(  # noqa: PLR0913 - one keyword per option, the same words as everywh
         bos: Put BOS in front, as for `explain`; the trace's ``warnings`` have both predictions.
         sampling_rate: Of a sound that is given as an array, as for `explain`.
     """
-    config = ExplainConfig(
+    config = Request(
         method=method,
         edges=edges,
         layer=layer,

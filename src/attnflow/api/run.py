@@ -17,7 +17,7 @@ from attnflow.io.rows import Columns, open_rows
 from attnflow.methods import METHODS
 from attnflow.models.fetching import ModelReference
 from attnflow.pipeline.choice import usual_methods
-from attnflow.pipeline.config import AUTO, ExplainConfig
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records.checks import check_flag, check_number
 from attnflow.registry import load_plugin
@@ -104,7 +104,7 @@ def run(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     rules = several("edges", edges)
     names = _methods(methods, rules, options)
     configs = tuple(
-        ExplainConfig(
+        Request(
             method=own[0],
             methods=own,
             edges=rule,

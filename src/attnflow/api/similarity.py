@@ -10,7 +10,7 @@ from attnflow.errors import InputError
 from attnflow.io.inputs import as_list, is_pair
 from attnflow.io.keywords import known_keywords
 from attnflow.methods import find_edge_method
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.records.checks import check_flag
 from attnflow.records.similarity import Similarity
 from attnflow.solvers.execution import Execution
@@ -93,7 +93,7 @@ def similarity(  # noqa: PLR0913 - one keyword per option, the same words as eve
     """
     find_edge_method(method)  # the others explain one output, and no position
     check_flag("words", words)
-    config = ExplainConfig(
+    config = Request(
         method=method,
         edges=edges,
         query="all",

@@ -9,7 +9,7 @@ from attnflow.errors import InputError, shown
 from attnflow.io.keywords import known_keywords
 from attnflow.methods import find_trace
 from attnflow.pipeline.arrays import check_arrays_suffice, opened
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.records import Activations, FlowTrace, Pair
 from attnflow.records.selection import resolve
 
@@ -54,7 +54,7 @@ def trace(  # noqa: PLR0913 - one keyword per option, the same words as everywhe
         0.0
     """
     fused = _choose_heads(heads, head)
-    config = ExplainConfig(
+    config = Request(
         method=method,
         edges=edges,
         heads=fused,

@@ -18,7 +18,7 @@ from attnflow.errors import InputError
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
     from attnflow.models.loading import Source
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.records.generation import Generation
 
 QUESTION = "question"  # the part that a text is beside --part
@@ -73,7 +73,7 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
     texts: list[str] | None,
     file: Path | None,
     model: Source,
-    config: ExplainConfig,
+    config: Request,
     asked: Asked,
     *,
     as_json: bool,
@@ -106,7 +106,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     texts: list[str] | None,
     file: Path | None,
     model: Source,
-    config: ExplainConfig,
+    config: Request,
     asked: Asked,
     *,
     live: bool,

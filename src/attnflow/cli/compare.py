@@ -60,13 +60,13 @@ def compare(  # noqa: PLR0913 - one argument per option
     Example: attnflow compare "The food was not good."
     """
     from attnflow.pipeline.choice import shown_methods
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.pipeline.source import LOGIT, methods_from_logit
 
     source = read_item(text, file, pair)
     methods = parsing.parse_methods(method)
-    config = ExplainConfig(
-        method=methods[0] if methods else ExplainConfig.method,
+    config = Request(
+        method=methods[0] if methods else Request.method,
         edges=edges,
         layers=None if start == LOGIT else "all",
         query=parsing.parse_query(query),

@@ -98,7 +98,7 @@ def explain(  # noqa: PLR0913 - one argument per option
     Example: attnflow explain "The food was not good."
     """
     from attnflow.cli.answers import Asked, explain_answers, refuse_for_answers
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
 
     drawn = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     sampling = {name: value for name, value in drawn.items() if value is not None}
@@ -108,8 +108,8 @@ def explain(  # noqa: PLR0913 - one argument per option
     if html is not None:
         _check_page(inputs, heads, source, edges)
     methods = parsing.parse_methods(method)
-    config = ExplainConfig(
-        method=methods[0] if methods else ExplainConfig.method,
+    config = Request(
+        method=methods[0] if methods else Request.method,
         edges=edges,
         layer=layer,
         layers=parsing.parse_layers(layers),

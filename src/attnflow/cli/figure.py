@@ -83,7 +83,7 @@ def figure(  # noqa: PLR0913 - one argument per option
     from attnflow.cli.answers import Asked, make_answers
     from attnflow.methods import find_edge_method
     from attnflow.pipeline.choice import shown_methods
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.views.figures import check_start, save
     from attnflow.views.figures import figure as compose
     from attnflow.views.figures.files import check_file
@@ -117,8 +117,8 @@ def figure(  # noqa: PLR0913 - one argument per option
     if chosen.edges:
         for name in methods:
             find_edge_method(name)  # the others have no edges to draw
-    config = ExplainConfig(
-        method=methods[0] if methods else ExplainConfig.method,
+    config = Request(
+        method=methods[0] if methods else Request.method,
         edges=edges,
         layer=layer,
         residual=residual,

@@ -19,7 +19,7 @@ from attnflow.io.files import check_target
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.records import FlowTrace
 
 _EDGES = "Edges"
@@ -181,10 +181,10 @@ def knockout(  # noqa: PLR0913 - one argument per option
     }
     if of_flow.asked:
         from attnflow.api.routes import check_routes
-        from attnflow.pipeline.config import ExplainConfig
+        from attnflow.pipeline.request import Request
 
         check_routes(method)  # before any work
-        config = ExplainConfig(
+        config = Request(
             method=method,
             edges=edges,
             correction=None,
@@ -238,7 +238,7 @@ class _Flow:
         return self.cut is not None or self.route is not None
 
     def find(
-        self, item: Item, model: Source, config: ExplainConfig, answer: str | None
+        self, item: Item, model: Source, config: Request, answer: str | None
     ) -> list[Any]:
         """Their edges."""
         from attnflow.api.routes import trace_to

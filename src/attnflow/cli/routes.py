@@ -64,10 +64,10 @@ def routes(  # noqa: PLR0913 - one argument per option
     Example: attnflow routes "The food was not good." --to not
     """
     from attnflow.api.routes import check_routes, trace_to
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
 
     source = read_item(text, file, pair)
-    config = ExplainConfig(
+    config = Request(
         method=method,
         edges=edges,
         layer=layer,

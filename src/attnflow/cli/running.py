@@ -14,7 +14,7 @@ from attnflow.cli.status import show_status, show_work
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
     from attnflow.views.summary import Summary
@@ -25,7 +25,7 @@ MANY = 20  # from this many texts on, a progress bar is shown
 def sessions(
     texts: Sequence[Item],
     model: Source,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,
@@ -64,7 +64,7 @@ def sessions(
 def one_session(
     text: Item,
     model: Source,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,

@@ -12,8 +12,8 @@ from attnflow.errors import InputError, shown
 from attnflow.io.keywords import known_keywords
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.checks import check_flag
-from attnflow.records.positions import input_positions
 from attnflow.records.rounding import round_scores
+from attnflow.records.selection import input_positions
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:

@@ -32,8 +32,8 @@ from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.methods import METHODS
 from attnflow.models.loading import load_model
 from attnflow.pipeline.choice import usual_methods
-from attnflow.pipeline.config import AUTO, ExplainConfig, Layers
 from attnflow.pipeline.prepare import Refused, prepare
+from attnflow.pipeline.request import AUTO, Layers, Request
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records import FloatArray
 from attnflow.records.checks import check_flag, check_number
@@ -210,7 +210,7 @@ def _columns(metrics: Sequence[str], fillers: Sequence[str]) -> tuple[Column, ..
 
 
 def _usable(
-    adapter: ModelAdapter, rows: Sequence[Row], config: ExplainConfig
+    adapter: ModelAdapter, rows: Sequence[Row], config: Request
 ) -> tuple[list[int], list[tuple[int, str]]]:
     """The rows that the model can read, and why it can't read the others."""
     skipped = [(number, row.error) for number, row in enumerate(rows) if row.error is not None]

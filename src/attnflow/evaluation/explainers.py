@@ -15,8 +15,8 @@ from attnflow.evaluation.result import Explainer
 from attnflow.io.rows import Row
 from attnflow.methods import METHODS
 from attnflow.methods.erasing import DELETE, MEAN, Eraser, read_target
-from attnflow.pipeline.config import AUTO, ExplainConfig, Layers
 from attnflow.pipeline.prepare import open_sessions, prepare
+from attnflow.pipeline.request import AUTO, Layers, Request
 from attnflow.pipeline.source import LOGIT, POSITION
 from attnflow.records import FloatArray
 
@@ -53,7 +53,7 @@ def make_configs(
     *,
     bos: bool = False,
     source: str = POSITION,
-) -> list[tuple[ExplainConfig, tuple[str, ...]]]:
+) -> list[tuple[Request, tuple[str, ...]]]:
     """For each rule its configuration and methods; what reads no edges comes with the first.
 
     The rule ``"auto"`` is what `attnflow.explain` chooses, edges and method. From the logit, single
@@ -62,7 +62,7 @@ def make_configs(
     on_edges = [name for name in names if METHODS[name].reads_edges]
     others = [name for name in names if name not in on_edges]
     alone = tuple(dict.fromkeys([*others, *COMPUTED, *REFERENCES]))
-    attention = ExplainConfig(
+    attention = Request(
         method=LAST_LAYER,
         methods=tuple(dict.fromkeys((LAST_LAYER, *on_edges, *alone))),
         layers=layers,
@@ -75,7 +75,7 @@ def make_configs(
             if rule == "attention":
                 found.append((attention, alone))
             if asked:
-                config = ExplainConfig(
+                config = Request(
                     method=asked[0],
                     methods=asked,
                     edges=rule,
@@ -85,7 +85,7 @@ def make_configs(
                 )
                 found.append((config, asked))
         elif rule == AUTO:
-            found.append((ExplainConfig(layers=layers, bos=bos), (AUTO,)))
+            found.append((Request(layers=layers, bos=bos), (AUTO,)))
         elif rule == "attention":
             found.append((attention, (*asked, *alone)))
         elif asked:
@@ -134,7 +134,7 @@ def score_texts(
     adapter: ModelAdapter,
     rows: Sequence[Row],
     found: Sequence[Text],
-    configs: Sequence[tuple[ExplainConfig, tuple[str, ...]]],
+    configs: Sequence[tuple[Request, tuple[str, ...]]],
     fillers: Sequence[str],
     asked: Sequence[str],
 ) -> None:

@@ -27,8 +27,8 @@ from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.models.weights import settings_digest, weights_digest
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.records.checks import check_flag
@@ -161,7 +161,7 @@ def _measure(
 
 def _piece(text: str, model: ModelAdapter, edges: str, replacement: str) -> Piece:
     """``features``, ``[token, layer · head]``, and ``drops`` of the tokens that are words."""
-    config = ExplainConfig(edges=edges, correction=None)
+    config = Request(edges=edges, correction=None)
     session = open_session(text, model, config, all_heads=True)
     blanked = blank_out(text, model, replacement=replacement, signed=True)
     before = float(blanked.statistics["probability"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from attnflow.errors import InputError
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.records import Activations, PatchGrid, Prediction
-from attnflow.records.positions import find_position, words_of_tokens
+from attnflow.records.selection import find_position, words_of_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,7 +13,7 @@ from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
     from attnflow.edges import EdgeRule
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
 
 
 def reads(method: Method, rule: EdgeRule) -> bool:
@@ -38,7 +38,7 @@ def check_layered(edges: str) -> None:
         raise InputError(msg)
 
 
-def check_amounts(config: ExplainConfig, members: Sequence[Method]) -> None:
+def check_amounts(config: Request, members: Sequence[Method]) -> None:
     """Refuse what has no meaning for amounts: nothing is divided, corrected or left out."""
     rule = config.rule
     for member in members:
@@ -84,7 +84,7 @@ def check_amounts(config: ExplainConfig, members: Sequence[Method]) -> None:
             raise InputError(msg)
 
 
-def check_layers(config: ExplainConfig, depth: int) -> None:
+def check_layers(config: Request, depth: int) -> None:
     """Refuse layers below the top where scores are what arrives from the target."""
     layers, _ = config.resolve_layers(depth)
     members = [METHODS[name] for name in config.asked]

@@ -24,8 +24,8 @@ from attnflow.models.answers.interface import AnswerPass, Answers, answer_positi
 from attnflow.models.answers.text import TextAnswers
 from attnflow.models.text.blanking import first_positions
 from attnflow.pipeline.choice import choose
-from attnflow.pipeline.config import ExplainConfig, is_auto
 from attnflow.pipeline.prepare import run_chosen
+from attnflow.pipeline.request import Request, is_auto
 from attnflow.pipeline.session import Advance, Check, Session
 from attnflow.pipeline.source import LOGIT, methods_from_logit
 from attnflow.records import FloatArray, LayeredGraph, Selection
@@ -41,7 +41,7 @@ TOKENS, PROMPT = "tokens", "prompt"
 def open_answer(
     tokens: Tokens,
     answers: Answers,
-    config: ExplainConfig,
+    config: Request,
     *,
     through: bool = False,
     check: Check | None = None,
@@ -61,7 +61,7 @@ def open_answer(
 def _run(
     tokens: Tokens,
     answers: Answers,
-    config: ExplainConfig,
+    config: Request,
     notes: tuple[str, ...],
     check: Check | None,
 ) -> AnswerSession:
@@ -81,7 +81,7 @@ def _run(
 def of_pass(
     answers: Answers,
     whole: AnswerPass,
-    config: ExplainConfig,
+    config: Request,
     notes: tuple[str, ...] = (),
     *,
     own_rows: bool = False,
@@ -218,7 +218,7 @@ class AnswerSession(Session):
 
 
 def _token_pass(
-    whole: AnswerPass, config: ExplainConfig, number: int
+    whole: AnswerPass, config: Request, number: int
 ) -> tuple[ForwardPass, Objective]:
     """The pass over prompt and answer as that of one token, and the token as its objective."""
     at = whole.positions[number]
@@ -241,7 +241,7 @@ def _token_pass(
 # memory.
 
 
-def _reads_own_rows(answers: Answers, config: ExplainConfig, size: int) -> bool:
+def _reads_own_rows(answers: Answers, config: Request, size: int) -> bool:
     """Whether the rows where each token of an answer was predicted are all that is needed.
 
     A correction may compare with the graph of chance, which has all rows.
@@ -275,7 +275,7 @@ def _own_scores(session: Session, layer: int, groups: Groups | None) -> Scores:
 # -- Through the answer: what the model wrote itself hands on to what it was made of.
 
 
-def check_through(config: ExplainConfig, through: object) -> None:
+def check_through(config: Request, through: object) -> None:
     """Refuse what has no meaning where scores are handed on from token to token."""
     if not isinstance(through, str) or through not in (TOKENS, PROMPT):
         msg = f"through={shown(through)} is unknown; allowed: {TOKENS!r}, {PROMPT!r}"

@@ -21,7 +21,7 @@ from attnflow.edges.graph import build_graph
 from attnflow.errors import InputError, shown
 from attnflow.methods import Scores
 from attnflow.methods.method import merge_statistics
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.records import Activations, Array, Selection
 from attnflow.records.arrays import empty, is_tensor, namespace, on_cpu
 from attnflow.records.selection import is_integer, listed_numbers, make_selection
@@ -32,7 +32,7 @@ LONGEST = 1 << 24  # positions: attention between so many fits into no memory
 
 
 def score_arrays(
-    attention: Attention, config: ExplainConfig, valid: BoolArray | None = None, **indices: Any
+    attention: Attention, config: Request, valid: BoolArray | None = None, **indices: Any
 ) -> Scores:
     """Scores of attention, checked first; ``valid`` (of `real_tokens`) says that it is a batch.
 
@@ -51,14 +51,14 @@ def score_arrays(
     return _score_batch(layers, config, selection, valid)
 
 
-def check_arrays_suffice(config: ExplainConfig) -> None:
+def check_arrays_suffice(config: Request) -> None:
     """Refuse an edge rule that needs more than attention."""
     if not config.rule.needs.attention_alone:
         msg = f"edges={config.edges!r} needs a model, not attention alone; use attnflow.explain"
         raise InputError(msg)
 
 
-def _score(layers: tuple[Array, ...], config: ExplainConfig, selection: Selection) -> Scores:
+def _score(layers: tuple[Array, ...], config: Request, selection: Selection) -> Scores:
     check_probabilities(layers)
     if layers[0].ndim == 4 and not config.rule.fuses_heads:
         # A rule makes maps of one input: it must not see a batch.
@@ -158,7 +158,7 @@ def _rectangular(mask: Any) -> Any:
 
 
 def _score_batch(
-    layers: tuple[Array, ...], config: ExplainConfig, selection: Selection, valid: BoolArray
+    layers: tuple[Array, ...], config: Request, selection: Selection, valid: BoolArray
 ) -> Scores:
     """Scores of layers ``[batch, head, query, key]``, with the batch after ``layer``."""
     batch, size = layers[0].shape[0], layers[0].shape[-1]
@@ -215,7 +215,7 @@ def _same_padding(valid: BoolArray) -> Iterator[tuple[IntArray, IntArray]]:
         yield np.flatnonzero(members.ravel() == number), np.flatnonzero(pattern)
 
 
-def _on_gpu(layer: Array, config: ExplainConfig) -> bool:
+def _on_gpu(layer: Array, config: Request) -> bool:
     """Whether items of different lengths are best solved together, in few launches.
 
     Options that look at a whole map must not see padding.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS, find_edge_method
 from attnflow.models.heads import CLASSIFIER
-from attnflow.pipeline.config import AUTO, ExplainConfig
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
 
@@ -60,13 +60,13 @@ class Chosen:
             named, or where nothing else would answer.
     """
 
-    config: ExplainConfig
+    config: Request
     notes: tuple[str, ...] = ()
-    fallback: ExplainConfig | None = None
+    fallback: Request | None = None
 
 
 def choose(
-    config: ExplainConfig,
+    config: Request,
     adapter: ModelAdapter,
     tokens: Tokens,
     objective: Objective,
@@ -146,7 +146,7 @@ def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple
     return (DECODER_CLASSIFIER if decoder else ENCODER), ""
 
 
-def _refused(config: ExplainConfig, choice: Choice) -> str:
+def _refused(config: Request, choice: Choice) -> str:
     """The option that a choice can't honour, as it was given; empty where it can."""
     rule, method = EDGE_RULES[choice.edges], find_edge_method(choice.method)
     if config.residual is not None and rule.residual == "measured":
@@ -158,5 +158,5 @@ def _refused(config: ExplainConfig, choice: Choice) -> str:
     return ""
 
 
-def _with_method(config: ExplainConfig, method: str) -> ExplainConfig:
+def _with_method(config: Request, method: str) -> Request:
     return replace(config, method=method) if config.method == AUTO else config

@@ -14,8 +14,7 @@ from attnflow.errors import InputError, shown
 from attnflow.records import Edge, FlowTrace, Route
 from attnflow.records.arrays import is_tensor
 from attnflow.records.edges import Edges
-from attnflow.records.positions import words_of_tokens
-from attnflow.records.selection import is_integer, resolve, resolve_all
+from attnflow.records.selection import is_integer, resolve, resolve_all, words_of_tokens
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens

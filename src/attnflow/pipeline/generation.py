@@ -23,8 +23,8 @@ from attnflow.pipeline.answers import (
     open_answer,
     rows_through_prompt,
 )
-from attnflow.pipeline.config import ExplainConfig, is_auto
 from attnflow.pipeline.prepare import answer_without_bos, check_model, read_parts
+from attnflow.pipeline.request import Request, is_auto
 from attnflow.pipeline.session import Advance
 from attnflow.pipeline.source import LOGIT
 from attnflow.records import FloatArray
@@ -60,7 +60,7 @@ class AnswerConfig:
     deletions: bool = False
 
 
-def check_for_answers(config: ExplainConfig) -> None:
+def check_for_answers(config: Request) -> None:
     """Refuse options that have no meaning where every token of an answer is explained."""
     given = {
         "target": config.target is not None,
@@ -82,7 +82,7 @@ def check_for_answers(config: ExplainConfig) -> None:
 def explain_answer(
     prompt: Prompt,
     answers: Answers,
-    config: ExplainConfig,
+    config: Request,
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> Generation:
@@ -93,7 +93,7 @@ def explain_answer(
 def explain_by_each(
     prompt: Prompt,
     answers: Answers,
-    config: ExplainConfig,
+    config: Request,
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> list[Generation]:
@@ -215,7 +215,7 @@ def _finished(found: AnswerSession, values: FloatArray) -> FloatArray:
     return ratio(values, values.sum(-1, keepdims=True)) if found.config.normalize else values
 
 
-def _check_method(config: ExplainConfig, answers: Answers) -> None:
+def _check_method(config: Request, answers: Answers) -> None:
     """Refuse a method that has no scores of answers, before anything is written."""
     member = None if is_auto(config.method) else METHODS[config.method]
     if member is None or not member.reads_edges:

@@ -12,7 +12,7 @@ from attnflow.edges.heads import add_heads, fuse_layers
 from attnflow.edges.rule import Maps
 from attnflow.errors import InputError
 from attnflow.methods import find_edge_method
-from attnflow.pipeline.config import ExplainConfig
+from attnflow.pipeline.request import Request
 from attnflow.records import Activations, Array, LayeredGraph
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.sparse import SparseLayer
@@ -25,7 +25,7 @@ class Graphs:
     """What edges are made of, and the graphs that were built."""
 
     activations: Activations
-    config: ExplainConfig
+    config: Request
     _built: dict[Any, LayeredGraph] = field(default_factory=dict, init=False)
     _kept: list[Maps] = field(default_factory=list, init=False)
 

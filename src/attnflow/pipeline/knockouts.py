@@ -13,8 +13,7 @@ from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_choice, check_unicode
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
-from attnflow.models.answers.finding import answers_of, reads_prompts
-from attnflow.models.answers.interface import Answers, answer_positions
+from attnflow.models.answers.interface import Answers, answer_positions, answers_of, reads_prompts
 from attnflow.models.answers.prompts import is_chat, make_prompt
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey, without_edges

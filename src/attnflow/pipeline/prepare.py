@@ -19,10 +19,10 @@ from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.room import check_heads_room
 from attnflow.models.heads import SPANS
-from attnflow.models.text.bos import both_answers, both_predictions, drop_bos, put_bos
+from attnflow.models.text.edits import both_answers, both_predictions, drop_bos, put_bos
 from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.choice import Chosen, choose, fallback_note
-from attnflow.pipeline.config import AUTO, ExplainConfig
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
@@ -75,7 +75,7 @@ class Refused:
 
 
 def prepare(  # noqa: PLR0913 - what differs between those who ask
-    config: ExplainConfig,
+    config: Request,
     model: ModelAdapter,
     items: Sequence[Any],
     *,
@@ -184,7 +184,7 @@ def _prediction_without_bos(model: ModelAdapter, forward: ForwardPass) -> str:
 def open_session(
     item: Any,
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     *,
     answer: str | None = None,
     all_heads: bool = False,
@@ -302,7 +302,7 @@ def run_batch(
 ) -> list[Session]:
     """The sessions of inputs that run together, with the edges that were chosen for them."""
 
-    def run(config: ExplainConfig, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
+    def run(config: Request, notes: tuple[str, ...], places: Sequence[int]) -> list[Session]:
         spec = replace(config.capture(all_heads=all_heads), progress=progress)
         return list(_run([batch[at] for at in places], config, spec, notes))
 
@@ -312,7 +312,7 @@ def run_batch(
 def run_chosen(
     chosen: Chosen,
     count: int,
-    run: Callable[[ExplainConfig, tuple[str, ...], Sequence[int]], list[S]],
+    run: Callable[[Request, tuple[str, ...], Sequence[int]], list[S]],
 ) -> list[S]:
     """What ``run`` opens for so many inputs, by their places, under the chosen configuration.
 
@@ -336,7 +336,7 @@ def run_chosen(
 
 
 def _run(
-    batch: Sequence[Prepared], config: ExplainConfig, spec: CaptureSpec, notes: tuple[str, ...]
+    batch: Sequence[Prepared], config: Request, spec: CaptureSpec, notes: tuple[str, ...]
 ) -> Iterator[Session]:
     """The sessions of inputs that run through the model together."""
     model = batch[0].model
@@ -356,7 +356,7 @@ def _run(
         yield Session(model, forward, config, objective, notes)
 
 
-def check_model(adapter: ModelAdapter, config: ExplainConfig) -> None:
+def check_model(adapter: ModelAdapter, config: Request) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
     config.resolve_layers(adapter.depth)
     if config.source == LOGIT and adapter.kind != "text":
@@ -386,7 +386,7 @@ def _check_objective(
     return replace(chosen, notes=(*chosen.notes, note))
 
 
-def check_effect(objective: Objective, adapter: ModelAdapter, config: ExplainConfig) -> None:
+def check_effect(objective: Objective, adapter: ModelAdapter, config: Request) -> None:
     """Refuse a target or a contrast where nothing depends on it."""
     spans = adapter.description.get("head") == SPANS.name
     if spans and objective.contrast is not None:

@@ -17,8 +17,8 @@ from attnflow.methods.question import Question, Target, no_progress, resolve_tar
 from attnflow.models.adapter import Objective
 from attnflow.models.objectives import is_number
 from attnflow.pipeline.blanking import Blanking
-from attnflow.pipeline.config import ExplainConfig, check_single_heads
 from attnflow.pipeline.graphs import Graphs
+from attnflow.pipeline.request import Request, check_single_heads
 from attnflow.pipeline.source import LOGIT
 from attnflow.records import (
     Activations,
@@ -54,7 +54,7 @@ class Session:
 
     adapter: ModelAdapter
     forward: ForwardPass
-    config: ExplainConfig
+    config: Request
     objective: Objective = Objective()  # noqa: RUF009 - frozen
     notes: tuple[str, ...] = ()
     _graphs: Graphs = field(init=False)

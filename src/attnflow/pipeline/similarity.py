@@ -18,8 +18,8 @@ import numpy as np
 
 from attnflow.errors import AttnflowError, ModelError
 from attnflow.models.text.pooling import check_embedder, embed, find_pooling, pooling_weights
-from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.prepare import open_sessions, prepare
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.similarity import EmbeddedText, Similarity
 
@@ -36,7 +36,7 @@ def compare_texts(
     firsts: Sequence[Any],
     seconds: Sequence[Any],
     adapter: ModelAdapter,
-    config: ExplainConfig,
+    config: Request,
     pooling: str,
 ) -> list[Similarity]:
     """The similarity of each first text with its second."""
@@ -80,7 +80,7 @@ def split_cosine(one: FloatArray, other: FloatArray, pooling: str) -> tuple[Floa
 
 
 def _trace(
-    texts: Sequence[Any], model: TextModel, config: ExplainConfig
+    texts: Sequence[Any], model: TextModel, config: Request
 ) -> tuple[list[Traced], tuple[str, ...]]:
     """Where every position of every text came from; by attention where nothing else was named."""
     if config.edges != AUTO:
@@ -92,7 +92,7 @@ def _trace(
         return found, (f"attention edges are used: {error}",)
 
 
-def _attributions(texts: Sequence[Any], model: TextModel, config: ExplainConfig) -> list[Traced]:
+def _attributions(texts: Sequence[Any], model: TextModel, config: Request) -> list[Traced]:
     found: dict[int, Traced] = {}
     for place, session in open_sessions(prepare(config, model, texts)):
         traced = session.attribution()

@@ -10,12 +10,12 @@ from attnflow.errors import InputError, shown
 from attnflow.methods import METHODS, Method
 
 if TYPE_CHECKING:
-    from attnflow.pipeline.config import ExplainConfig
+    from attnflow.pipeline.request import Request
 
 POSITION, LOGIT = "position", "logit"
 
 
-def check_source(config: ExplainConfig, members: Sequence[Method]) -> None:
+def check_source(config: Request, members: Sequence[Method]) -> None:
     """Refuse what has no meaning where scores start at the target's logit."""
     if not (isinstance(config.source, str) and config.source in (POSITION, LOGIT)):
         msg = f"source={shown(config.source)} is unknown; allowed: {POSITION!r}, {LOGIT!r}"

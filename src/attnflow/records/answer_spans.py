@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError, shown
-from attnflow.records.positions import find_position
-from attnflow.records.selection import is_integer
+from attnflow.records.selection import find_position, is_integer
 
 if TYPE_CHECKING:
     from attnflow.records.generation import Generation

@@ -15,10 +15,9 @@ from attnflow.io.files import as_path
 from attnflow.records import checks
 from attnflow.records.attribution_fields import check_computed, check_fields
 from attnflow.records.grid import PatchGrid
-from attnflow.records.positions import find_position, input_positions, words_of_tokens
 from attnflow.records.prediction import Prediction
 from attnflow.records.rounding import round_scores
-from attnflow.records.selection import is_integer
+from attnflow.records.selection import find_position, input_positions, is_integer, words_of_tokens
 from attnflow.records.types import FloatArray
 
 if TYPE_CHECKING:

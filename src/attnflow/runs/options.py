@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from attnflow.edges.options import Heads
-from attnflow.pipeline.config import Layers, Query, TargetSpec
+from attnflow.pipeline.request import Layers, Query, TargetSpec
 
 
 class RowOptions(TypedDict, total=False):

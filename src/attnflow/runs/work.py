@@ -13,7 +13,6 @@ from attnflow.io.rows import Row
 from attnflow.methods import METHODS
 from attnflow.models.adapter import Objective
 from attnflow.pipeline.choice import choose
-from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.prepare import (
     Refused,
     check_effect,
@@ -23,6 +22,7 @@ from attnflow.pipeline.prepare import (
     read_input,
     try_sessions,
 )
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.registry import code_digest, load_plugin
 from attnflow.runs.shards import encode_shard
 
@@ -48,7 +48,7 @@ class Work:
         device: Where the model runs; by default the processor.
     """
 
-    configs: tuple[ExplainConfig, ...]
+    configs: tuple[Request, ...]
     threads: int
     targets: bool = False
     strict: bool = False
@@ -137,7 +137,7 @@ class ShardWorker:
         except AttnflowError as error:
             return str(error)
 
-    def _check_config(self, config: ExplainConfig, sample: Sequence[Row]) -> None:
+    def _check_config(self, config: Request, sample: Sequence[Row]) -> None:
         """Refuse what no row could be explained with, before any is."""
         check_model(self.adapter, config)
         objective = Objective(0 if self.work.targets else None, config.contrast)
@@ -161,7 +161,7 @@ class ShardWorker:
             raise InputError(msg)
 
 
-def _own_code(configs: Sequence[ExplainConfig]) -> dict[str, str]:
+def _own_code(configs: Sequence[Request]) -> dict[str, str]:
     """The methods and edges that users wrote, with a digest of their code.
 
     Those of attnflow are known by its version.

@@ -12,8 +12,8 @@ import numpy as np
 
 from attnflow.evaluation.blanking_check import BlankingCheck, read_blank_out
 from attnflow.records import Attribution, FloatArray
-from attnflow.records.positions import input_positions
 from attnflow.records.rounding import round_scores
+from attnflow.records.selection import input_positions
 from attnflow.views.claims import MOST_NAMED, Part
 from attnflow.views.methods import method_info
 from attnflow.views.sentences import Wording, is_ratio

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.findings import find
 from attnflow.views.summary import summarize
@@ -44,7 +44,7 @@ def test_what_was_found_is_said_first(tab, classifier, tmp_path):
     tab.goto(view.save(tmp_path / "view.html").as_uri())
     tab.wait_for_selector(".token")
     model = attnflow.load_model(classifier)
-    session = open_session(TEXT, model, ExplainConfig(method="rollout"))
+    session = open_session(TEXT, model, Request(method="rollout"))
     expected = summarize(session, [session.attribution()], blank=True).main
     assert tab.inner_text(".finding") == expected.sentence
     assert tab.inner_text(".evidence") == expected.evidence != ""

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import attnflow
 import heard
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
 from attnflow.views.explorer.document import make_view
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.explorer.extent import SERVED, STANDALONE
@@ -16,7 +16,7 @@ SIZES = {"short": 20, "long": 60, "longer": 130}
 def test_a_page_says_why_it_has_no_check_by_blanking(monkeypatch):
     """A file has it for up to 128 tokens, whatever that costs; a server, where it is cheap."""
     model = attnflow.load_model("sentiment")
-    config = ExplainConfig(edges="attention", method="rollout")
+    config = Request(edges="attention", method="rollout")
     sizes = {
         name: open_session("slow " * many, model, config, all_heads=True)
         for name, many in SIZES.items()

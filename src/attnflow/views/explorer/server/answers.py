@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attnflow.edges import EDGE_RULES
-from attnflow.models.answers.finding import answers_of
+from attnflow.models.answers.interface import answers_of
 from attnflow.models.answers.prompts import make_prompt
 from attnflow.models.text.writing import Writing
-from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.generation import AnswerConfig, explain_answer
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.views.explorer.generation import GenerationDocument, generation_document
 from attnflow.views.explorer.server.memory import Shape
 
@@ -23,7 +23,7 @@ def answer_document(cache: SessionCache, body: AnswerRequest, job: Job) -> Gener
     """The document of an answer; its prompt and length are checked before the model runs."""
     adapter = cache.models[cache.check(body)]
     answers = answers_of(adapter)
-    config = ExplainConfig(
+    config = Request(
         method=body.method, edges=body.edges, bos=body.bos, execution=cache.execution
     )
     prompt = make_prompt(body.text, answers.tokenizer, adapter.name, body.parts)

@@ -18,8 +18,8 @@ from starlette.staticfiles import StaticFiles
 from attnflow.errors import AttnflowError, InputError, ModelError
 from attnflow.models.heads import SPANS
 from attnflow.pipeline.amounts import layered_rules
-from attnflow.pipeline.config import AUTO, ExplainConfig
 from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.solvers.threads import cores
 from attnflow.version import VERSION
 from attnflow.views.explorer.document import make_view
@@ -201,4 +201,4 @@ def warm_up(adapters: Sequence[ModelAdapter]) -> None:
         if adapter.kind != "image":
             spans = adapter.description["head"] == SPANS.name
             item = (EXAMPLE, EXAMPLE) if spans else EXAMPLE
-            make_view(open_session(item, adapter, ExplainConfig(), all_heads=True), SERVED)
+            make_view(open_session(item, adapter, Request(), all_heads=True), SERVED)

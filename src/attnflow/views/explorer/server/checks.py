@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, find_edge_method, find_trace
 from attnflow.models.heads import BARE, TAGGER
-from attnflow.pipeline.config import check_single_heads
+from attnflow.pipeline.request import check_single_heads
 from attnflow.pipeline.session import check_output_alone
 from attnflow.views.explorer.document import takes_long
 from attnflow.views.explorer.server.limits import ApiError

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS
 from attnflow.pipeline.amounts import check_layered
-from attnflow.pipeline.config import AUTO
+from attnflow.pipeline.request import AUTO
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
 from attnflow.views.explorer.server import checks

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from attnflow.edges import EDGE_RULES
 from attnflow.models.heads import CLASSIFIER
 from attnflow.pipeline.choice import Chosen
-from attnflow.pipeline.config import ExplainConfig
 from attnflow.pipeline.prepare import Given, Prepared, Refused, prepare, run_batch
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.shipped import full_name
 from attnflow.solvers.execution import Execution
@@ -149,7 +149,7 @@ class SessionCache:
 
     def _prepare(self, name: str, request: InputRequest, job: Job) -> RequestedInput:
         adapter = self.models[name]
-        config = ExplainConfig(
+        config = Request(
             edges=request.edges,
             target=request.target,
             contrast=request.contrast,
@@ -266,7 +266,7 @@ def _reader(adapter: ModelAdapter) -> ModelAdapter:
     return adapter.tower("text") if isinstance(adapter, TowersModel) else adapter
 
 
-def _of(opened: Opened, config: ExplainConfig | None = None) -> RequestedInput:
+def _of(opened: Opened, config: Request | None = None) -> RequestedInput:
     """The input of a session, under its configuration or another."""
     session, image = opened
     chosen = Chosen(config or session.config)

@@ -58,7 +58,7 @@ def is_auto(name: object) -> bool:
 
 
 @dataclass(frozen=True)
-class ExplainConfig:
+class Request:
     """A method with all its options. See `attnflow.explain` for what they mean.
 
     ``methods`` are all that will be asked for of a session, where there are several. ``routes``
