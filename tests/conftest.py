@@ -11,7 +11,7 @@ from attnflow.runs import pool
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FORKING = multiprocessing.get_context("forkserver")
-FORKING.set_forkserver_preload(["torch", "transformers.models.bert", "attnflow.runs.remote"])
+FORKING.set_forkserver_preload(["torch", "transformers.models.bert", "attnflow.runs.pool"])
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 

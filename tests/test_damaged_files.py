@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from attnflow.errors import InputError
-from attnflow.records import Attribution, PatchGrid, Prediction
-from attnflow.records.files import json as files
-from attnflow.records.files.attributions import to_json
+from attnflow.records import Attribution, PatchGrid, Prediction, files
+from attnflow.records.files import to_json
 
 DROP = object()
 

@@ -17,7 +17,7 @@ from attnflow.methods.maps import select
 from attnflow.models.loading import load_model
 from attnflow.records import FlowTrace
 from attnflow.records.arrays import to_numpy
-from attnflow.views.palette import colour_of
+from attnflow.views.colours import colour_of
 
 TEXT = "the keys to the cabinet"
 VERBS = ("--model", "verbs")
@@ -324,7 +324,7 @@ def test_only_members_are_registered():
 
 
 def test_a_method_of_ones_own_has_a_colour_of_its_own():
-    from attnflow.views.methods import method_info
+    from attnflow.views.wording.names import method_info
 
     first = {method_info(name).slot for name in ("raw", "rollout", "flow")}
     for number in range(7):

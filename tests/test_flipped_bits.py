@@ -152,6 +152,40 @@ def test_what_was_edited_is_refused_and_read_without_its_checksum(case, tmp_path
     assert everything(load(path))
 
 
+WRONG = [
+    ("generation", ("text",), -1),
+    ("generation", ("answer_text",), {"a": 1}),
+    ("generation", ("model",), None),
+    ("generation", ("method",), 1e308),
+    ("generation", ("layer",), 9),
+    ("generation", ("word_ids",), []),
+    ("similarity", ("cosine",), [1]),
+    ("similarity", ("options",), "x"),
+    ("similarity", ("first", "word_ids"), 3),
+    ("similarity", ("first", "tokens", 0), {}),
+    ("evaluation", ("columns", 0, "against"), [1]),
+    ("evaluation", ("explainers", 0, "method"), -1),
+    ("evaluation", ("tied", 1), ["a"]),
+    ("evaluation", ("tied",), []),
+    ("evaluation", ("explainers",), [{"method": "flow"}]),  # of two: whose values are these?
+]
+
+
+@pytest.mark.parametrize(("case", "place", "value"), WRONG)
+def test_what_was_edited_by_hand_must_make_sense(case, place, value, tmp_path):
+    make, load, _ = CASES[case]
+    path = make().save(tmp_path / "it.json")
+    saved = json.loads(path.read_text())
+    del saved["sha256"]
+    holder = saved
+    for part in place[:-1]:
+        holder = holder[part]
+    holder[place[-1]] = value
+    path.write_text(json.dumps(saved))
+    with pytest.raises(InputError, match=r"it\.json"):
+        load(path)
+
+
 @pytest.mark.parametrize(
     "value",
     [{"a": [1.5, 2, "é"]}, {"b": CHANCE.random(6)}, {"c": torch.arange(5.0), "d": 1}],

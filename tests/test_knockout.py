@@ -1,6 +1,5 @@
 """`attnflow.knockout`: which edges are meant, what is measured, and what is refused."""
 
-import inspect
 import math
 from itertools import pairwise
 
@@ -274,7 +273,7 @@ def test_an_answer_is_the_sum_over_its_tokens(decoder):
     assert found.target == found.answer
     assert (found.answer.strip(), found.before.prediction) == (answer, None)
     own = attnflow.knockout(prompt, decoder, edges="keys", generate=3, random=1)
-    written = attnflow.explain(prompt, decoder, generate=3)
+    written = attnflow.explain_answer(prompt, decoder, generate=3)
     assert own.answer == written.answer_text
     assert own.before.log_probabilities == pytest.approx(list(written.log_probabilities), abs=1e-6)
 
@@ -632,12 +631,3 @@ def test_a_file_that_is_none_is_refused(change, message, tmp_path):
     path.write_text(json.dumps({**record().to_dict(), **change}))
     with pytest.raises(InputError, match=message):
         Knockout.load(path)
-
-
-def test_type_checkers_know_every_keyword():
-    from attnflow.api.knockout import Options
-
-    parameters = inspect.signature(attnflow.knockout).parameters.values()
-    keywords = {one.name: one.annotation for one in parameters if one.kind is one.KEYWORD_ONLY}
-    del keywords["edges"]
-    assert {n: kind.__forward_arg__ for n, kind in Options.__annotations__.items()} == keywords

@@ -1,7 +1,7 @@
 import pytest
 from rich.cells import cell_len
 
-from attnflow.views.labels import clip, clusters, printable
+from attnflow.views.wording.labels import clip, clusters, printable
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow import EDGE_RULES, METHODS
+from attnflow import EDGE_RULES, METHODS, EdgeRule, Method, Scores
 from attnflow.cli.app import run
+from attnflow.methods.maps import select
+from opened import opened
 
 ROOT = Path(__file__).parents[1]
 TEXT = "the keys to the cabinet"
@@ -60,6 +62,33 @@ def registered(tmp_path):
     yield str(file)
     METHODS.unregister("pieces")
     forget()
+
+
+def test_what_a_plugin_writes_into_is_its_own(encoder):
+    """Other methods of the same session read the same attention and the same graph."""
+
+    def overwrite(activations):
+        for attention in activations.attention:
+            attention.zero_()
+            attention[..., 0] = 1.0
+        return activations.attention
+
+    def flatten(graph, selection, execution):
+        graph.weights[...] = 0.1
+        return Scores(select(graph.weights, [at - 1 for at in selection.layers], selection))
+
+    session = opened(TEXT, attnflow.load_model(encoder))
+    expected = opened(TEXT, attnflow.load_model(encoder)).scores("flow", [3], [0]).values
+    EDGE_RULES.register(EdgeRule("overwrite", "Overwrite", overwrite))
+    METHODS.register(Method("flatten", "Flatten", flatten))
+    try:
+        made = EDGE_RULES["overwrite"].apply(session.activations).layers
+        assert all((layer[..., 0] == 1).all() for layer in made)
+        assert (session.scores("flatten", [3], [0]).values == 0.1).all()
+        np.testing.assert_array_equal(session.scores("flow", [3], [0]).values, expected)
+    finally:
+        EDGE_RULES.unregister("overwrite")
+        METHODS.unregister("flatten")
 
 
 @pytest.mark.parametrize("kind", ["heads", "graph", "heatmap"])

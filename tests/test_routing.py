@@ -49,7 +49,7 @@ def test_an_encoder_decoder_has_routes_from_its_target():
     found = attnflow.routes(tiny.TEXT, model, to=1, answer="the cat is")
     expected = attnflow.explain(tiny.TEXT, model, answer="the cat is")
     assert found.tokens == expected.tokens
-    assert found.value == pytest.approx(expected.values[1], abs=1e-9)
+    assert found.score == pytest.approx(expected.values[1], abs=1e-9)
 
 
 @pytest.mark.parametrize(

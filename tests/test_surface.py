@@ -37,12 +37,7 @@ def test_what_a_model_returns_leads_to_its_attention(function, output):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("explain", "Options"),
-        ("blank_out", "BlankOutOptions"),
-        ("gradients", "GradientsOptions"),
-    ],
+    ("name", "options"), [("blank_out", "BlankOutOptions"), ("gradients", "GradientsOptions")]
 )
 def test_type_checkers_know_every_keyword(name, options):
     function = getattr(attnflow, name)

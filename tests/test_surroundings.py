@@ -51,7 +51,7 @@ def bert():
 
 WAYS = {
     "the default of decoders": lambda models: attnflow.explain(TEXT, models["llama"]).scores,
-    "an answer": lambda models: attnflow.explain(TEXT, models["llama"], generate=3).matrix(),
+    "an answer": lambda models: attnflow.explain_answer(TEXT, models["llama"], generate=3).matrix(),
     "a target": lambda models: attnflow.explain(TEXT, models["bert"], target=0).scores,
     "a list": lambda models: attnflow.explain([TEXT, "a cat"], models["llama"])[1].scores,
     "lrp": lambda models: attnflow.explain(TEXT, models["bert"], method="lrp").scores,

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-from load import resident, served
+
+from attnflow_experiments.load import resident, served
 
 SIZE = 8_000_000  # bytes of a request, about
 PAUSE = 0.02

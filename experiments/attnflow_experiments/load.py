@@ -1,8 +1,10 @@
 """Many clients at once: what they are answered, how soon, and what memory is left behind.
 
     python -m attnflow_experiments.load --clients 50 --seconds 30
+    python -m attnflow_experiments.load --texts 10000
 
-Starts ``attnflow serve`` with the shipped model in a process of its own, and asks as the page does.
+The second explains different texts one by one and prints the memory that the server holds. Both
+start ``attnflow serve`` with the shipped model in a process of its own and ask as the page does.
 """
 
 from __future__ import annotations
@@ -89,6 +91,20 @@ async def crowd(url: str, clients: int, seconds: float) -> list[Answer]:
     return answers
 
 
+def one_by_one(url: str, pid: int, texts: int) -> None:
+    """Explains distinct texts, and prints the memory that the server holds twenty times."""
+    rng, seen = random.Random(0), set[str]()
+    with httpx.Client(base_url=url, timeout=70) as connection:
+        while len(seen) < texts:
+            asked = text(rng)
+            if asked in seen:
+                continue
+            seen.add(asked)
+            connection.post("/api/explain", json={"text": asked}).raise_for_status()
+            if len(seen) % max(texts // 20, 1) == 0:
+                print(f"{len(seen):>6} texts: {resident(pid):.0f} MiB", flush=True)
+
+
 def wait_for(url: str, server: subprocess.Popen) -> None:
     for _ in range(1200):
         try:
@@ -123,8 +139,12 @@ def main() -> None:
     parser.add_argument("--model", default="verbs")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--texts", type=int, help="explain so many texts instead, one by one")
     given = parser.parse_args()
     with served(given.model) as (url, pid):
+        if given.texts:
+            one_by_one(url, pid, given.texts)
+            return
         # What a server at work holds anyway: threads, buffers, the inputs it was asked about last.
         asyncio.run(crowd(url, given.clients, min(5, given.seconds)))
         time.sleep(SETTLE_SECONDS)

@@ -72,7 +72,7 @@ def measure(way: str, smollm: str, tokens: int, device: str | None) -> dict[str,
             model.network(**ids.to(model.network.device), logits_to_keep=1)
     else:
         edges, method = way.split(":")
-        found = attnflow.explain(
+        found = attnflow.explain_answer(
             prompt, model, answer=ANSWER, edges=edges, method=method, parts_only=True
         )
         size = len(found.tokens)

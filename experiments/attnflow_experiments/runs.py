@@ -55,7 +55,6 @@ def in_turns(model: str, texts: list[str], size: int) -> None:
     from attnflow.pipeline.choice import usual_methods
     from attnflow.pipeline.request import Request
     from attnflow.runs.work import Job, ShardWorker, Work, fixed_threads
-    from attnflow.solvers.execution import Execution
 
     names = tuple(usual_methods())
     config = Request(
@@ -64,7 +63,7 @@ def in_turns(model: str, texts: list[str], size: int) -> None:
         edges="attention",
         layers="all",
         batch_size=BATCH,
-        execution=Execution(1),
+        threads=1,
     )
     worker = ShardWorker(model, Work((config,), 1), [Row(text) for text in texts[:2]])
     spent = {"bare": 0.0, "run": 0.0}

@@ -12,7 +12,7 @@ from attnflow.version import VERSION
 
 if TYPE_CHECKING:
     from attnflow.api.arrays import flow, raw, rollout
-    from attnflow.api.explain import explain
+    from attnflow.api.explain import explain, explain_answer
     from attnflow.api.explore import explore
     from attnflow.api.knockout import knockout
     from attnflow.api.routes import routes
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from attnflow.methods import METHODS, Method, Scores
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
-    from attnflow.records.edges import Edges
     from attnflow.records.generation import Generation
-    from attnflow.records.knockout import Knockout
+    from attnflow.records.knockout import Edges, Knockout
     from attnflow.records.learned import LearnedHeads
     from attnflow.records.similarity import Similarity
     from attnflow.runs.reading import Run, read_run
@@ -45,7 +44,7 @@ _MODULES = {
     "Attribution": "attnflow.records",
     "EDGE_RULES": "attnflow.edges",
     "EdgeRule": "attnflow.edges",
-    "Edges": "attnflow.records.edges",
+    "Edges": "attnflow.records.knockout",
     "Evaluation": "attnflow.evaluation.result",
     "Exploration": "attnflow.views.explorer.exploration",
     "FlowTrace": "attnflow.records",
@@ -62,6 +61,7 @@ _MODULES = {
     "blank_out": "attnflow.evaluation.importance",
     "evaluate": "attnflow.evaluation.evaluate",
     "explain": "attnflow.api.explain",
+    "explain_answer": "attnflow.api.explain",
     "explore": "attnflow.api.explore",
     "fit": "attnflow.evaluation.fit",
     "flow": "attnflow.api.arrays",
@@ -101,6 +101,7 @@ __all__ = [
     "blank_out",
     "evaluate",
     "explain",
+    "explain_answer",
     "explore",
     "fit",
     "flow",

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from difflib import get_close_matches
 from functools import partial
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -27,7 +28,7 @@ PLAIN = int | float | str
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-class Named(Protocol):
+class RegistryMember(Protocol):
     """Something with a name."""
 
     @property
@@ -35,7 +36,7 @@ class Named(Protocol):
         """The name that users write."""
 
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=RegistryMember)
 
 
 class Registry(Generic[T]):
@@ -84,7 +85,11 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: object) -> T:
         if not isinstance(name, str) or name not in self._members:
-            msg = f"{self.option}={shown(name)} is unknown; allowed: one of {', '.join(self)}"
+            near = get_close_matches(name, self, n=1) if isinstance(name, str) else []
+            meant = f"did you mean {near[0]!r}? " if near else ""
+            msg = (
+                f"{self.option}={shown(name)} is unknown; {meant}allowed: one of {', '.join(self)}"
+            )
             raise InputError(msg)
         member = self._members[name]
         if isinstance(member, str):
@@ -137,6 +142,12 @@ def _code(written: Any) -> bytes:
         constants = [each for each in getattr(code, "co_consts", ()) if isinstance(each, PLAIN)]
         parts = (written.__qualname__, getattr(code, "co_code", b""), constants)
         return repr(parts).encode()
+
+
+def is_foreign(code: Any) -> bool:
+    """Whether a member's function comes from outside: it may write into what it is given."""
+    written = code.func if isinstance(code, partial) else code
+    return str(getattr(written, "__module__", "")).partition(".")[0] != PACKAGE
 
 
 @contextmanager

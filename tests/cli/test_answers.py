@@ -8,8 +8,8 @@ import attnflow
 import talkers
 from attnflow.cli.answers import Asked, make_answers
 from attnflow.pipeline.request import Request
-from attnflow.views import answers as views
-from attnflow.views.numbers import number
+from attnflow.views.wording import answers as views
+from attnflow.views.wording.numbers import number
 
 CHAT = [
     {"role": "key", "content": "the cat is old"},
@@ -35,7 +35,7 @@ def files(tmp_path):
 
 def test_an_answer_is_shown_with_its_prompt(run, talker):
     ran = run("explain", "the keys to the cabinet", "-m", talker, "--generate", 3)
-    found = attnflow.explain("the keys to the cabinet", talker, generate=3)
+    found = attnflow.explain_answer("the keys to the cabinet", talker, generate=3)
     assert ran.code == 0, ran.err
     assert f"→ {found.answer_text.strip()} … (stopped at 3 tokens)" in ran.out
     assert "without it" not in ran.out
@@ -46,7 +46,7 @@ def test_an_answer_is_shown_with_its_prompt(run, talker):
 
 
 def test_an_answer_is_labelled_while_it_is_written(talker, capsys):
-    asked = Asked(3, None, (), None, "tokens", {}, None)
+    asked = Asked({"generate": 3}, None, ())
     prompts = ["the keys to the cabinet"]
     (found,) = make_answers(prompts, None, talker, Request(), asked, live=True)
     label, shown = capsys.readouterr().out.split(": ", 1)
@@ -66,7 +66,9 @@ def test_a_chat_is_shown_by_its_parts(run, talker, files):
     asked = ("--chat", files / "chat.json", "--part", f"mat={files / 'mat.txt'}")
     ran = run("explain", *asked, "-m", talker, "--generate", 2, columns=100)
     assert ran.code == 0, ran.err
-    found = attnflow.explain(CHAT, talker, generate=2, parts={"mat": "red mat"}, deletions=True)
+    found = attnflow.explain_answer(
+        CHAT, talker, generate=2, parts={"mat": "red mat"}, deletions=True
+    )
     lines = ran.out.splitlines()
     for row in found.table():
         (line,) = [each for each in lines if each.startswith(f"{row.name} ") and "%" in each]
@@ -85,7 +87,7 @@ def test_a_chat_is_shown_by_its_parts(run, talker, files):
 def test_the_share_of_the_answer_itself_is_said(run, talker, files):
     asked = ("--chat", files / "chat.json", "--generate", 6, "-m", talker)
     ran = run("explain", *asked, "--method", "direct", columns=200)
-    own = attnflow.explain(CHAT, talker, generate=6, method="direct").table()[-1]
+    own = attnflow.explain_answer(CHAT, talker, generate=6, method="direct").table()[-1]
     assert own.name == "answer"
     assert own.share > 0.05
     assert "Of the prompt's parts, the answer comes most from “" in ran.out
@@ -97,7 +99,7 @@ def test_ratios_to_chance_are_said_without_shares(run, talker, files):
     ways = ("--edges", "attention", "--method", "rollout", "--correction", "uniform")
     ran = run("explain", *asked, *ways, "-m", talker, columns=200)
     options = {"edges": "attention", "method": "rollout", "correction": "uniform"}
-    found = attnflow.explain(CHAT, talker, generate=2, parts={"mat": "red mat"}, **options)
+    found = attnflow.explain_answer(CHAT, talker, generate=2, parts={"mat": "red mat"}, **options)
     best = max(views.named_rows(found), key=lambda row: row.score)
     assert f"most from “{best.name}” ({number(best.score, ratio=True)} chance)" in ran.out
     assert "share" not in ran.out
@@ -108,7 +110,7 @@ def test_json_holds_what_python_gives(run, talker, files):
     asked = ("explain", "to the cabinet", "--part", f"old={files / 'keys.txt'}", "-m", talker)
     said = json.loads(run(*asked, "--answer", " a cat", "--json", "--method", "flow").out)
     prompt = {"old": "the old keys", "question": "to the cabinet"}
-    found = attnflow.explain(prompt, talker, answer=" a cat", method="flow", deletions=True)
+    found = attnflow.explain_answer(prompt, talker, answer=" a cat", method="flow", deletions=True)
     assert said["scores"] == found.matrix().tolist()
     assert [part["drop"] for part in said["parts"]] == [row.drop for row in found.table()]
     assert (said["answer"], said["cut_at"]) == (" a cat", None)
@@ -143,7 +145,7 @@ def test_several_methods_explain_one_answer(run, talker, files, tmp_path):
     assert [each["method"] for each in found] == ["flow", "rollout", "blank-out"]
     assert len({each["answer"] for each in found}) == 1
     for one in found:
-        alone = attnflow.explain(
+        alone = attnflow.explain_answer(
             CHAT,
             talker,
             generate=4,
@@ -260,6 +262,6 @@ def test_a_single_part_is_not_deleted(run, talker, files):
     ran = run("explain", *part, "-m", talker, "--generate", 2, "--json")
     assert ran.code == 0, ran.err
     said = json.loads(ran.out)
-    found = attnflow.explain({"old": "the old keys"}, talker, generate=2)
+    found = attnflow.explain_answer({"old": "the old keys"}, talker, generate=2)
     assert said["scores"] == found.matrix().tolist()
     assert [row["drop"] for row in said["parts"]] == [None, None]

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 import attnflow
 import tiny
 from attnflow.evaluation.agreement import spearman
-from attnflow.views.numbers import percent, points
+from attnflow.views.wording.numbers import correlation, percent, points
 
 TEXT = "the keys to the cabinet"
 TOKENS = ["[CLS]", "the", "keys", "to", "the", "cabinet", "[SEP]"]
@@ -47,8 +47,8 @@ def test_pairs_are_given_with_pair(run, tmp_path):
     ran = run("explain", TEXT, "--pair", "the cat", "-m", tmp_path, "--json")
     said = json.loads(ran.out)
     expected = attnflow.explain((TEXT, "the cat"), tmp_path)
-    np.testing.assert_allclose(said["scores"]["rollout"], expected.values, atol=1e-6)
-    assert said["options"]["rollout"]["pair"] == [TEXT, "the cat"]
+    np.testing.assert_allclose(said["scores"][expected.method], expected.values, atol=1e-6)
+    assert said["options"][expected.method]["pair"] == [TEXT, "the cat"]
     ran = run("routes", TEXT, "--pair", "the cat", "--to", "cat", "-m", tmp_path, "--json")
     expected = attnflow.routes((TEXT, "the cat"), tmp_path, to="cat")
     assert json.loads(ran.out)["value"] == pytest.approx(expected.value)
@@ -139,7 +139,7 @@ def test_strip_is_strongest_where_the_score_is(run, folder):
 def test_explain_lists_the_top_tokens_in_order(run, folder):
     shown = run("explain", TEXT, "-m", folder, "--method", "flow", "--top", "3").out
     top = attnflow.explain(TEXT, folder, method="flow").top(3)
-    listed = re.findall(r"^ *(\S+?)(?::\d)? +[█▏▎▍▌▋▊▉]+ +(\d\.\d{3})$", shown, re.M)
+    listed = re.findall(r"^ *(\S+?)(?::\d)? +[█▏▎▍▌▋▊▉]+ +(\d\.\d{3})", shown, re.M)
     assert listed == [(token, f"{score:.3f}") for token, score in top]
 
 
@@ -196,8 +196,8 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
     from rich.console import Console
 
     from attnflow.records import Attribution
-    from attnflow.views.findings import find
-    from attnflow.views.terminal.tables import top_tables
+    from attnflow.views.terminal.attribution import top_tables
+    from attnflow.views.wording.findings import find
 
     full = [1 - 1e-15, 1.0, 0.2, 1.0, 1.0]
     given = Attribution(tuple("abcde"), np.array([[full]]), (1,), (0,), 1, 0, "flow")
@@ -211,10 +211,10 @@ def test_equal_scores_stand_in_the_order_of_the_text_and_are_counted():
     ]
 
 
-def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
+def test_explain_prints_the_verdict_the_evidence_and_bars(run):
     shown = run("explain", TEXT, "-m", "verbs", columns=200).out.splitlines()
-    said = "plural, because of “to”; rollout points to “keys”, which matters less."
-    assert shown[1] == f"The number of the verb that comes next: {said}"
+    verdict = "plural, because of “to”; relevance flow points to “keys”, which matters less."
+    assert shown[:2] == [TEXT, f"The number of the verb that comes next: {verdict}"]
     found, blanked = (ask(TEXT, "verbs") for ask in (attnflow.explain, attnflow.blank_out))
     falls = attnflow.blank_out(TEXT, "verbs", signed=True).values
     before = found.prediction.probability
@@ -223,14 +223,68 @@ def test_explain_begins_with_what_was_found_and_ends_with_what_agrees(run):
         f"Without “to”: plural {percent(before)} → {without[1]}, and the answer becomes "
         f"“singular”. Without “keys”: → {without[0]}."
     )
-    rho = f"{spearman(found.values[1:], blanked.values[1:]):.2f}".removeprefix("0")  # without CLS
-    assert (found.method, found.options["edges"]) == ("rollout", "alti")
-    expected = f"Blanking agrees with rollout (ρ {rho})."
-    first = blanked.top(1)[0][0]
-    assert first != found.top(1)[0][0]
-    assert shown[-1] == f"{expected} Blanking puts “{first}” first."
-    assert any("edges: ALTI" in line for line in shown)
-    assert "[CLS] " not in "".join(shown[10:16])  # special tokens are in no table
+    assert shown[3] == ""
+    bars = [line for line in shown if "█" in line and not line.startswith("[CLS]")]
+    assert len(bars) == 5
+    for line in bars:  # each with what happens without it
+        name = line.split()[0]
+        assert line.rstrip().endswith(points(-falls[found.position(name)]))
+    assert "[CLS] " not in "".join(shown[6:])  # special tokens are in no table
+    assert "ρ" not in "".join(shown)
+    assert blanked.top(1)[0][0] == "to"
+
+
+def test_definitions_legends_layers_and_correlations_come_with_verbose(run):
+    quiet = run("explain", TEXT, "-m", "verbs", columns=200).out.splitlines()
+    shown = run("explain", TEXT, "-m", "verbs", "--verbose", columns=200).out.splitlines()
+    assert [line for line in quiet if line not in shown] == []
+    more = "\n".join(line for line in shown if line not in quiet)
+    found = attnflow.explain(TEXT, "verbs")
+    falls = attnflow.blank_out(TEXT, "verbs", signed=True).values
+    rho = correlation(spearman(found.values[1:], falls[1:]))  # without CLS
+    assert shown[-1] == (
+        f"Blanking agrees with relevance flow (ρ {rho}). Blanking puts “to” first, relevance flow "
+        "“keys”."
+    )
+    for part in (
+        "→ plural",
+        "relevance flow for plural · ",
+        "A minus speaks against plural",
+        ": how much of",
+    ):
+        assert part in more
+    rolled = run("explain", TEXT, "-m", "verbs", "--method", "rollout", "-v", columns=200).out
+    assert "for “[CLS]” at layer" in rolled
+
+
+def test_signs_have_two_colours_and_a_unit(run):
+    asked = ("explain", "The food was not good, but the music was good.", "--top", "12")
+    plain = run(*asked, columns=120).out
+    assert re.search(r"relevance flow  \+ for positive  − against +logits +without it", plain)
+    coloured = run(*asked, columns=120, colour=True).out
+    inks = {}
+    for line in coloured.splitlines():
+        number = re.search(r"([+−])\d+\.\d+", without_colours(line))
+        if "█" in line and number:
+            inks.setdefault(number[1], set()).add(re.search(r"38;2;\d+;\d+;\d+", line)[0])
+    assert {len(each) for each in inks.values()} == {1}
+    assert set(inks) == {"+", "−"}
+    assert inks["+"] != inks["−"]
+
+
+@pytest.mark.parametrize("columns", [60, 160])
+def test_where_all_speaks_against_the_target_the_largest_is_named_and_listed_first(run, columns):
+    asked = ("--target", "positive", "--not", "negative")
+    shown = run("explain", "The food was not good.", *asked, columns=columns).out
+    verdict = "no token speaks for “positive” rather than “negative”, and most against it is “not”."
+    assert verdict in " ".join(shown.split())
+    assert "pulls" not in shown
+    bars = [line for line in shown.splitlines() if re.match(r" *\w+ █", line)]
+    assert bars[0].split()[0] == "not"
+    assert "−6.9" in bars[0]
+    assert max(map(cell_len, shown.splitlines())) <= columns
+    agreed = run("explain", "The food was not good.", *asked, "-v", columns=columns).out
+    assert "Blanking agrees with relevance flow" in agreed  # whose signs are compared, too
 
 
 def test_long_words_are_whole_where_there_is_room(run):
@@ -257,7 +311,7 @@ def test_strips_of_several_lines_stand_apart(run, folder):
 
 
 def test_names_of_layers_where_columns_are_narrow():
-    from attnflow.views.terminal.maps import _axis
+    from attnflow.views.terminal.pictures import _axis
 
     names = [f"L{layer}" for layer in range(1, 31)]
     assert _axis(names, 1) == "L1  L5   L10  L15  L20  L25  L30"
@@ -274,7 +328,7 @@ def test_compare_prints_the_agreement_of_methods(run, folder):
     found = next(row for row in said["agreement"] if row["methods"] == ["raw", "flow"])
     assert found["spearman"] == pytest.approx(expected, abs=1e-6)
     shown = run("compare", TEXT, "-m", folder, *NAMED).out
-    numbers = [f"{value:+.2f}".replace("-", "−") for value in expected]
+    numbers = [correlation(value) for value in expected]
     assert re.search(r"raw · flow +" + " +".join(map(re.escape, numbers)), shown)
 
 
@@ -284,9 +338,12 @@ def test_compare_fits_the_terminal(run, folder, columns, colour):
     shown = without_colours(run("compare", TEXT, "-m", folder, columns=columns, colour=colour).out)
     assert max(map(cell_len, shown.splitlines())) <= columns
     assert "cabinet" in shown
+    table, maps = shown.partition("Rank agreement")[2].split("[CLS]", 1)
     for layer in (1, 2, 3):  # at any width the numbers say which layers and methods they are of
-        assert re.search(rf"\bL{layer}\b", shown.partition("raw  ")[0])
-    assert shown.partition("edges")[2].partition("Blanking agrees")[0].count("rollout") == 3
+        assert re.search(rf"\bL{layer}\b", table)
+        assert re.search(rf"\bL{layer}\b", maps)
+    tables = sum(line.split()[:1] == ["L1"] or "L1 " in line for line in table.splitlines())
+    assert table.count("rollout ") + table.count("rollout\n") >= 3 * tables
 
 
 @pytest.mark.parametrize("kind", ["graph", "heatmap", "heads"])
@@ -353,5 +410,5 @@ def test_whose_edges_are_used_is_said_where_only_a_method_is_named(run, folder, 
         (("--method", "rollout", "--edges", "attention"), False),
         ((), False),
     ):
-        shown = run(command, TEXT, "-m", folder, *options, columns=200).out
+        shown = run(command, TEXT, "-m", folder, *options, "--verbose", columns=200).out
         assert (said in shown) is expected

@@ -13,7 +13,7 @@ def test_a_table_is_shown_and_everything_saved(run, folder, tmp_path):
     files = {name: tmp_path / name for name in ("r.json", "t.md", "c.svg", "k.png")}
     arguments = ["evaluate", source, "-m", folder, "--method", "rollout", "--metric", "aopc"]
     arguments += ["--result", files["r.json"], "--table", files["t.md"]]
-    arguments += ["--curves", files["c.svg"], "--ranks", files["k.png"], "--filler", "delete"]
+    arguments += ["--curves", files["c.svg"], "--ranks", files["k.png"], "--replacement", "delete"]
     done = run(*arguments, columns=120)
     assert done.code == 0, done.err
     assert "with 3 of them and" in " ".join(done.out.split())  # too few to tell anything apart

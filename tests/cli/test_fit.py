@@ -28,7 +28,7 @@ def test_learned_heads_end_to_end(run, folder, texts, tmp_path):
     figures = attnflow.LearnedHeads.load(file).figures
     better = figures["learned"]["agreement"] > figures["mean of heads"]["agreement"]
     assert lines[5].startswith("The weights do better" if better else "The weights do no better")
-    shown = run("explain", TEXTS[0], "-m", folder, "--heads", file, "--method", "flow")
+    shown = run("explain", TEXTS[0], "-m", folder, "--heads", file, "--method", "flow", "-v")
     assert shown.code == 0, shown.err
     assert "learned (12 weights" in " ".join(shown.out.split())
     again = run("fit", folder, texts, "-o", file)

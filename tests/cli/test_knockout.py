@@ -71,7 +71,9 @@ def test_cuts_and_routes_are_those_of_the_routes_command(run, folder):
 
 
 def test_it_is_shown_with_its_numbers(run, folder):
-    ran = run("knockout", TEXT, "-m", folder, "--hide", "keys", "--not", "LABEL_0", columns=100)
+    ran = run(
+        "knockout", TEXT, "-m", folder, "--hide", "keys", "--contrast", "LABEL_0", columns=100
+    )
     found = attnflow.knockout(TEXT, folder, edges="keys", contrast="LABEL_0")
     assert ran.code == 0, ran.err
     shown = " ".join(ran.out.split())

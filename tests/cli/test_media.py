@@ -107,7 +107,7 @@ def test_the_server_says_that_it_takes_no_image_of_a_model_for_both(clip):
 
 
 def test_the_sentence_of_a_sound_is_of_frames():
-    from attnflow.views.findings import find
+    from attnflow.views.wording.findings import find
 
     found = attnflow.explain(heard.sound(), heard.build("wav2vec2-label"), method="raw")
     assert "by raw no frame stands out: the highest score, of “" in find(found).sentence
@@ -118,7 +118,8 @@ def test_the_sentence_of_a_sound_is_of_frames():
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("a.png", "an image is for .* sees"), ("a.wav", "a sound is for .* hears")]
+    ("name", "meant"),
+    [("a.png", "an image is for .* reads images"), ("a.wav", "a sound is for .* reads sounds")],
 )
 @pytest.mark.parametrize("command", [("explain",), ("similarity", "the keys")])
 def test_a_model_of_texts_says_what_takes_a_file_of_another_kind(

@@ -73,8 +73,8 @@ def test_scores_that_are_ratios_say_so():
     from rich.console import Console
 
     from attnflow.records import Attribution
-    from attnflow.views.findings import find
-    from attnflow.views.terminal.tables import top_tables
+    from attnflow.views.terminal.attribution import top_tables
+    from attnflow.views.wording.findings import find
 
     given = Attribution(
         ("a", "b"), [[[5.721, 1.0]]], (1,), (0,), 1, 0, "rollout", {"correction": "uniform"}

@@ -69,6 +69,7 @@ def test_help_is_the_page_that_parsing_gives(arguments, run):
 
 DIFFERENT = (
     *("--top", "--to", "--heads", "--output", "--steps", "--workers", "--device", "--data"),
+    "--replacement",  # of fit and evaluate, which have others
     *("--answer", "--generate", "--layers", "--save"),  # of knockout: what is measured, or removed
 )
 

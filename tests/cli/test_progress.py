@@ -11,7 +11,6 @@ from attnflow.cli.status import show_work
 from attnflow.io import progress
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.solvers.execution import Execution
 
 
 def in_a_terminal(monkeypatch):
@@ -42,7 +41,7 @@ def test_without_a_terminal_nothing_is_shown(capsys):
 def test_a_method_that_runs_the_model_often_has_a_bar(capsys, monkeypatch, method):
     in_a_terminal(monkeypatch)
     model = attnflow.load_model((tiny.build("gpt2"), tiny.plain()))
-    config = Request(method=method, execution=Execution(progress=True))
+    config = Request(method=method, progress=True)
     session = open_session(tiny.TEXT, model, config)
     (found,) = running.attributions(session, [method])
     shown = capsys.readouterr()

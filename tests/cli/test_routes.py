@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 import attnflow
-from attnflow.views.numbers import number
+from attnflow.views.wording.numbers import number
 
 TEXT = "the keys to the cabinet"
 
@@ -47,7 +47,7 @@ def test_lines_break_between_things(run):
     """What rich breaks at blanks would tear names and numbers apart."""
     from rich.text import Text
 
-    from attnflow.views.terminal.wrapping import wrap_parts
+    from attnflow.views.terminal.lines import wrap_parts
 
     parts = [Text(part) for part in ("钥匙 → 橱柜 0.5, ", "a → b 0.25, ", "and 3 more")]
     assert wrap_parts(parts, 18).plain.split("\n") == [

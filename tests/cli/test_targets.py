@@ -107,7 +107,7 @@ def test_a_number_that_is_the_name_of_another_label_is_refused(models):
 
 def test_commands_read_digits_as_python_does(run, models, tmp_path):
     named, plain = str(models["named"]), str(models["plain"])
-    ways = ("--edges", "gradient", "--json", "--not", "3")
+    ways = ("--edges", "gradient", "--json", "--contrast", "3")
     ran = run("explain", TEXTS[0], "-m", named, "--target", "1", *ways)
     assert ran.code == 0, ran.err
     own = attnflow.explain(TEXTS[0], named, edges="gradient", target="1", contrast="3")

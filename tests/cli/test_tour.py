@@ -8,13 +8,12 @@ import torch
 import typer
 
 import attnflow
+from attnflow import tour as steps
 from attnflow.cli import tour
 from attnflow.shipped import DEFAULT, NAMES
-from attnflow.tour import conclusions
-from attnflow.tour.steps import make_steps, written
-from attnflow.tour.texts import TEXTS
-from attnflow.views.findings import find
-from attnflow.views.labels import distinct_labels
+from attnflow.tour import TEXTS, make_steps, written
+from attnflow.views.wording.findings import find
+from attnflow.views.wording.labels import distinct_labels
 
 STEPS = make_steps()
 MARGIN = 0.15  # of a probability, from the one half at which an answer turns
@@ -43,7 +42,7 @@ def test_the_first_sentence_is_decided_by_the_word_that_it_names(texts):
     found = explained(texts, texts.mixed)
     assert found.prediction.label == texts.answer
     assert found.top(1)[0][0] == texts.strong
-    said = conclusions.of_scores(texts)
+    said = steps.of_scores(texts)
     assert said.startswith(f"The model says {texts.answer} (")
     assert "the answer came from the word that speaks for it" in said
 
@@ -52,7 +51,7 @@ def test_the_bottleneck_is_as_wide_as_the_flow(texts):
     trace = attnflow.routes(texts.mixed, texts.model, to=texts.strong)
     assert sum(edge.capacity for edge in trace.cut) == pytest.approx(trace.value, abs=1e-9)
     assert sum(route.amount for route in trace.routes) == pytest.approx(trace.value, abs=1e-9)
-    said = conclusions.of_routes(texts)
+    said = steps.of_routes(texts)
     assert said.startswith(f"{len(trace.routes)} routes bring {trace.value:.3f} from")
     assert f"The {len(trace.cut)} edges of the bottleneck let {trace.value:.3f} pass" in said
 
@@ -63,7 +62,7 @@ def test_one_word_turns_the_answer(texts):
     one, other = texts.plain.split(), texts.changed.split()
     assert texts.word in other
     assert len([word for word in other if word not in one]) == 1
-    said = conclusions.of_pair(texts)
+    said = steps.of_pair(texts)
     assert said.startswith(f"“{texts.word}” turns the answer: {plain.prediction.label} (")
 
 
@@ -76,7 +75,7 @@ def test_methods_disagree_and_blanking_decides(texts):
     first = {each.method: names[find(each).order[0]] for each in (main, raw, blanked)}
     assert first["raw"] != first["rollout"]
     assert first["raw"] != first["blank-out"]
-    said = conclusions.of_dispute(texts)
+    said = steps.of_dispute(texts)
     for method in ("raw", "rollout"):
         assert f"{method} puts “{first[method]}” first" in said
     assert f"“{first['blank-out']}” changes the answer most, and " in said

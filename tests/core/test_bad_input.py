@@ -100,3 +100,9 @@ def test_rows_may_be_off_by_the_stated_tolerance(kind, off):
     np.testing.assert_allclose(found.astype(float).sum(axis=-1), 1, atol=2e-3)
     with pytest.raises(InputError, match="row sum"):
         attnflow.rollout((attention * (1 + 5 * off)).astype(kind))
+
+
+def test_attention_that_is_not_square_is_refused():
+    for shape in ((2, 3, 4, 5), (2, 3, 5, 4), (2, 4, 5)):
+        with pytest.raises(InputError, match="query and key must be equal"):
+            attnflow.flow(np.full(shape, 1 / shape[-1]))

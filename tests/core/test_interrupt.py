@@ -12,7 +12,8 @@ import pytest
 
 import attention as some
 from attnflow.records.sparse import SparseLayer, SparseLayers
-from attnflow.solvers.cpu import batch, solver, sparse_solver, working
+from attnflow.solvers import threads
+from attnflow.solvers.cpu import solver, sparse
 from attnflow.solvers.cpu.solver import CpuSolver
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources
@@ -24,21 +25,21 @@ PROGRAM = textwrap.dedent(
     import threading
     import numpy as np
     import attnflow
-    from attnflow.solvers.cpu import working
+    from attnflow.solvers import threads
     # What a shell starts in the background ignores Ctrl-C, and so does what that starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     attnflow.flow(np.full((4, 3, 3), 1 / 3))  # compiled before the clock runs
     attention = np.random.default_rng(0).dirichlet(np.full(250, 0.05), size=(12, 250))
-    wait = working.wait
+    wait = threads.wait
 
     def waiting(running, timeout):
         # Threads solve, and the main thread waits for them.
         if not any(each.done() for each in running):
             print("started", flush=True)
-            working.wait = wait
+            threads.wait = wait
         return wait(running, timeout=timeout)
 
-    working.wait = waiting
+    threads.wait = waiting
     try:
         attnflow.flow(CALL)
     except KeyboardInterrupt:
@@ -86,14 +87,14 @@ class Interrupted:
             start(thread)
             raise KeyboardInterrupt
 
-        def take_part(parts, following=working.SharedParts.__next__):
+        def take_part(parts, following=threads.SharedParts.__next__):
             part = following(parts)
             if threading.current_thread() is self.thread:
                 assert self.released.wait(SECONDS)
             return part
 
         monkeypatch.setattr(threading.Thread, "start", interrupted)
-        monkeypatch.setattr(working.SharedParts, "__next__", take_part)
+        monkeypatch.setattr(threads.SharedParts, "__next__", take_part)
 
     def end(self):
         self.thread.join(SECONDS)
@@ -144,7 +145,7 @@ def test_a_thread_that_outlives_its_solve_has_nothing_of_the_next(solves_before,
 
 def test_a_batch_that_was_interrupted_writes_nothing(monkeypatch):
     late, made = Interrupted(monkeypatch), []
-    monkeypatch.setattr(batch, "make_network", made.append)
+    monkeypatch.setattr(solver, "make_network", made.append)
     items = np.stack([WEIGHTS] * 3, axis=1)
     with pytest.raises(KeyboardInterrupt):
         CpuSolver().prepare(items).solve(Sources(items[-1], SOURCES.layers), SINKS, Execution(2))
@@ -155,10 +156,10 @@ def test_a_batch_that_was_interrupted_writes_nothing(monkeypatch):
 
 def test_a_sparse_solve_that_was_interrupted_writes_nothing(monkeypatch):
     late, written = Interrupted(monkeypatch), []
-    monkeypatch.setattr(sparse_solver, "bound_reach", lambda *given: written.append(given))
+    monkeypatch.setattr(sparse, "bound_reach", lambda *given: written.append(given))
     layers = SparseLayers(tuple(map(SparseLayer.of, WEIGHTS)))
     with pytest.raises(KeyboardInterrupt):
-        sparse_solver.solve(layers, [(6, 3), (6, 4)], [(1,), (2,)], Execution(2))
+        sparse.solve(layers, [(6, 3), (6, 4)], [(1,), (2,)], Execution(2))
     late.released.set()
     late.end()
     assert not written
@@ -182,8 +183,8 @@ def test_an_interrupt_while_threads_are_waited_for(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(solver, "solve_sinks", slow)
-    monkeypatch.setattr(working, "wait", interrupted)
-    monkeypatch.setattr(working.ThreadPoolExecutor, "shutdown", interrupted)
+    monkeypatch.setattr(threads, "wait", interrupted)
+    monkeypatch.setattr(threads.ThreadPoolExecutor, "shutdown", interrupted)
     with pytest.raises(KeyboardInterrupt):
         prepared.solve(SOURCES, SINKS, Execution(2))
     monkeypatch.undo()

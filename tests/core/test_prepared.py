@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import attention as some
-from attnflow.solvers.cpu import bounds
+from attnflow.solvers.cpu import pairs
 from attnflow.solvers.cpu.solver import CpuSolver
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources
 
 
 @pytest.mark.parametrize("kind", ["dense", "causal", "sparse"])
-@pytest.mark.parametrize("most", [0, bounds.MOST_BYTES])
+@pytest.mark.parametrize("most", [0, pairs.MOST_BYTES])
 def test_pieces_in_any_order_are_those_of_fresh_graphs(kind, most, monkeypatch):
-    monkeypatch.setattr(bounds, "MOST_BYTES", most)
+    monkeypatch.setattr(pairs, "MOST_BYTES", most)
     weights = some.make(kind, 6, 15, seed=4)
     prepared = CpuSolver().prepare(weights)
     chance = np.random.default_rng(0)

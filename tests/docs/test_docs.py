@@ -142,7 +142,7 @@ def test_public_names_are_documented(name):
         "attnflow.api.trace",
         "attnflow.evaluation.agreement",
         "attnflow.pipeline.edge_sets",
-        "attnflow.records.edges",
+        "attnflow.records.knockout",
     ],
 )
 def test_examples_in_docstrings_run(module):

@@ -124,7 +124,7 @@ def test_wrong_files_are_refused(tmp_path):
     good = json.loads(file.read_text())
     del good["sha256"]  # as if written by hand
     bad = {
-        "no JSON": "not a file of learned heads: it holds no JSON",
+        "no JSON": "not a file of learned heads: it is not JSON",
         json.dumps([1]): "is not a file of learned heads",
         json.dumps({**good, "format": "other"}): "is not a file of learned heads",
         json.dumps({**good, "more": 1}): "is not a file of learned heads",

@@ -182,9 +182,7 @@ def test_the_logit_of_a_decoders_label():
         **tiny.SIZES, n_embd=32, n_layer=2, n_head=4, pad_token_id=0, num_labels=3
     )
     model = tf.GPT2ForSequenceClassification(config).eval(), tiny.plain()
-    session = open_session(
-        TEXT, attnflow.load_model(model), Request(source="logit", target=1)
-    )
+    session = open_session(TEXT, attnflow.load_model(model), Request(source="logit", target=1))
     with torch.no_grad():
         logits = model[0](torch.tensor([model[1](TEXT)["input_ids"]])).logits[0].double()
     assert session.logit_parts.total == pytest.approx(float(logits[1] - logits.mean()), rel=1e-4)

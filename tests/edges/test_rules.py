@@ -1,20 +1,25 @@
 """Norms, ALTI and effective attention against plain loops over what hooks saw in the model."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import transformers as tf
+from attnflow.edges.heads import fuse_heads
 
 import attnflow
 import families
 import parts
+import talkers
 import tiny
+from attnflow import EDGE_RULES, EdgeRule
 from attnflow.edges import decomposition
+from attnflow.edges.rule import Needs
 from attnflow.errors import InputError, ModelError
-from attnflow.records import Block
+from attnflow.records import AttentionBlock
 
 TEXT = "the keys to the cabinet are here , the cats play on"  # longer than heads are wide
 RESIZING = tf.ViTImageProcessorPil(size={"height": 32, "width": 32})
@@ -231,7 +236,7 @@ def test_parts_must_add_up_in_every_row():
     attention = np.eye(2)[None]
     projected = np.array([[[1e-6, 0.0], [0.0, 1.0]]])
     layer = decomposition.LayerParts(attention, projected, projected, None, None, None, 1e-13)
-    block = Block(projected, np.eye(2), np.array([[2e-6, 0.0], [0.0, 1.0]]))
+    block = AttentionBlock(projected, np.eye(2), np.array([[2e-6, 0.0], [0.0, 1.0]]))
     assert decomposition._check_sum(layer, block, []) == pytest.approx(0.5)
     assert decomposition._check_sum(layer, block, [0]) == 0  # which is only carried along
 
@@ -276,3 +281,39 @@ def test_chance_of_direct_contributions_carries_as_much():
     for i in range(plain.shape[-1]):
         even[:, i, : i + 1] = plain[:, i].sum(-1, keepdims=True) / (i + 1)
     np.testing.assert_allclose(found, parts.ratio(plain, even), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("heads", "fused"),
+    [
+        ("mean", lambda maps: maps.mean(0)),
+        ("each", lambda maps: maps.mean(0)),
+        ("max", lambda maps: maps.max(0)),
+        ("min", lambda maps: maps.min(0)),
+        ((1, 2), lambda maps: (maps[1] + maps[2]) / 2),
+        ((0.5, 0.0, 1.5), lambda maps: 0.25 * maps[0] + 0.75 * maps[2]),
+    ],
+)
+def test_heads_are_fused_by_their_definition(heads, fused):
+    maps = np.random.default_rng(0).random((3, 4, 4))
+    np.testing.assert_allclose(fuse_heads(maps, heads), fused(maps), rtol=1e-15)
+
+
+def test_a_rule_on_gradients_reads_whole_maps_unless_it_says_otherwise():
+    """Of an answer, rules by row get the rows where its tokens were predicted, and no others."""
+
+    def columns(activations):
+        maps = zip(activations.attention, activations.gradients, strict=True)
+        made = [(attention * gradient).clamp(min=0) for attention, gradient in maps]
+        return [each / each.sum(-2, keepdim=True).clamp(min=1e-30) for each in made]
+
+    usual = EdgeRule("usual", "Usual", columns, Needs(gradients=True))
+    model, found = attnflow.load_model(talkers.llama()), {}
+    for rule in (usual, replace(usual, name="whole", by_row=False)):
+        EDGE_RULES.register(rule)
+        try:
+            asked = {"edges": rule.name, "method": "direct", "answer": "the cat sat"}
+            found[rule.name] = attnflow.explain("the keys are here", model, **asked).matrix()
+        finally:
+            EDGE_RULES.unregister(rule.name)
+    np.testing.assert_array_equal(found["usual"], found["whole"])

@@ -14,7 +14,7 @@ from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.blanking_check import check_by_blanking, why_unchecked
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.views.summary import summarize
+from attnflow.views.wording.summaries import summarize
 
 RESIZING = ViTImageProcessorPil(size={"height": 32, "width": 32})
 SOURCE, ANSWER = "the keys to the cabinet", "the keys are"

@@ -36,7 +36,9 @@ def model():
 
 @pytest.fixture(scope="module")
 def found(model):
-    return attnflow.evaluate(TEXTS, model, fillers=["unk", "mask", "delete", "mean"], layers="all")
+    return attnflow.evaluate(
+        TEXTS, model, replacement=["unk", "mask", "delete", "mean"], layers="all"
+    )
 
 
 def probabilities(model, tokens, positions, filler):
@@ -220,7 +222,7 @@ def test_rationales_follow_words_to_tokens(model, tmp_path):
 
 
 def test_one_name_is_as_good_as_a_list(model):
-    names = {"methods": "rollout", "edges": "norms", "metrics": "aopc", "fillers": "mask"}
+    names = {"methods": "rollout", "edges": "norms", "metrics": "aopc", "replacement": "mask"}
     alone = attnflow.evaluate(TEXTS[:2], model, **names)
     lists = attnflow.evaluate(TEXTS[:2], model, **{name: [one] for name, one in names.items()})
     assert alone.explainers == lists.explainers
@@ -229,7 +231,7 @@ def test_one_name_is_as_good_as_a_list(model):
     ]
     np.testing.assert_array_equal(alone.values, lists.values)
     with pytest.raises(InputError, match="must name at least one, and each once"):
-        attnflow.evaluate(TEXTS, model, fillers=[])
+        attnflow.evaluate(TEXTS, model, replacement=[])
 
 
 def test_what_cannot_be_evaluated_is_refused(model):
@@ -237,7 +239,7 @@ def test_what_cannot_be_evaluated_is_refused(model):
         with pytest.raises(InputError, match=match):
             attnflow.evaluate(options.pop("rows", TEXTS), model, **options)
 
-    refused("filler='x' is unknown; allowed: unk, mask, delete, mean", fillers=["x"])
+    refused("replacement='x' is unknown; allowed: unk, mask, delete, mean", replacement=["x"])
     refused("metric='x' is unknown", metrics=["x"])
     refused("needs rationale_column", metrics=["auprc"])
     refused("no text can be evaluated; row 0: text is empty", rows=[""])

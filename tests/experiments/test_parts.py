@@ -7,6 +7,7 @@ import torch
 import attnflow
 import talkers
 from attnflow.models.answers.interface import answers_of
+from attnflow_experiments.intervals import wilson
 from attnflow_experiments.parts import __main__ as command
 from attnflow_experiments.parts.cases import DOCUMENTS, make_cases
 from attnflow_experiments.parts.citing import lasso, logit, random_masks
@@ -88,7 +89,7 @@ def test_a_case_is_scored_every_way():
     text = command.report([found, found])
     assert "| position (first) |" in text
     assert text.startswith("2 cases")
-    low, high = command.wilson(15, 20)  # (0.531, 0.888), as in tables of it
+    low, high = wilson(15, 20)  # (0.531, 0.888), as in tables of it
     assert (round(low, 3), round(high, 3)) == (0.531, 0.888)
     assert command.leading([1, 1, 0]) is None
     assert command.leading([1, 2, 0]) == 1

@@ -10,7 +10,7 @@ import attnflow
 import talkers
 import tiny
 from attnflow.errors import InputError, ModelError
-from attnflow.models.checks import room
+from attnflow.models.checks import memory
 
 CHAT = [{"role": "key", "content": "the cat is old"}, {"role": "cat", "content": "play on the mat"}]
 DOCUMENTS = {"first": "the old keys", "second": "a red cat is here", "question": "keys to"}
@@ -41,10 +41,10 @@ def test_prompts_of_all_kinds_together_are_what_each_is_alone(options, side):
     network, tokenizer = talkers.llama()
     tokenizer.padding_side = side
     prompts = MIXED[:2] if options.get("deletions") else MIXED
-    together = attnflow.explain(prompts, (network, tokenizer), generate=3, **options)
+    together = attnflow.explain_answer(prompts, (network, tokenizer), generate=3, **options)
     plain = talkers.llama()
     for prompt, found in zip(prompts, together, strict=True):
-        same(found, attnflow.explain(prompt, plain, generate=3, **options))
+        same(found, attnflow.explain_answer(prompt, plain, generate=3, **options))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -52,9 +52,9 @@ def test_t5_writes_the_same_whichever_side_is_padded(side):
     network, tokenizer = talkers.t5()
     tokenizer.padding_side = side
     options = {"edges": "attention", "method": "flow", "through": "prompt"}
-    together = attnflow.explain(MIXED[1:], (network, tokenizer), generate=3, **options)
+    together = attnflow.explain_answer(MIXED[1:], (network, tokenizer), generate=3, **options)
     for prompt, found in zip(MIXED[1:], together, strict=True):
-        same(found, attnflow.explain(prompt, talkers.t5(), generate=3, **options))
+        same(found, attnflow.explain_answer(prompt, talkers.t5(), generate=3, **options))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_answers_handed_on_are_those_of_the_explicit_graph(model, method, layer,
     """The graph of a model's own attention, written out, with an edge from each token it wrote."""
     adapter = request.getfixturevalue(model)
     options = {"edges": "attention", "method": method, "correction": None, "layer": layer}
-    found = attnflow.explain(DOCUMENTS, adapter, generate=3, through="prompt", **options)
+    found = attnflow.explain_answer(DOCUMENTS, adapter, generate=3, through="prompt", **options)
     graph, top = explicit_graph(adapter, found, layer)
     for at in found.answer:
         graph.add_edge((0, at), (top, at - 1), capacity=1.0)
@@ -147,8 +147,8 @@ def test_a_template_that_knows_no_system_says_so():
     )
     chat = [{"role": "system", "content": "you are old"}, {"role": "user", "content": "the cat"}]
     with pytest.raises(InputError, match="System role not supported"):
-        attnflow.explain(chat, (network, tokenizer), generate=1)
-    found = attnflow.explain(chat[1:], (network, tokenizer), generate=1)
+        attnflow.explain_answer(chat, (network, tokenizer), generate=1)
+    found = attnflow.explain_answer(chat[1:], (network, tokenizer), generate=1)
     assert [part.name for part in found.parts] == ["user", "rest", "answer"]
 
 
@@ -161,9 +161,9 @@ def test_own_rows_have_the_scores_of_whole_maps(kernel, edges, options, monkeypa
     """Direct contributions need a gradient by the rows alone where each token was predicted."""
     model = talkers.llama(attn_implementation=kernel)
     asked = {"answer": "the old cat is here", "edges": edges, "method": "direct", **options}
-    found = attnflow.explain(DOCUMENTS, model, **asked)
+    found = attnflow.explain_answer(DOCUMENTS, model, **asked)
     monkeypatch.setattr("attnflow.pipeline.answers._reads_own_rows", lambda *_: False)
-    whole = attnflow.explain(DOCUMENTS, model, **asked)
+    whole = attnflow.explain_answer(DOCUMENTS, model, **asked)
     assert abs(whole.matrix()).max() > 1e-3
     np.testing.assert_allclose(found.matrix(), whole.matrix(), rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(found.part_scores, whole.part_scores, rtol=1e-4, atol=1e-7)
@@ -177,9 +177,9 @@ def test_own_rows_of_every_family(family, monkeypatch):
     kind, config = tiny.DECODERS[family]()
     model = attnflow.load_model((talkers.seeded(kind(config)), tiny.plain()))
     asked = {"answer": "the red cat is here", "edges": "gradient", "method": "direct"}
-    found = attnflow.explain("the old keys", model, **asked)
+    found = attnflow.explain_answer("the old keys", model, **asked)
     monkeypatch.setattr("attnflow.pipeline.answers._reads_own_rows", lambda *_: False)
-    whole = attnflow.explain("the old keys", model, **asked)
+    whole = attnflow.explain_answer("the old keys", model, **asked)
     scale = abs(whole.matrix()).max()
     np.testing.assert_allclose(found.matrix(), whole.matrix(), rtol=1e-4, atol=1e-5 * scale)
 
@@ -189,7 +189,7 @@ def test_own_rows_of_a_model_that_sees_ahead_are_refused():
     config = transformers.BertConfig(**tiny.USUAL | {"vocab_size": talkers.SIZE})
     network = transformers.BertLMHeadModel(config).eval()
     with pytest.raises(ModelError, match="attends to later tokens, too"):
-        attnflow.explain(
+        attnflow.explain_answer(
             "the keys", (network, talkers.chatting()), answer="a cat", edges="gradient"
         )
 
@@ -199,9 +199,9 @@ def test_long_prompts_have_gradients_where_maps_would_find_no_room(monkeypatch):
     text = " ".join(["the cat is old"] * 12)
     options = {"answer": "a cat", "edges": "gradient"}
     model = attnflow.load_model(talkers.llama(num_attention_heads=8, num_key_value_heads=8))
-    size = len(attnflow.explain(text, model, **options).tokens)
-    needed = room.TAPE_BYTES * 3 * 8 * size**2
-    monkeypatch.setattr(room, "memory_of", lambda _: needed - 1)
-    assert attnflow.explain(text, model, **options, method="direct").method == "direct"
+    size = len(attnflow.explain_answer(text, model, **options).tokens)
+    needed = memory.TAPE_BYTES * 3 * 8 * size**2
+    monkeypatch.setattr(memory, "memory_of", lambda _: needed - 1)
+    assert attnflow.explain_answer(text, model, **options, method="direct").method == "direct"
     with pytest.raises(ModelError, match=f"gradients by the attention of {size} tokens"):
-        attnflow.explain(text, model, **options, method="rollout")
+        attnflow.explain_answer(text, model, **options, method="rollout")

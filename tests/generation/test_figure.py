@@ -12,7 +12,7 @@ DOCUMENTS = {"first": "the old keys", "second": "a red cat is here", "question":
 
 @pytest.fixture(scope="module")
 def answer(llama):
-    return attnflow.explain(DOCUMENTS, llama, generate=3, method="rollout", correction=None)
+    return attnflow.explain_answer(DOCUMENTS, llama, generate=3, method="rollout", correction=None)
 
 
 def test_cells_are_the_scores_of_the_prompt(answer):

@@ -13,8 +13,7 @@ import attnflow
 import heard
 import talkers
 from attnflow.models.answers.interface import answers_of
-from attnflow.models.decoding import plain_decoding
-from attnflow.models.text.writing import Writing
+from attnflow.models.text.writing import Writing, plain_decoding
 
 TEXT = "the keys to the old cabinet"
 FAST = {"edges": "attention", "method": "rollout"}
@@ -153,7 +152,9 @@ def test_all_settings_together_and_from_several_threads():
     model, found = attnflow.load_model((network, tokenizer)), {}
 
     def work(name):
-        found[name] = attnflow.explain([TEXT, "a cat"], model, generate=8, **FAST)[0].answer_tokens
+        found[name] = attnflow.explain_answer([TEXT, "a cat"], model, generate=8, **FAST)[
+            0
+        ].answer_tokens
 
     workers = [threading.Thread(target=work, args=(name,)) for name in range(3)]
     for worker in workers:
@@ -168,7 +169,7 @@ def test_what_is_asked_for_counts_all_the_same():
     network, tokenizer = talkers.llama()
     network.generation_config.suppress_tokens = list(range(4, 14))
     first = by_hand(network, tokenizer(TEXT)["input_ids"], 1)
-    found = attnflow.explain(
+    found = attnflow.explain_answer(
         TEXT, (network, tokenizer), generate=4, sampling={"suppress_tokens": first}, **FAST
     )
     assert not set(first) & set(tokenizer.convert_tokens_to_ids(list(found.answer_tokens)))
@@ -181,7 +182,7 @@ def test_the_configured_end_ends_an_answer():
     whole = by_hand(network, ids, 8)
     at = next(at for at in range(1, 8) if whole[at] not in whole[:at])
     network.generation_config.eos_token_id = whole[at]
-    found = attnflow.explain(TEXT, (network, tokenizer), generate=8, **FAST)
+    found = attnflow.explain_answer(TEXT, (network, tokenizer), generate=8, **FAST)
     assert tokenizer.convert_tokens_to_ids(list(found.answer_tokens)) == whole[:at]
 
 
@@ -190,13 +191,13 @@ def test_a_forced_first_token_is_kept_and_told():
     network.generation_config.forced_bos_token_id = 9
     source = tokenizer(TEXT)["input_ids"]
     expected = pair_by_hand(network, source, [0, 9], 5)
-    found = attnflow.explain(TEXT, (network, tokenizer), generate=6, **FAST)
+    found = attnflow.explain_answer(TEXT, (network, tokenizer), generate=6, **FAST)
     written = tokenizer.convert_tokens_to_ids(list(found.answer_tokens))
     assert written == expected[1 : len(written) + 1]
     assert found.options["decoding"] == {"forced_bos_token_id": 9}
-    own = attnflow.explain(TEXT, (network, tokenizer), **FAST)
+    own = attnflow.explain_answer(TEXT, (network, tokenizer), **FAST)
     assert own.options["decoding"] == {"forced_bos_token_id": 9}
-    given = attnflow.explain(TEXT, (network, tokenizer), answer="the cat", **FAST)
+    given = attnflow.explain_answer(TEXT, (network, tokenizer), answer="the cat", **FAST)
     assert "decoding" not in given.options
 
 

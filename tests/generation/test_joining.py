@@ -50,7 +50,7 @@ def whole_ids(tokenizer, prompt, answer):
 def test_an_answer_is_read_as_in_the_whole_text(name, answer):
     network, tokenizer = model_of(name)
     ids, size = whole_ids(tokenizer, PROMPT, answer)
-    found = attnflow.explain(PROMPT, (network, tokenizer), answer=answer, **FAST)
+    found = attnflow.explain_answer(PROMPT, (network, tokenizer), answer=answer, **FAST)
     assert len(found.answer) == size
     expected = log_probabilities(network, ids, size)
     np.testing.assert_allclose(found.log_probabilities, expected, atol=1e-5)
@@ -76,7 +76,7 @@ def test_an_answer_within_a_word_goes_on_with_it(name):
     assert tokenizer.convert_ids_to_tokens(last) == ("##is" if name == "word-piece" else "is")
     assert tokenizer.decode(ids, skip_special_tokens=True).strip().lower() == "the capital is paris"
     assert ["reads “Paris”" in notice for notice in notices] == [True]
-    found = attnflow.explain("The capital is Par", (network, tokenizer), answer="is", **FAST)
+    found = attnflow.explain_answer("The capital is Par", (network, tokenizer), answer="is", **FAST)
     expected = log_probabilities(network, ids, 1)
     np.testing.assert_allclose(found.log_probabilities, expected, atol=1e-5)
 
@@ -124,8 +124,10 @@ def test_any_answer_behind_any_prompt_decodes_to_the_two_texts(name):
 @pytest.mark.parametrize("name", spellers.KINDS)
 def test_what_was_written_can_be_given_as_the_answer(name):
     network, tokenizer = model_of(name)
-    written = attnflow.explain(PROMPT, (network, tokenizer), generate=5, **FAST)
-    given = attnflow.explain(PROMPT, (network, tokenizer), answer=written.answer_text, **FAST)
+    written = attnflow.explain_answer(PROMPT, (network, tokenizer), generate=5, **FAST)
+    given = attnflow.explain_answer(
+        PROMPT, (network, tokenizer), answer=written.answer_text, **FAST
+    )
     ids = tokenizer(PROMPT + written.answer_text)["input_ids"]
     own = joined_ids((network, tokenizer), PROMPT, written.answer_text)[0]
     np.testing.assert_allclose(
@@ -140,7 +142,7 @@ def test_what_was_written_can_be_given_as_the_answer(name):
 
 def test_every_byte_of_a_character_stands_where_it_does():
     answer = " a 🎉 b 東"
-    found = attnflow.explain(PROMPT, model_of("llama2"), answer=answer, **FAST)
+    found = attnflow.explain_answer(PROMPT, model_of("llama2"), answer=answer, **FAST)
     assert found.answer_text == answer
     assert [found.answer_tokens[row] for row in found.rows("🎉")] == [
         *("<0xF0>", "<0x9F>", "<0x8E>", "<0x89>")
@@ -153,38 +155,48 @@ def test_a_prompt_that_ends_in_a_space_says_so():
     for name in spellers.KINDS:
         model = model_of(name)
         seen = name != "word-piece"  # which reads no blanks
-        for options in ({"generate": 2}, {"answer": "Paris"}, {}):
-            ended = attnflow.explain(PROMPT + " ", model, **options, **FAST)
-            plain = attnflow.explain(PROMPT, model, **options, **FAST)
+        answered = attnflow.explain_answer
+        ways = (answered, {"generate": 2}), (answered, {"answer": "Paris"}), (attnflow.explain, {})
+        for explain, options in ways:
+            ended = explain(PROMPT + " ", model, **options, **FAST)
+            plain = explain(PROMPT, model, **options, **FAST)
             assert any("ends in a space" in each for each in ended.warnings) == seen
             assert not any("ends in a space" in each for each in plain.warnings)
     network, tokenizer = model_of("byte-level")
     ids = [*tokenizer(PROMPT + " ")["input_ids"], *tokenizer("Paris")["input_ids"]]
-    found = attnflow.explain(PROMPT + " ", (network, tokenizer), answer="Paris", **FAST)
+    found = attnflow.explain_answer(PROMPT + " ", (network, tokenizer), answer="Paris", **FAST)
     expected = log_probabilities(network, ids, len(found.answer))
     np.testing.assert_allclose(found.log_probabilities, expected, atol=1e-5)
 
 
 def test_words_that_run_into_each_other_say_so():
     for name in spellers.KINDS:
-        found = attnflow.explain(PROMPT, model_of(name), answer="Paris", **FAST)
+        found = attnflow.explain_answer(PROMPT, model_of(name), answer="Paris", **FAST)
         assert [each for each in found.warnings if "reads “isParis”" in each], name
     for answer in (" Paris", ", Paris", "\nParis"):
-        assert not attnflow.explain(PROMPT, model_of("llama2"), answer=answer, **FAST).warnings
-    assert not attnflow.explain("The 東", model_of("llama2"), answer="京", **FAST).warnings
-    assert not attnflow.explain("The ภาษา", model_of("llama2"), answer="ไทย", **FAST).warnings
+        assert not attnflow.explain_answer(
+            PROMPT, model_of("llama2"), answer=answer, **FAST
+        ).warnings
+    assert not attnflow.explain_answer("The 東", model_of("llama2"), answer="京", **FAST).warnings
+    assert not attnflow.explain_answer(
+        "The ภาษา", model_of("llama2"), answer="ไทย", **FAST
+    ).warnings
 
 
 def test_what_a_tokenizer_can_not_write_or_changes_is_said(llama):
-    found = attnflow.explain("the old cat", llama, answer="keys", **FAST)
+    found = attnflow.explain_answer("the old cat", llama, answer="keys", **FAST)
     (warning,) = found.warnings
     assert "reads “the old cat keys”, not “the old catkeys”" in warning
     assert warning.endswith("begin the answer with a space")
-    (warning,) = attnflow.explain("the old cat", llama, answer=" purple keys", **FAST).warnings
+    (warning,) = attnflow.explain_answer(
+        "the old cat", llama, answer=" purple keys", **FAST
+    ).warnings
     assert "reads “ [UNK] keys”, not “ purple keys”" in warning
-    (warning,) = attnflow.explain(PROMPT, model_of("word-piece"), answer=" PARIS", **FAST).warnings
+    (warning,) = attnflow.explain_answer(
+        PROMPT, model_of("word-piece"), answer=" PARIS", **FAST
+    ).warnings
     assert "reads “ paris”, not “ PARIS”" in warning
-    (warning,) = attnflow.explain(
+    (warning,) = attnflow.explain_answer(
         PROMPT, model_of("unigram"), answer=" Ｐａｒｉｓ", **FAST
     ).warnings
     assert "reads “ Paris”, not “ Ｐａｒｉｓ”" in warning
@@ -213,8 +225,12 @@ def test_an_answer_in_a_chat_is_read_as_the_template_writes_it(name):
             )["input_ids"]
             for more in ([{"role": "assistant", "content": "Paris, of France"}], [])
         )
-        found = attnflow.explain(chat, (network, tokenizer), answer="Paris, of France", **FAST)
-        blank = attnflow.explain(chat, (network, tokenizer), answer=" Paris, of France", **FAST)
+        found = attnflow.explain_answer(
+            chat, (network, tokenizer), answer="Paris, of France", **FAST
+        )
+        blank = attnflow.explain_answer(
+            chat, (network, tokenizer), answer=" Paris, of France", **FAST
+        )
     finally:
         tokenizer.chat_template = None
     ids = whole[: len(prompt) + len(found.answer)]
@@ -231,7 +247,9 @@ def test_parts_are_deleted_before_the_same_answer():
     network, tokenizer = model_of("llama2")
     parts = {"document": "The capital of France is Paris.", "question": "Is it Paris?"}
     answer = " It is: Paris"
-    found = attnflow.explain(parts, (network, tokenizer), answer=answer, deletions=True, **FAST)
+    found = attnflow.explain_answer(
+        parts, (network, tokenizer), answer=answer, deletions=True, **FAST
+    )
     text = "\n\n".join(parts.values())
     ids, size = whole_ids(tokenizer, text, answer)
     whole = np.array(log_probabilities(network, ids, size))
@@ -244,9 +262,9 @@ def test_parts_are_deleted_before_the_same_answer():
 def test_many_answers_are_what_each_is_alone():
     model = model_of("metaspace-always")
     prompts, answers = [PROMPT, "It is Par", PROMPT + ":"], [" Paris", "is", " Rome, and Paris"]
-    together = attnflow.explain(prompts, model, answer=answers, **FAST)
+    together = attnflow.explain_answer(prompts, model, answer=answers, **FAST)
     for prompt, answer, found in zip(prompts, answers, together, strict=True):
-        alone = attnflow.explain(prompt, model, answer=answer, **FAST)
+        alone = attnflow.explain_answer(prompt, model, answer=answer, **FAST)
         assert alone.tokens == found.tokens
         np.testing.assert_array_equal(alone.log_probabilities, found.log_probabilities)
 
@@ -270,7 +288,7 @@ def test_the_answer_of_an_encoder_decoder_is_a_text_of_its_own(name):
         output = network(input_ids=source, decoder_input_ids=torch.tensor([ids]))
     rows = output.logits[0].double().log_softmax(-1)
     model = (network, tokenizer)
-    found = attnflow.explain(PROMPT, model, answer="It is Paris", generate=True, **FAST)
+    found = attnflow.explain_answer(PROMPT, model, answer="It is Paris", **FAST)
     expected = [float(rows[at - 1, ids[at]]) for at in range(1, len(ids))]
     np.testing.assert_allclose(found.log_probabilities, expected, atol=1e-5)
     assert not found.warnings
@@ -279,7 +297,7 @@ def test_the_answer_of_an_encoder_decoder_is_a_text_of_its_own(name):
 def test_a_changed_answer_of_an_encoder_decoder_says_so():
     tokenizer = spellers.build("unigram")
     model = (t5_of(tokenizer), tokenizer)
-    (warning,) = attnflow.explain(PROMPT, model, answer="Ｐａｒ", generate=True, **FAST).warnings
+    (warning,) = attnflow.explain_answer(PROMPT, model, answer="Ｐａｒ", **FAST).warnings
     assert "reads “Par”, not “Ｐａｒ”" in warning
 
 

@@ -30,7 +30,7 @@ def tokens_of(found, name):
 
 
 def test_messages_are_parts_by_their_roles(llama):
-    found = attnflow.explain(CHAT, llama, generate=2)
+    found = attnflow.explain_answer(CHAT, llama, generate=2)
     assert names(found) == ["key", "cat", "key 2", "rest", "answer"]
     assert tokens_of(found, "key") == ["the", "cat", "is", "old"]
     assert tokens_of(found, "cat") == ["play", "on", "the", "red", "mat"]
@@ -44,23 +44,25 @@ def test_messages_are_parts_by_their_roles(llama):
 
 
 def test_parts_come_out_of_messages(llama):
-    found = attnflow.explain(CHAT, llama, generate=1, parts={"place": "red mat", "who": "the cat"})
+    found = attnflow.explain_answer(
+        CHAT, llama, generate=1, parts={"place": "red mat", "who": "the cat"}
+    )
     assert names(found) == ["key", "cat", "key 2", "place", "who", "rest", "answer"]
     assert tokens_of(found, "key") == ["is", "old"]
     assert tokens_of(found, "place") == ["red", "mat"]
-    whole = attnflow.explain(CHAT, llama, generate=1, parts={"all": "play on the red mat"})
+    whole = attnflow.explain_answer(CHAT, llama, generate=1, parts={"all": "play on the red mat"})
     assert names(whole) == ["key", "key 2", "all", "rest", "answer"]
 
 
 def test_named_parts_are_one_prompt(llama):
-    found = attnflow.explain(DOCUMENTS, llama, generate=2)
+    found = attnflow.explain_answer(DOCUMENTS, llama, generate=2)
     assert names(found) == ["first", "second", "question", "answer"]
     assert tokens_of(found, "second") == ["a", "red", "cat", "is", "here"]
     text = "\n\n".join(DOCUMENTS.values())
     spans = {
         name: (text.index(each), text.index(each) + len(each)) for name, each in DOCUMENTS.items()
     }
-    same = attnflow.explain(text, llama, generate=2, parts=spans)
+    same = attnflow.explain_answer(text, llama, generate=2, parts=spans)
     assert same.parts == found.parts
     assert np.array_equal(same.matrix("parts"), found.matrix("parts"))
 
@@ -68,8 +70,8 @@ def test_named_parts_are_one_prompt(llama):
 @pytest.mark.parametrize("method", ["flow", "rollout", "blank-out"])
 def test_a_prompt_of_one_part_is_the_plain_explanation(method, llama):
     text = "the keys to the old cabinet"
-    plain = attnflow.explain(text, llama, generate=3, method=method)
-    one = attnflow.explain({"all": text}, llama, generate=3, method=method)
+    plain = attnflow.explain_answer(text, llama, generate=3, method=method)
+    one = attnflow.explain_answer({"all": text}, llama, generate=3, method=method)
     assert names(plain) == ["prompt", "answer"]
     assert np.array_equal(plain.matrix(), one.matrix())
     assert np.array_equal(plain.matrix("parts"), one.matrix("parts"))
@@ -79,7 +81,7 @@ def test_a_prompt_of_one_part_is_the_plain_explanation(method, llama):
 def test_scores_of_parts_are_sums_and_ratios_to_chance_of_sums(model, request):
     adapter = request.getfixturevalue(model)
     options = {"generate": 3, "edges": "attention", "method": "rollout", "correction": None}
-    found = attnflow.explain(DOCUMENTS, adapter, **options)
+    found = attnflow.explain_answer(DOCUMENTS, adapter, **options)
     for number, part in enumerate(found.parts):
         sums = found.matrix()[:, list(part.positions)].sum(-1)
         np.testing.assert_allclose(found.matrix("parts")[:, number], sums, atol=1e-12)
@@ -91,8 +93,8 @@ def test_scores_of_parts_are_sums_and_ratios_to_chance_of_sums(model, request):
 def test_flow_to_a_part_is_the_maximum_flow_to_all_of_it(model, request):
     adapter = request.getfixturevalue(model)
     options = {"generate": 2, "edges": "attention", "method": "flow", "correction": None}
-    found = attnflow.explain(DOCUMENTS, adapter, **options)
-    only = attnflow.explain(DOCUMENTS, adapter, **options, parts_only=True)
+    found = attnflow.explain_answer(DOCUMENTS, adapter, **options)
+    only = attnflow.explain_answer(DOCUMENTS, adapter, **options, parts_only=True)
     assert np.array_equal(found.matrix("parts"), only.matrix("parts"))
     with pytest.raises(InputError, match="parts alone were scored"):
         only.matrix()
@@ -130,7 +132,7 @@ def max_flow(weights, query, sinks):
 @pytest.mark.parametrize("model", ["llama", "gpt2", "t5"])
 def test_drops_are_those_of_a_prompt_without_the_part(model, request):
     adapter = request.getfixturevalue(model)
-    found = attnflow.explain(DOCUMENTS, adapter, generate=3, deletions=True)
+    found = attnflow.explain_answer(DOCUMENTS, adapter, generate=3, deletions=True)
     ids = [adapter.tokenizer.convert_tokens_to_ids(token) for token in found.tokens]
     size = len(found.tokens) - len(found.answer)
     size -= model == "t5"  # the token that starts an answer
@@ -158,7 +160,7 @@ def test_drops_are_those_of_a_prompt_without_the_part(model, request):
 
 def test_nothing_is_deleted_where_nothing_would_be_left(llama):
     with pytest.raises(InputError, match="nothing is left of the prompt"):
-        attnflow.explain("the keys", llama, generate=1, deletions=True)
+        attnflow.explain_answer("the keys", llama, generate=1, deletions=True)
 
 
 @pytest.mark.parametrize(
@@ -183,27 +185,27 @@ def test_nothing_is_deleted_where_nothing_would_be_left(llama):
 )
 def test_parts_that_are_none_are_refused(prompt, parts, message, llama):
     with pytest.raises(InputError, match=message):
-        attnflow.explain(prompt, llama, generate=1, parts=parts)
+        attnflow.explain_answer(prompt, llama, generate=1, parts=parts)
 
 
 def test_a_chat_needs_a_template():
     network, tokenizer = talkers.llama()
     tokenizer.chat_template = None
     with pytest.raises(ModelError, match="has no chat template"):
-        attnflow.explain(CHAT, (network, tokenizer), generate=1)
+        attnflow.explain_answer(CHAT, (network, tokenizer), generate=1)
 
 
 def test_a_template_that_changes_messages_is_refused():
     network, tokenizer = talkers.llama()
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }} {% endfor %}"
     with pytest.raises(InputError, match="changes message 1"):
-        attnflow.explain(CHAT, (network, tokenizer), generate=1)
+        attnflow.explain_answer(CHAT, (network, tokenizer), generate=1)
 
 
 def test_bos_is_part_of_no_message(llama):
     network, tokenizer = talkers.llama()
     tokenizer.bos_token = "[MASK]"
-    found = attnflow.explain(DOCUMENTS, (network, tokenizer), generate=1, bos=True)
+    found = attnflow.explain_answer(DOCUMENTS, (network, tokenizer), generate=1, bos=True)
     assert names(found) == ["first", "second", "question", "rest", "answer"]
     assert tokens_of(found, "rest") == ["[MASK]"]
     assert tokens_of(found, "first") == ["the", "old", "keys"]
@@ -212,7 +214,7 @@ def test_bos_is_part_of_no_message(llama):
 def test_what_bos_does_to_an_answer_is_told():
     network, tokenizer = talkers.llama()
     tokenizer.bos_token = "[MASK]"
-    found = attnflow.explain(DOCUMENTS, (network, tokenizer), generate=3, bos=True)
+    found = attnflow.explain_answer(DOCUMENTS, (network, tokenizer), generate=3, bos=True)
     ids = tokenizer.convert_tokens_to_ids(list(found.tokens))
     with torch.no_grad():
         rows = network(torch.tensor([ids[1:]])).logits[0].double().log_softmax(-1)
@@ -229,7 +231,7 @@ def test_what_a_tokenizer_adds_is_left_where_the_prompt_is_deleted():
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A", special_tokens=[("[CLS]", tokenizer.cls_token_id)]
     )
-    found = attnflow.explain("the keys", (network, tokenizer), generate=2, deletions=True)
+    found = attnflow.explain_answer("the keys", (network, tokenizer), generate=2, deletions=True)
     assert names(found) == ["prompt", "rest", "answer"]
     assert tokens_of(found, "rest") == ["[CLS]"]
     ids = tokenizer.convert_tokens_to_ids(list(found.tokens))
@@ -242,10 +244,10 @@ def test_what_a_tokenizer_adds_is_left_where_the_prompt_is_deleted():
 
 def test_what_is_too_large_to_be_kept_is_made_anew(llama, monkeypatch):
     options = {"generate": 2, "method": "flow", "threads": 4}
-    kept = attnflow.explain(DOCUMENTS, llama, **options)
+    kept = attnflow.explain_answer(DOCUMENTS, llama, **options)
     monkeypatch.setattr("attnflow.methods.flow.KEPT_BYTES", 0)
     monkeypatch.setattr("attnflow.solvers.cpu.solver.NETWORK_BYTES", 1)
-    anew = attnflow.explain(DOCUMENTS, llama, **options)
+    anew = attnflow.explain_answer(DOCUMENTS, llama, **options)
     assert anew.statistics["threads"] == 1 < kept.statistics["threads"]
     assert np.array_equal(anew.matrix(), kept.matrix())
     assert np.array_equal(anew.matrix("parts"), kept.matrix("parts"))

@@ -69,8 +69,8 @@ def test_rollout_and_flow_on_random_graphs(seed):
 def test_scores_of_a_model_end_in_its_prompt(method, model, request):
     adapter = request.getfixturevalue(model)
     options = {"edges": "attention", "method": method, "correction": None, "generate": 3}
-    plain = attnflow.explain(DOCUMENTS, adapter, **options)
-    found = attnflow.explain(DOCUMENTS, adapter, **options, through="prompt")
+    plain = attnflow.explain_answer(DOCUMENTS, adapter, **options)
+    found = attnflow.explain_answer(DOCUMENTS, adapter, **options, through="prompt")
     assert found.options["through"] == "prompt"
     assert not found.matrix()[:, list(found.answer)].any()
     np.testing.assert_allclose(found.matrix()[0], plain.matrix()[0], atol=1e-9)
@@ -93,17 +93,17 @@ def test_scores_of_a_model_end_in_its_prompt(method, model, request):
 
 def test_chance_is_handed_on_as_well(llama):
     options = {"edges": "attention", "method": "rollout", "generate": 3, "through": "prompt"}
-    ratio = attnflow.explain(DOCUMENTS, llama, **options, correction="uniform")
-    plain = attnflow.explain(DOCUMENTS, llama, **options, correction=None)
+    ratio = attnflow.explain_answer(DOCUMENTS, llama, **options, correction="uniform")
+    plain = attnflow.explain_answer(DOCUMENTS, llama, **options, correction=None)
     assert not np.allclose(ratio.matrix(), plain.matrix())
     even = plain.matrix()[:, :10] / ratio.matrix()[:, :10]
     np.testing.assert_allclose(even.sum(-1), 1)
 
 
 def test_the_default_follows_paths(llama):
-    found = attnflow.explain(DOCUMENTS, llama, generate=2, through="prompt")
+    found = attnflow.explain_answer(DOCUMENTS, llama, generate=2, through="prompt")
     assert (found.options["edges"], found.method) == ("alti", "rollout")
-    own = attnflow.explain(
+    own = attnflow.explain_answer(
         DOCUMENTS, llama, generate=2, through="prompt", edges="gradient", method="rollout"
     )
     np.testing.assert_allclose(own.matrix().sum(-1), 1)
@@ -121,4 +121,4 @@ def test_the_default_follows_paths(llama):
 )
 def test_what_has_no_meaning_through_time_is_refused(options, message, llama):
     with pytest.raises(InputError, match=message):
-        attnflow.explain(DOCUMENTS, llama, generate=2, **options)
+        attnflow.explain_answer(DOCUMENTS, llama, generate=2, **options)

@@ -47,7 +47,7 @@ def test_windows_are_read_exactly(name, attention):
     tokenizer = talkers.chatting()
     model = build(name, attention), tokenizer
     options = {"generate": 3, "edges": "attention", "correction": None}
-    raw = attnflow.explain(PARTS, model, method="raw", layer=1, **options)
+    raw = attnflow.explain_answer(PARTS, model, method="raw", layer=1, **options)
     maps = eager_maps(name, raw, tokenizer)
     queries = [at - 1 for at in raw.answer]
     np.testing.assert_allclose(raw.matrix(), maps[0][queries], atol=2e-6)
@@ -57,7 +57,7 @@ def test_windows_are_read_exactly(name, attention):
         assert not row[:at].any()
         assert row[at:].any()
 
-    rolled = attnflow.explain(PARTS, model, method="rollout", **options)
+    rolled = attnflow.explain_answer(PARTS, model, method="rollout", **options)
     product = np.eye(maps.shape[-1])
     for layer in maps:
         product = (layer + np.eye(len(layer))) / 2 @ product
@@ -90,9 +90,9 @@ WAYS = [
 def test_sparse_layers_give_what_dense_ones_give(name, options, monkeypatch):
     model = build(name, "sdpa"), talkers.chatting()
     asked = {"generate": 3, "edges": "attention", **options}
-    dense = attnflow.explain(PARTS, model, **asked)
+    dense = attnflow.explain_answer(PARTS, model, **asked)
     sparse_from(monkeypatch, tokens=1)
-    sparse = attnflow.explain(PARTS, model, **asked)
+    sparse = attnflow.explain_answer(PARTS, model, **asked)
     assert sparse.answer_text == dense.answer_text
     np.testing.assert_allclose(sparse.matrix(), dense.matrix(), rtol=1e-12, atol=1e-12)
     found, expected = sparse.matrix("parts"), dense.matrix("parts")

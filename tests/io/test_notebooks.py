@@ -6,15 +6,14 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from attnflow.io import notebooks
-from attnflow.io.notebooks import NotebookBar
-from attnflow.io.progress import progress_bar
+from attnflow.io import progress
+from attnflow.io.progress import NotebookBar, progress_bar
 
 SLOW = """
 import itertools
-from attnflow.io import notebooks
+from attnflow.io import progress
 from attnflow.io.progress import progress_bar
-notebooks.monotonic = itertools.count().__next__  # every look at the clock is a second later
+progress.monotonic = itertools.count().__next__  # every look at the clock is a second later
 with progress_bar("counting <b>", 4, shown=True, unit="rows") as show:
     for done in range(4):
         show(done + 1)
@@ -73,13 +72,13 @@ def shown(monkeypatch):
         return given
 
     monkeypatch.setattr("IPython.display.display", display)
-    monkeypatch.setattr(notebooks, "PAUSE", 0)
+    monkeypatch.setattr(progress, "PAUSE", 0)
     return given
 
 
 def test_a_bar_tells_amount_rate_and_time(shown, monkeypatch):
     clock = iter([0.0, 10.0, 20.0])
-    monkeypatch.setattr(notebooks, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
     bar = NotebookBar("a <b>", 8, "rows", share=False)
     bar.show(2, delay=0.7)
     bar.show(8, delay=0.7)
@@ -94,7 +93,7 @@ def test_a_bar_tells_amount_rate_and_time(shown, monkeypatch):
 
 def test_a_share_is_in_percent_and_an_unknown_end_has_no_time(shown, monkeypatch):
     clock = iter([0.0, 1.0, 0.0, 1.0])
-    monkeypatch.setattr(notebooks, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
     NotebookBar("one", 1, None, share=True).show(0.25, delay=0.7)
     NotebookBar("some", None, None, share=False).show(3, delay=0.7)
     assert [repr(each) for each in shown] == ["one 25%, 0:03 left", "some 3"]

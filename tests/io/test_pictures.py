@@ -66,7 +66,7 @@ def test_of_a_moving_image_the_first_is_seen_and_told_of(kind, tmp_path):
     frames = [Image.fromarray(np.roll(COLOURS, at, axis=1)) for at in range(3)]
     frames[0].save(tmp_path / "moving", kind, save_all=True, append_images=frames[1:])
     _, notices = open_image(tmp_path / "moving")
-    assert notices == ("the image moves or has pages: only the first of its 3 was seen",)
+    assert notices == ("the image has 3 frames or pages: only the first was read",)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,12 @@ def test_bad_rows_have_a_reason_and_keep_their_place(tmp_path):
     path.write_text("\n".join(lines))
     rows = read(path, Columns(id="n"))
     assert rows[0] == Row("good", id="7")
-    reasons = ["line 2 is not JSON", "line 3 is no JSON", "text=None must be a text", "is empty"]
+    reasons = [
+        "line 2 is not JSON",
+        "line 3 is not a JSON object",
+        "text=None must be a text",
+        "is empty",
+    ]
     reasons += ["it has no 'text'", "lone surrogate"]
     for row, reason in zip(rows[1:], reasons, strict=True):
         assert reason in row.error
@@ -133,7 +138,7 @@ def test_sources_that_cannot_be_used_are_refused(tmp_path):
     with pytest.raises(InputError, match="has no column 'text'; its columns: 'a', 'b'"):
         read(tmp_path / "a.parquet", Columns())
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(InputError, match="it is no Parquet file, or damaged"):
+    with pytest.raises(InputError, match="it is not a Parquet file, or damaged"):
         read(tmp_path / "b.parquet")
     (tmp_path / "b.txt").write_bytes(b"caf\xe9 au lait")
     with pytest.raises(InputError, match="it is not UTF-8 text"):

@@ -18,8 +18,8 @@ from attnflow.edges.corrections import correct_maps
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
 from attnflow.errors import AttnflowError
-from attnflow.methods import METHODS, analytic_centre
-from attnflow.methods.analytic_centre import find_analytic_centre
+from attnflow.methods import METHODS, barrier
+from attnflow.methods.barrier import find_analytic_centre
 from attnflow.models.loading import load_model
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
@@ -140,6 +140,13 @@ def test_the_barrier_flow_is_found_on_extreme_graphs(drawn):
     check_feasible(found.flow, weights, query)
 
 
+def test_the_barrier_flow_is_found_where_edges_carry_less_than_rounding():
+    chance = np.random.default_rng(5054)
+    weights = np.where(chance.random((6, 2, 2)) < 0.3, 1.0, 1e-16)
+    weights /= weights.sum(-1, keepdims=True)
+    check_barrier(weights, 0, tolerance=1e-15)
+
+
 def test_the_barrier_flow_keeps_what_rollout_loses():
     """The last token keeps a small share of itself, layer after layer: rollout has it vanish."""
     kept = 2e-3
@@ -179,7 +186,7 @@ def test_the_barrier_flow_of_extreme_graphs_is_that_of_sixty_digits(seed):
 
 
 def test_a_centre_that_is_not_reached_is_refused(monkeypatch):
-    monkeypatch.setattr(analytic_centre, "MOST_STEPS", 2)
+    monkeypatch.setattr(barrier, "MOST_STEPS", 2)
     weights = oracle.edges(some.make("peaked", 4, 6, seed=1))
     with pytest.raises(AttnflowError, match="came no nearer to its optimum than a decrement of"):
         find_analytic_centre(weights[:-1], weights[-1, 0])

@@ -12,7 +12,7 @@ from attnflow.pipeline.prepare import open_session, open_sessions, prepare
 from attnflow.pipeline.request import Request
 from attnflow.records import LayeredGraph, Relevances, Selection
 from attnflow.solvers.execution import Execution
-from attnflow.views.methods import is_signed, unit_note
+from attnflow.views.wording.names import is_signed, unit_note
 
 TEXT = "the keys to the cabinet are here"
 

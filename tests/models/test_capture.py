@@ -11,8 +11,7 @@ import tiny
 from attnflow.errors import CaptureError, ModelError
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
-from attnflow.models.capture.sites import Site
-from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.spec import CaptureSpec, Site
 
 
 def modes():

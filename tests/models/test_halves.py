@@ -81,9 +81,9 @@ def test_a_head_for_what_follows_on_a_model_that_sees_it_is_refused(build):
     model = (build().eval(), tiny.word_piece())
     with pytest.raises(ModelError, match=f"{type(model[0]).__name__} has the head of a causal"):
         attnflow.explain(tiny.TEXT, model)
-    with pytest.raises(ModelError, match="not the token that follows"):
+    with pytest.raises(ModelError, match="not the next token"):
         attnflow.blank_out(tiny.TEXT, model)
-    with pytest.raises(ModelError, match="not the token that follows"):
+    with pytest.raises(ModelError, match="not the next token"):
         attnflow.gradients(tiny.TEXT, model)
 
 

@@ -19,9 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models import fetching
-from attnflow.models.fetching import LoadOptions
-from attnflow.models.loading import load_model
+from attnflow.models import locating
+from attnflow.models.loading import LoadOptions, load_model
 
 PROGRAM = """
 import sys, time
@@ -119,14 +118,13 @@ def test_a_revision_in_the_name_reaches_the_hub(empty, tmp_path):
 
 
 def test_the_answer_of_the_hub_is_remembered(monkeypatch):
-    from attnflow.models import hub
 
     calls = []
-    monkeypatch.setattr(hub, "is_offline", lambda: False)
-    monkeypatch.setattr(hub, "is_reachable", lambda: bool(calls.append(time.monotonic())))
-    monkeypatch.setattr(hub, "_answer", None)
-    assert hub.is_unavailable()
-    assert hub.is_unavailable()
+    monkeypatch.setattr(locating, "is_offline", lambda: False)
+    monkeypatch.setattr(locating, "is_reachable", lambda: bool(calls.append(time.monotonic())))
+    monkeypatch.setattr(locating, "_answer", None)
+    assert locating.is_unavailable()
+    assert locating.is_unavailable()
     assert len(calls) == 1
 
 
@@ -149,7 +147,7 @@ def test_two_revisions_are_refused():
 
 
 def test_options_are_refused_for_a_model_that_is_loaded():
-    with pytest.raises(InputError, match="leave dtype, revision and such out"):
+    with pytest.raises(InputError, match="leave out dtype, revision and so on"):
         load_model(load_model(), dtype="float16")
 
 
@@ -179,4 +177,4 @@ def test_quantized_models_are_put_on_their_device_while_they_are_built():
     options = LoadOptions(device="cpu", quantization_config={"bits": 8})
     assert options.to_build() == {"device_map": "cpu", "quantization_config": {"bits": 8}}
     assert not options.is_hashable
-    assert fetching.LoadOptions(dtype="auto").is_hashable
+    assert LoadOptions(dtype="auto").is_hashable

@@ -113,7 +113,7 @@ def test_with_a_tokenizer_alone_it_is_a_causal_language_model(attention):
 
 
 def test_a_model_that_is_uncertain_on_texts_alone_is_refused_by_name():
-    """Its tokens see those behind them with one kernel of transformers and not with the other."""
+    """Its tokens attend to later ones with one kernel of transformers and not with the other."""
     said = []
     for attention in ("eager", "sdpa"):
         model, reader = paligemma(attention)
@@ -122,7 +122,7 @@ def test_a_model_that_is_uncertain_on_texts_alone_is_refused_by_name():
             said.append(model(input_ids=ids).logits)
         for given in (reader, reader.tokenizer):
             with pytest.raises(
-                ModelError, match=r"PaliGemma\w+ can't be explained on a text alone"
+                ModelError, match=r"PaliGemma\w+ can't be explained on a text without an image"
             ):
                 attnflow.explain(TEXT, (model, given))
     apart = float((said[0] - said[1]).abs().max())

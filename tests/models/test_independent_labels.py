@@ -20,8 +20,8 @@ from attnflow.models.loading import load_model
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.records import Prediction
-from attnflow.views.findings import find
-from attnflow.views.summary import summarize
+from attnflow.views.wording.findings import find
+from attnflow.views.wording.summaries import summarize
 
 TEXT = "the keys to the old cabinet are here"
 LABELS = {0: "rude", 1: "loud", 2: "late"}

@@ -18,7 +18,7 @@ import knocked
 import tiny
 from attnflow.errors import AttnflowError, CaptureError, ModelError
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.heads import SEQ2SEQ
+from attnflow.models.kinds import SEQ2SEQ
 from attnflow.models.knockout import removing, survey, without_edges
 from attnflow.models.loading import load_model
 from attnflow.models.pair.seq2seq import Seq2SeqModel

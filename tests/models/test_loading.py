@@ -3,6 +3,7 @@
 import json
 import logging
 
+import numpy as np
 import pytest
 import torch
 import transformers as tf
@@ -10,8 +11,8 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.errors import ModelError
-from attnflow.models import fetching
-from attnflow.models.loading import _load_once, load_model
+from attnflow.models import locating
+from attnflow.models.loading import _load_once, load_model, no_bars
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +76,77 @@ def test_a_head_without_weights_is_not_made_up(tmp_path, caplog):
     assert "weights of its head are missing" in caplog.text
 
 
+@pytest.fixture
+def sharded(tmp_path):
+    """A folder whose weights lie in several files, and the scores of its model."""
+    network, tokenizer = (
+        tiny.build("bert", head=tf.BertForSequenceClassification),
+        tiny.word_piece(),
+    )
+    network.save_pretrained(tmp_path, max_shard_size="20KB")
+    tokenizer.save_pretrained(tmp_path)
+    return tmp_path, attnflow.explain("the cat", (network, tokenizer), method="rollout").scores
+
+
+def test_a_checkpoint_in_shards_is_read_whole(sharded):
+    folder, scores = sharded
+    assert len(list(folder.glob("model-*.safetensors"))) > 3
+    found = attnflow.explain("the cat", folder, method="rollout")
+    np.testing.assert_allclose(found.scores, scores, atol=1e-7)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "empty", "header", "not listed", "too few"])
+def test_a_checkpoint_that_lacks_weights_is_refused(sharded, damage):
+    """Transformers draws weights at random where it finds none, and goes on."""
+    folder, _ = sharded
+    index, config = folder / "model.safetensors.index.json", folder / "config.json"
+    shard = sorted(folder.glob("model-*.safetensors"))[4]
+    content = shard.read_bytes()
+    if damage == "missing":
+        shard.unlink()
+    elif damage == "not listed":
+        known = json.loads(index.read_text())
+        listed = {name: at for name, at in known["weight_map"].items() if at != shard.name}
+        index.write_text(json.dumps({**known, "weight_map": listed}))
+    elif damage == "too few":
+        known = json.loads(config.read_text())
+        config.write_text(json.dumps({**known, "num_hidden_layers": 4}))
+    else:
+        damaged = {"cut": content[:-100], "empty": b"", "header": b"\xff" + content[1:]}
+        shard.write_bytes(damaged[damage])
+    with pytest.raises(ModelError, match="could not be loaded"):
+        load_model(folder)
+
+
+def test_a_model_needs_all_its_weights_but_those_of_its_pooler(tmp_path):
+    network, tokenizer = tiny.build("bert"), tiny.word_piece()
+    tokenizer.save_pretrained(tmp_path)
+    weights = network.state_dict()
+    without = {name: each for name, each in weights.items() if "pooler" not in name}
+    network.save_pretrained(tmp_path, state_dict=dict(without))
+    load_model(tmp_path)
+    _load_once.cache_clear()
+    del without["encoder.layer.1.attention.output.dense.bias"]
+    network.save_pretrained(tmp_path, state_dict=dict(without))
+    with pytest.raises(
+        ModelError, match=r"missing: encoder\.layer\.1\.attention\.output\.dense\.bias"
+    ):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("with_model", "with_peft"), [(True, False), (False, False), (False, True)]
+)
+def test_an_adapter_is_never_left_out(tmp_path, monkeypatch, with_model, with_peft):
+    """Without peft, transformers loads the model beside an adapter and ignores the adapter."""
+    if with_model:
+        saved(tmp_path, "bert")
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    monkeypatch.setattr(locating, "find_spec", lambda name: with_peft or None)
+    with pytest.raises(ModelError, match="holds an adapter"):
+        load_model(tmp_path)
+
+
 def test_a_name_is_loaded_once(tmp_path):
     saved(tmp_path, "bert")
     assert load_model(tmp_path) is load_model(str(tmp_path))
@@ -91,7 +163,7 @@ def test_a_gguf_file_draws_no_bar():
     from transformers import modeling_gguf_pytorch_utils as gguf
 
     drawn = gguf.tqdm
-    with fetching.no_bars():
+    with no_bars():
         assert gguf.tqdm([]).disable
     assert gguf.tqdm is drawn
 

@@ -10,7 +10,7 @@ import attnflow
 import tiny
 from attnflow.cli.app import run
 from attnflow.errors import InputError
-from attnflow.models.objectives import label_indices, output_index, token_indices
+from attnflow.models.outputs import label_indices, output_index, token_indices
 
 WORDS = ["the", "cat", "dog", "sat", "ran", "on", "mat"]
 PIECES = ["<unk>", *WORDS, *(f"▁{word}" for word in WORDS)]
@@ -54,7 +54,7 @@ def test_both_are_displayed_alike_and_a_blank_written_out_is_exact():
     assert token_indices(tokenizer, " cat", len(PIECES), "it") == (START,)
     assert token_indices(tokenizer, BARE, len(PIECES), "it") == (BARE,)
     for unknown in ("bird", " bird", "cat "):
-        with pytest.raises(InputError, match="is not one token of it"):
+        with pytest.raises(InputError, match="is not a single token of it"):
             token_indices(tokenizer, unknown, len(PIECES), "it")
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 import attnflow
 import tiny
 from attnflow.errors import ModelError
-from attnflow.models.packing import PACKED, pack, unpack
+from attnflow.models.loading import PACKED, pack, unpack
 
 
 @pytest.fixture

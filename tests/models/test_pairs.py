@@ -10,7 +10,7 @@ import attnflow
 import tiny
 from attnflow.errors import InputError
 from attnflow.models.loading import load_model
-from attnflow.views.terminal.strips import strips
+from attnflow.views.terminal.pictures import strips
 
 PAIR = ("the keys are here", "the cat plays")
 OTHER = ("a key", "the old mat is red , of the cat")

@@ -33,7 +33,7 @@ def quantized(*names):
 
 def test_attention_is_that_of_the_quantised_model():
     network, tokenizer = quantized()
-    found = attnflow.explain(
+    found = attnflow.explain_answer(
         TEXT, (network, tokenizer), generate=3, method="raw", edges="attention", correction=None
     )
     ids = torch.tensor([tokenizer.convert_tokens_to_ids(list(found.tokens))])
@@ -47,15 +47,15 @@ def test_attention_is_that_of_the_quantised_model():
 @pytest.mark.parametrize("options", [{"edges": "gradient"}, {"method": "gradient-norm"}])
 def test_gradients_that_a_layer_cuts_off_are_refused(names, options):
     with pytest.raises(ModelError, match=rf"its layer '.*{names[0] if names else 'q_proj'}'"):
-        attnflow.explain(TEXT, quantized(*names), generate=2, **options)
-    with pytest.raises(ModelError, match="hands on no gradient"):
+        attnflow.explain_answer(TEXT, quantized(*names), generate=2, **options)
+    with pytest.raises(ModelError, match="passes on no gradient"):
         attnflow.explain(TEXT, quantized(*names), **options)
 
 
 def test_the_default_says_why_gradients_are_not_used():
-    found = attnflow.explain(TEXT, quantized("mlp.up_proj"), generate=2)
+    found = attnflow.explain_answer(TEXT, quantized("mlp.up_proj"), generate=2)
     assert (found.options["edges"], found.method) == ("attention", "flow")
-    assert any("hands on no gradient" in each for each in found.warnings)
+    assert any("passes on no gradient" in each for each in found.warnings)
 
 
 def test_a_classifier_asks_for_its_position():
@@ -220,7 +220,7 @@ class Shape(nn.Module):
 
 
 class Constant(nn.Module):
-    """Reads its input, and hands on no gradient."""
+    """Reads its input, and passes on no gradient."""
 
     def forward(self, x):
         return x.detach() * 2

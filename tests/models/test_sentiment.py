@@ -9,7 +9,7 @@ import torch
 
 import attnflow
 from attnflow.shipped import folder_of
-from attnflow.views.findings import find
+from attnflow.views.wording.findings import find
 
 ROOT = Path(__file__).parents[2]
 POSITIVE = [

@@ -313,3 +313,11 @@ def test_a_head_that_a_side_lacks_is_named_as_such(tokenizer):
     with pytest.raises(InputError, match="head") as raised:
         attnflow.explain(tiny.TEXT, (model_class(config).eval(), tokenizer), answer="a", heads=[3])
     assert "its own forward" not in str(raised.value)
+
+
+def test_a_method_without_routes_through_both_sides_has_scores_of_them(tokenizer):
+    model = (tiny.build("bart"), tokenizer)
+    found = attnflow.explain(tiny.TEXT, model, answer="the cat", method="additive")
+    assert np.isfinite(found.scores).all()
+    with pytest.raises(InputError, match="has no routes through an encoder–decoder"):
+        attnflow.routes(tiny.TEXT, model, to=1, answer="the cat", method="additive")

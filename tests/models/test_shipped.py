@@ -11,7 +11,7 @@ import attnflow
 import tiny
 from attnflow import shipped
 from attnflow.errors import InputError, ModelError
-from attnflow.models import hub
+from attnflow.models import locating
 from attnflow.models.loading import load_model
 from attnflow.models.locating import refuse_near_shipped
 
@@ -87,7 +87,7 @@ def test_a_shipped_model_has_no_revisions(options):
     ],
 )
 def test_a_misspelt_name_is_told_before_the_hub_is_asked(name, meant, monkeypatch):
-    monkeypatch.setattr(hub, "is_unavailable", lambda: pytest.fail("the hub was asked"))
+    monkeypatch.setattr(locating, "is_unavailable", lambda: pytest.fail("the hub was asked"))
     with pytest.raises(ModelError, match=f"did you mean {meant}. Allowed: .*sentiment, verbs"):
         load_model(name)
 
@@ -98,7 +98,7 @@ def test_names_of_the_hub_are_no_misspellings(name):
 
 
 def test_a_model_on_this_machine_is_no_misspelling(monkeypatch):
-    monkeypatch.setattr(hub, "is_cached", lambda name: name == "sentiment-x")
+    monkeypatch.setattr(locating, "is_cached", lambda name: name == "sentiment-x")
     refuse_near_shipped("sentiment-x")
 
 
@@ -108,7 +108,7 @@ def test_the_full_name_is_for_shipped_models_alone():
 
 
 def test_a_path_is_never_a_shipped_model():
-    with pytest.raises(ModelError, match="'sentiment' is no folder here, and shipped models are"):
+    with pytest.raises(ModelError, match="'sentiment' is not a folder here, and shipped models"):
         load_model(Path("sentiment"))
 
 

@@ -72,7 +72,7 @@ def test_another_rate_is_resampled(sound):
         (np.zeros(9000), {"sampling_rate": 0.5}, "sampling_rate=0.5"),
         (np.zeros(9000), {"sampling_rate": -3}, "sampling_rate=-3"),
         ("a.wav", {"sampling_rate": 8000}, "file states its own rate"),
-        (np.zeros(17_000), {}, r"hears at most 1 s.*truncate=True"),
+        (np.zeros(17_000), {}, r"reads at most 1 s.*truncate=True"),
         (np.zeros(9000), {"answer": "x"}, "answer="),
         (np.full(9000, 1e4), {}, "reach 10000; make them"),
         (torch.zeros(9000, device="meta"), {}, "this is Tensor"),
@@ -96,7 +96,7 @@ def test_a_damaged_file_is_refused(tmp_path):
 def test_a_sound_that_is_cut_says_so(sound):
     twice = np.concatenate([sound, sound])
     found = attnflow.explain(twice, heard.build("ast"), method="raw", truncate=True)
-    assert found.warnings == ("the sound was cut: only the first 1 of its 2.00 s were heard",)
+    assert found.warnings == ("the sound was cut: only the first 1 of its 2.00 s were read",)
     whole = attnflow.explain(sound, heard.build("ast"), method="raw")
     np.testing.assert_array_equal(found.values, whole.values)
     slow = attnflow.explain(

@@ -11,7 +11,7 @@ from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Objective
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.views.findings import find
+from attnflow.views.wording.findings import find
 
 QUESTION, PASSAGE = "the red cat is on", "the old cat is on the mat , the keys are here"
 PAIR = (QUESTION, PASSAGE)

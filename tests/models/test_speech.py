@@ -109,6 +109,6 @@ def test_other_edges_lead_from_the_text_to_the_sound(name, rule, sound):
 def test_an_answer_to_a_sound_is_not_explained_token_by_token(sound):
     model = heard.build("whisper")
     with pytest.raises(ModelError, match=r"explained at its last token.*leave out generate="):
-        attnflow.explain(sound, model, generate=3)
+        attnflow.explain_answer(sound, model, generate=3)
     found = attnflow.explain(sound, model, answer="the keys", query="the", method="rollout")
     assert found.tokens[found.query] == "the"

@@ -47,8 +47,8 @@ def spread(tmp_path_factory):
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda each: "-".join(map(str, each.values())))
 def test_it_answers_as_in_one_piece(options, spread, whole):
-    found = attnflow.explain(TEXT, (spread, whole.tokenizer), generate=3, **options)
-    expected = attnflow.explain(TEXT, whole, generate=3, **options)
+    found = attnflow.explain_answer(TEXT, (spread, whole.tokenizer), generate=3, **options)
+    expected = attnflow.explain_answer(TEXT, whole, generate=3, **options)
     assert found.answer_text == expected.answer_text
     assert abs(expected.matrix()).max() > 1e-3
     np.testing.assert_allclose(found.matrix(), expected.matrix(), atol=1e-7)

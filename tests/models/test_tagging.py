@@ -12,8 +12,8 @@ import tiny
 from attnflow.errors import InputError
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.text.tagging import ALL_OUTSIDE
-from attnflow.views.findings import find
+from attnflow.models.text.decisions import ALL_OUTSIDE
+from attnflow.views.wording.findings import find
 
 TEXT = "the keys to the old cabinet are here"
 SHORT = "a red cat"

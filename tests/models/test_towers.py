@@ -12,6 +12,7 @@ from transformers import ViTImageProcessorPil
 import attnflow
 import tiny
 from attnflow.errors import InputError
+from attnflow.models.loading import load_model
 
 TEXT = tiny.TEXT
 SIZES = {
@@ -142,3 +143,14 @@ def test_the_name_of_an_image_that_is_not_there_is_no_text():
     alone = attnflow.explain("cat.png", attnflow.load_model(model, tower="text"))
     assert alone.grid is None
     assert attnflow.explain("see cat.png", model).grid is None  # a text about a file
+
+
+@pytest.mark.parametrize("kind", ["CLIP", "Siglip"])
+def test_token_ids_are_read_by_the_tower_for_texts(kind):
+    model = load_model(build(kind))
+    ids = model.text.tokenizer(TEXT)["input_ids"]
+    expected = model.tokenize(TEXT)
+    for given in (ids, np.array(ids), model.text.tokenizer(TEXT)):
+        found = model.tokenize(given)
+        assert found.inputs == expected.inputs
+        assert found.names == expected.names

@@ -13,9 +13,8 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 import tiny
-from attnflow.models.objectives import token_indices
-from attnflow.models.text.tokens import name_token, tokenize
-from attnflow.models.text.words import assign_words, split_words
+from attnflow.models.outputs import token_indices
+from attnflow.models.text.tokens import assign_words, name_token, split_words, tokenize
 
 TRAINING = ["the keys to the cabinet are here", "playing with the cat, and don't stop!", "été"] * 3
 

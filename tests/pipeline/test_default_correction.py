@@ -43,7 +43,7 @@ def test_encoders_have_none(classifier):
 
 
 def test_the_first_token_is_left_out_and_that_is_said(decoder):
-    from attnflow.views.findings import find
+    from attnflow.views.wording.findings import find
 
     found = attnflow.explain(tiny.TEXT, decoder)
     assert (found.options["edges"], found.method) == ("gradient", "direct")

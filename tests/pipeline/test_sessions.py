@@ -171,7 +171,7 @@ def test_a_session_applies_its_edge_rule_once(monkeypatch):
     from attnflow.pipeline import graphs as module
 
     adapter = load_model((tiny.build("gpt2"), tiny.plain()))
-    config = Request("rollout", "norms", correction="uniform")
+    config = Request(method="rollout", edges="norms", correction="uniform")
     applied = []
     apply = type(config.rule).apply
     monkeypatch.setattr(
@@ -229,7 +229,7 @@ def test_a_session_counts_blocks_gradients_and_maps():
     plain = 3 * 4 * 4**2 * 4  # attention of all heads
     assert (
         open_session(
-            "the keys are here", adapter, Request("rollout", "alti")
+            "the keys are here", adapter, Request(method="rollout", edges="alti")
         ).activations.nbytes
         == plain + values + 2 * rows
     )

@@ -10,7 +10,7 @@ import pytest
 
 import attnflow
 from attnflow.errors import InputError
-from attnflow.io.checksums import digest, with_checksum
+from attnflow.io.files import digest, with_checksum
 from attnflow.runs.shards import read_shard
 
 # One text looks like the place where a shard has its checksum.

@@ -12,7 +12,7 @@ import attnflow
 import tiny
 from attnflow.errors import InputError, ModelError
 from attnflow.models import loading
-from attnflow.records.files.attributions import to_json
+from attnflow.records.files import to_json
 
 TEXTS = [
     "the keys to the cabinet are here",
@@ -341,7 +341,7 @@ def test_damage_is_told_by_the_name_of_the_file(tmp_path, folder):
     with pytest.raises(InputError, match=r"manifest\.json is damaged"):
         attnflow.read_run(place)
     (place / "manifest.json").unlink()
-    with pytest.raises(InputError, match=r"is no run: it has no manifest\.json"):
+    with pytest.raises(InputError, match=r"is not a run: it has no manifest\.json"):
         attnflow.read_run(place)
     with pytest.raises(InputError, match=r"has shards and no manifest\.json"):
         attnflow.run(TEXTS, place, folder)

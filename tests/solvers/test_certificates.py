@@ -12,12 +12,11 @@ import oracle
 from attnflow.errors import AttnflowError, CertificateError, InputError
 from attnflow.methods import through
 from attnflow.records.sparse import SparseLayer, SparseLayers
-from attnflow.solvers import bridge as bridges
 from attnflow.solvers import spreading
 from attnflow.solvers.certificate import check_gaps
-from attnflow.solvers.cpu import batch, general, pair, solver, sparse_solver
+from attnflow.solvers.cpu import general, pair, solver, sparse
 from attnflow.solvers.cpu.solver import CpuSolver
-from attnflow.solvers.cuda import run
+from attnflow.solvers.cuda import solver as cuda
 from attnflow.solvers.cuda.solver import CudaSolver
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources
@@ -98,18 +97,18 @@ def test_dense(change, threads, monkeypatch):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("module", [solver, batch])
-def test_a_pair_that_nobody_solved_is_no_zero(module, monkeypatch):
-    before = module.solve_sinks
+@pytest.mark.parametrize("batched", [False, True], ids=["one", "batch"])
+def test_a_pair_that_was_never_solved_is_an_error_and_not_zero(batched, monkeypatch):
+    before = solver.solve_sinks
 
     def solve_all_but_one(network, bounds, sinks, *given):
         values, gaps, known, proofs, stop = given[-1]
         results = values[:-1], gaps[:-1], known[:-1], proofs, stop
         before(network, bounds, sinks[:-1], *given[:-1], results)
 
-    monkeypatch.setattr(module, "solve_sinks", solve_all_but_one)
+    monkeypatch.setattr(solver, "solve_sinks", solve_all_but_one)
     weights, edges = WEIGHTS, SOURCES.edges
-    if module is batch:
+    if batched:
         weights, edges = np.stack([WEIGHTS] * 2, 1), np.stack([edges] * 2)
     with failed(match="it is inf"):
         CpuSolver().prepare(weights).solve(Sources(edges, SOURCES.layers), SINKS, Execution(1))
@@ -119,7 +118,7 @@ def test_batches(monkeypatch):
     items = np.stack([WEIGHTS, WEIGHTS[::-1]], axis=1)
     sources = Sources(items[-1], SOURCES.layers)
     CpuSolver().prepare(items).solve(sources, SINKS, Execution(2))
-    monkeypatch.setattr(batch, "solve_sinks", changed_results(one_gap, batch.solve_sinks))
+    monkeypatch.setattr(solver, "solve_sinks", changed_results(one_gap, solver.solve_sinks))
     with failed():
         CpuSolver().prepare(items).solve(sources, SINKS, Execution(2))
 
@@ -131,7 +130,7 @@ def test_each_item_of_a_batch_has_its_own_scale(monkeypatch):
     prepared = CpuSolver().prepare(items)
     found, _ = prepared.solve(sources, SINKS, Execution(1))
     np.testing.assert_allclose(found[1], 1e6 * found[0], rtol=1e-9)
-    before = batch.solve_sinks
+    before = solver.solve_sinks
 
     def changed(which):
         def solve_sinks(network, *given):
@@ -141,9 +140,9 @@ def test_each_item_of_a_batch_has_its_own_scale(monkeypatch):
 
         return solve_sinks
 
-    monkeypatch.setattr(batch, "solve_sinks", changed("large"))
+    monkeypatch.setattr(solver, "solve_sinks", changed("large"))
     prepared.solve(sources, SINKS, Execution(1))
-    monkeypatch.setattr(batch, "solve_sinks", changed("small"))
+    monkeypatch.setattr(solver, "solve_sinks", changed("small"))
     with failed():
         prepared.solve(sources, SINKS, Execution(1))
 
@@ -152,16 +151,16 @@ def test_each_item_of_a_batch_has_its_own_scale(monkeypatch):
 def test_sparse(off, monkeypatch):
     layers = SparseLayers(tuple(map(SparseLayer.of, WEIGHTS)))
     asked = (layers, [(DEPTH, 0), (2, 3)], [(1,), (4, 5)], Execution(2))
-    sparse_solver.solve(*asked)
-    before = sparse_solver.max_flow
+    sparse.solve(*asked)
+    before = sparse.max_flow
 
     def max_flow(network, source, *given):
         value, bound = before(network, source, *given)
         return value, bound + off * (source == 2 * SIZE + 3)
 
-    monkeypatch.setattr(sparse_solver, "max_flow", max_flow)
+    monkeypatch.setattr(sparse, "max_flow", max_flow)
     with failed():
-        sparse_solver.solve(*asked)
+        sparse.solve(*asked)
 
 
 def test_spreading(monkeypatch):
@@ -171,7 +170,7 @@ def test_spreading(monkeypatch):
     asked = {"causal": False, "effort": spreading.Effort(12)}
     _, gaps = spreading.spread(*tensors, np.arange(30), **asked)
     assert np.isfinite(gaps).any()
-    before = bridges.new_pairs
+    before = spreading.new_pairs
 
     def new_pairs(*given):
         pairs = before(*given)
@@ -225,14 +224,14 @@ def test_cuda(what, monkeypatch):
 
 @pytest.mark.skipif(not available(), reason="needs g++")
 def test_spreading_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(run, "LEAST_SIZE", 8)
+    monkeypatch.setattr(cuda, "LEAST_SIZE", 8)
     weights = oracle.edges(some.make("dense", 17, 9, 3))
     sources = Sources(weights[-1, 8:], np.array([17]))
 
     def spread(below, edges, sinks, **_):
         return np.full(len(sinks), 0.5), np.where(sinks == 4, -TOO_LARGE, 0.0)
 
-    monkeypatch.setattr(run, "spread", spread)
+    monkeypatch.setattr(cuda, "spread", spread)
     with failed():
         CudaSolver(Emulated()).prepare(weights).solve(sources, np.arange(9), Execution(1))
 

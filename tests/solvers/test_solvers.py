@@ -8,13 +8,12 @@ import pytest
 import attention as some
 import oracle
 from attnflow.errors import AttnflowError, InputError, MissingExtra
-from attnflow.solvers.cpu import network, residuals, solver
-from attnflow.solvers.cpu.bounds import make_bounds
+from attnflow.solvers.cpu import network, solver
 from attnflow.solvers.cpu.network import MOST_POSITIONS
-from attnflow.solvers.cpu.pairs import solve_sinks
-from attnflow.solvers.cpu.solver import CpuSolver
-from attnflow.solvers.cpu.working import source_arrays
-from attnflow.solvers.cuda import device, run
+from attnflow.solvers.cpu.pairs import make_bounds, solve_sinks
+from attnflow.solvers.cpu.solver import CpuSolver, source_arrays
+from attnflow.solvers.cuda import device
+from attnflow.solvers.cuda import solver as cuda
 from attnflow.solvers.cuda.solver import LARGEST, CudaSolver
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources, find_solver
@@ -40,10 +39,10 @@ def all_sources(weights, step=1):
 
 
 @every_solver
-@pytest.mark.parametrize("columns_from", [run.COLUMNS_FROM, 3])
+@pytest.mark.parametrize("columns_from", [cuda.COLUMNS_FROM, 3])
 @pytest.mark.parametrize("kind", some.KINDS)
 def test_values_are_the_oracles_and_proven(make, kind, columns_from, monkeypatch):
-    monkeypatch.setattr(run, "COLUMNS_FROM", columns_from)
+    monkeypatch.setattr(cuda, "COLUMNS_FROM", columns_from)
     for depth, size, seed in ((1, 3, 0), (2, 4, 1), (3, 5, 2), (5, 6, 3)):
         weights = oracle.edges(some.make(kind, depth, size, seed))
         sources = all_sources(weights)
@@ -58,11 +57,11 @@ def test_values_are_the_oracles_and_proven(make, kind, columns_from, monkeypatch
 
 
 @pytest.mark.parametrize("make", ON_GPU)
-@pytest.mark.parametrize("columns_from", [run.COLUMNS_FROM, 3])
+@pytest.mark.parametrize("columns_from", [cuda.COLUMNS_FROM, 3])
 @pytest.mark.parametrize("kind", some.KINDS)
 def test_larger_graphs_are_as_on_the_cpu(make, kind, columns_from, monkeypatch):
     """Sizes around a word of bits, and more entries than a block of a list has."""
-    monkeypatch.setattr(run, "COLUMNS_FROM", columns_from)
+    monkeypatch.setattr(cuda, "COLUMNS_FROM", columns_from)
     for depth, size, seed in ((4, 31, 1), (5, 33, 2), (8, 12, 3), (4, 70, 4)):
         weights = oracle.edges(some.make(kind, depth, size, seed))
         sources, sinks = all_sources(weights, step=17), np.arange(size)[::11]
@@ -111,7 +110,7 @@ def test_lists_that_are_full_grow(monkeypatch):
     weights = oracle.edges(some.make("peaked", 5, 40, 2))
     sources, sinks = all_sources(weights, step=23), np.arange(0, 40, 9)
     expected, _ = CpuSolver().prepare(weights).solve(sources, sinks, Execution(1))
-    monkeypatch.setattr(run, "usual_blocks", lambda depth, size: 1)
+    monkeypatch.setattr(cuda, "usual_blocks", lambda depth, size: 1)
     gpu = Emulated()
     found, statistics = CudaSolver(gpu).prepare(weights).solve(sources, sinks, Execution(1))
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-12)
@@ -169,7 +168,7 @@ def test_a_kernel_that_is_told_to_stop_takes_no_more_pairs(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         CudaSolver(gpu).prepare(weights).solve(all_sources(weights), np.arange(8), Execution(1))
     (proofs,) = (each for each in made if each.dtype == np.uint8 and each.ndim == 3)
-    assert (proofs == run.UNFINISHED).all()
+    assert (proofs == cuda.UNFINISHED).all()
 
 
 def test_texts_too_long_for_the_gpu_are_refused():
@@ -208,7 +207,7 @@ def test_a_log_that_is_full_changes_no_value(kind, monkeypatch):
         assert statistics["cut_found"] == of_all["cut_found"]
 
 
-@pytest.mark.parametrize("slots", [residuals.SLOTS, 4], ids=["wide", "grows"])
+@pytest.mark.parametrize("slots", [network.SLOTS, 4], ids=["wide", "grows"])
 @pytest.mark.parametrize("kind", some.KINDS)
 def test_residuals_in_a_table_are_those_of_all_edges(kind, slots, monkeypatch):
     weights = oracle.edges(some.make(kind, 5, 70, 4))

@@ -6,16 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from attnflow.edges.corrections import correct_maps
+from attnflow.edges.corrections import correct_maps, first_seen
 from attnflow.edges.graph import build_graph
 from attnflow.edges.options import EdgeOptions
-from attnflow.edges.sight import first_seen
 from attnflow.records import Activations
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers.cpu.solver import CpuSolver
-from attnflow.solvers.cpu.sparse import make_network, max_flow
-from attnflow.solvers.cpu.sparse_pouring import bound_reach
-from attnflow.solvers.cpu.sparse_solver import solve as solve_all
+from attnflow.solvers.cpu.sparse import bound_reach, make_network, max_flow
+from attnflow.solvers.cpu.sparse import solve as solve_all
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources
 

@@ -6,11 +6,10 @@ import torch
 
 import attention as some
 import oracle
-from attnflow.solvers import bridge as bridges
-from attnflow.solvers import spreading, steps
+from attnflow.solvers import spreading
 from attnflow.solvers.cpu.solver import CpuSolver
-from attnflow.solvers.cuda import device, run
-from attnflow.solvers.cuda import steps as by_kernels
+from attnflow.solvers.cuda import device
+from attnflow.solvers.cuda import solver as cuda
 from attnflow.solvers.cuda.solver import CudaSolver
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import Sources
@@ -57,7 +56,7 @@ def test_what_is_closed_is_the_maximum(kind, depth, size, query):
     expected = searched(weights, edges, depth, sinks)
     closed = np.isfinite(gaps)
     np.testing.assert_allclose(values[closed], expected[closed], rtol=0, atol=2e-12)
-    assert (np.abs(gaps[closed]) <= bridges.MET).all()
+    assert (np.abs(gaps[closed]) <= spreading.MET).all()
     if kind in ("dense", "tied", "uniform") and depth == 20:
         assert closed.mean() > 0.9
 
@@ -68,9 +67,9 @@ def some_layers(seed, depth=5, size=6):
 
 
 def bridge_of(layers, start, end):
-    span = bridges.Span(layers, causal=False)
-    pairs = bridges.new_pairs(torch.arange(len(end)), start, end, span)
-    return bridges.Bridge(span, pairs, steps.InTorch())
+    span = spreading.Span(layers, causal=False)
+    pairs = spreading.new_pairs(torch.arange(len(end)), start, end, span)
+    return spreading.Bridge(span, pairs, spreading.InTorch())
 
 
 def test_what_arrives_is_a_flow():
@@ -127,12 +126,16 @@ def test_what_pieces_leave_goes_on_together(kind, monkeypatch):
 def test_pairs_of_a_piece_go_the_same_way_among_all_positions():
     weights = torch.from_numpy(oracle.edges(some.make("causal", 6, 14, 2)))
     layers, low = weights[1:-1].flip(0).unbind(), 5
-    span = bridges.Span([layer[low:, low:] for layer in layers], True, low)
+    span = spreading.Span([layer[low:, low:] for layer in layers], True, low)
     numbers, start = torch.arange(3), weights[-1, -1, low:].expand(3, -1).clone()
     end = weights[0, low:][:, low : low + 3].T
-    bridge = bridges.Bridge(span, bridges.new_pairs(numbers, start, end, span), steps.InTorch())
+    bridge = spreading.Bridge(
+        span, spreading.new_pairs(numbers, start, end, span), spreading.InTorch()
+    )
     bridge._steer()
-    whole = bridges.Bridge(bridges.Span(layers, True), bridge.pairs.shifted(low), steps.InTorch())
+    whole = spreading.Bridge(
+        spreading.Span(layers, True), bridge.pairs.shifted(low), spreading.InTorch()
+    )
     for forget in (0.5, 0.2):
         among = whole._send(forget)
         np.testing.assert_allclose(among[:, low:], bridge._send(forget), rtol=1e-12)
@@ -146,8 +149,8 @@ def test_pairs_of_a_piece_go_the_same_way_among_all_positions():
 @pytest.mark.parametrize(("sinks", "size"), [(3, 7), (2, 300), (1, 33)])
 def test_kernels_take_the_same_steps(gpu, sinks, size, causal, most_full, monkeypatch):
     """Rates, limits and weights as by torch; one node holds more than it can pass on."""
-    monkeypatch.setattr(steps, "MOST_FULL", most_full)
-    monkeypatch.setattr(by_kernels, "MOST_FULL", most_full)
+    monkeypatch.setattr(spreading, "MOST_FULL", most_full)
+    monkeypatch.setattr(cuda, "MOST_FULL", most_full)
     torch.manual_seed(size)
     layer = torch.rand(size, size, dtype=torch.float64)
     layer = layer.tril() if causal else layer
@@ -157,15 +160,17 @@ def test_kernels_take_the_same_steps(gpu, sinks, size, causal, most_full, monkey
     held[:, size // 2] = 0.0
     weights = torch.rand(sinks, size, dtype=torch.float64) ** 8
     weights[:, 1] = 0.0
-    given = steps.Nodes(weights, weights @ layer.T, torch.rand(sinks, size).double(), weights + 0.1)
+    given = spreading.Nodes(
+        weights, weights @ layer.T, torch.rand(sinks, size).double(), weights + 0.1
+    )
     found = []
     wide = torch.cat([layer, layer], 1)
-    for way, where in ((steps.InTorch(), "cpu"), (by_kernels.ByKernels(gpu), gpu.tensors)):
-        nodes = steps.Nodes(*(each.to(where, copy=True) for each in given))
+    for way, where in ((spreading.InTorch(), "cpu"), (cuda.ByKernels(gpu), gpu.tensors)):
+        nodes = spreading.Nodes(*(each.to(where, copy=True) for each in given))
         into = torch.empty_like(nodes.weights)
         # As in a piece that begins at a later position: rows that do not follow one another.
         rows = wide.to(where)[:, :size]
-        rate, extra = way.limit(rows, held.to(where), nodes, steps.Sweep(causal, 0.3))
+        rate, extra = way.limit(rows, held.to(where), nodes, spreading.Sweep(causal, 0.3))
         way.weigh(nodes, into)
         found.append([each.cpu() for each in (rate, extra, nodes.sums, nodes.factors, into)])
     for expected, got in zip(*found, strict=True):
@@ -189,13 +194,13 @@ def test_a_sink_that_nothing_reaches():
 @pytest.mark.parametrize("size", [4, 7, 13])
 @pytest.mark.parametrize("order", [1, 0, -1])
 def test_products_with_causal_layers(order, size, monkeypatch):
-    monkeypatch.setitem(steps.WORTH_PARTS, "cpu", 0)
+    monkeypatch.setitem(spreading.WORTH_PARTS, "cpu", 0)
     left, layer = torch.rand(3, size).double(), torch.rand(size, size).double()
     layer = {1: layer.tril(), 0: layer, -1: layer.triu()}[order]
     into = torch.full_like(left, torch.nan)
-    np.testing.assert_allclose(steps.times(left, layer, order), left @ layer, rtol=1e-13)
-    np.testing.assert_allclose(steps.times(left, layer, order, into), left @ layer, rtol=1e-13)
-    np.testing.assert_array_equal(into, steps.times(left, layer, order))
+    np.testing.assert_allclose(spreading.times(left, layer, order), left @ layer, rtol=1e-13)
+    np.testing.assert_allclose(spreading.times(left, layer, order, into), left @ layer, rtol=1e-13)
+    np.testing.assert_array_equal(into, spreading.times(left, layer, order))
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -225,14 +230,14 @@ def test_bounds_are_no_less_than_the_flow():
     tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(edges))
     tightened = []
     with pytest.MonkeyPatch.context() as patch:
-        before = bridges.Bridge._tighten
+        before = spreading.Bridge._tighten
 
         def tighten(self, arrived):
             bounds = self.pairs.bound.clone()
             before(self, arrived)
             tightened.append(int((self.pairs.bound < bounds).sum()))
 
-        patch.setattr(bridges.Bridge, "_tighten", tighten)
+        patch.setattr(spreading.Bridge, "_tighten", tighten)
         patch.setattr(spreading, "WORTH", 0.0)
         values, gaps = spreading.spread(
             *tensors, sinks, causal=True, effort=spreading.Effort(20, 20)
@@ -262,10 +267,13 @@ def test_weights_beyond_all_digits(scale):
 
 def test_kernels_refuse_what_is_not_laid_out_by_rows():
     plain, turned = torch.ones(4, 4), torch.ones(4, 4).T[:3]
-    given = ((steps.Nodes(*4 * [turned]), plain[:3]), (steps.Nodes(*4 * [plain]), plain[:, :3]))
+    given = (
+        (spreading.Nodes(*4 * [turned]), plain[:3]),
+        (spreading.Nodes(*4 * [plain]), plain[:, :3]),
+    )
     for nodes, held in given:
         with pytest.raises(ValueError, match="not laid out row by row"):
-            by_kernels.ByKernels(None).limit(plain, held, nodes, steps.Sweep(True, 0.5))
+            cuda.ByKernels(None).limit(plain, held, nodes, spreading.Sweep(True, 0.5))
 
 
 @pytest.mark.parametrize("kind", ["causal", "dense", "sparse"])
@@ -273,7 +281,7 @@ def test_kernels_close_the_same_pairs(gpu, kind):
     weights = oracle.edges(some.make(kind, 18, 20, 6))
     tensors = (torch.from_numpy(weights[:-1]), torch.from_numpy(weights[-1, 17].copy()))
     found = []
-    for way, where in ((steps.InTorch(), "cpu"), (by_kernels.ByKernels(gpu), gpu.tensors)):
+    for way, where in ((spreading.InTorch(), "cpu"), (cuda.ByKernels(gpu), gpu.tensors)):
         there = [each.to(where) for each in tensors]
         effort, causal = spreading.Effort(9, steps=way), kind == "causal"
         found.append(spreading.spread(*there, np.arange(20), causal=causal, effort=effort))
@@ -285,8 +293,8 @@ def test_kernels_close_the_same_pairs(gpu, kind):
 
 @pytest.mark.parametrize("kind", ["causal", "dense", "peaked"])
 def test_the_gpu_searches_only_what_is_open(gpu, kind, monkeypatch):
-    monkeypatch.setattr(run, "LEAST_SIZE", 8)
-    monkeypatch.setattr(run, "LEAST_LAYERS", 9)
+    monkeypatch.setattr(cuda, "LEAST_SIZE", 8)
+    monkeypatch.setattr(cuda, "LEAST_LAYERS", 9)
     items = [oracle.edges(some.make(kind, 12, 14, seed)) for seed in (1, 2)]
     layers = np.array([3, 9, 12])
     edges = np.stack([item[layers - 1, [13, 4, 13]] for item in items])
@@ -301,7 +309,7 @@ def test_the_gpu_searches_only_what_is_open(gpu, kind, monkeypatch):
     sinks = np.array([2, 13, 0, 7])
     found, statistics = prepared.solve(Sources(edges, layers), sinks, Execution(1))
     assert "limit_rates" in launched
-    assert sum(statistics[way] for way in run.WAYS) == statistics["pairs"] == found.size
+    assert sum(statistics[way] for way in cuda.WAYS) == statistics["pairs"] == found.size
     assert statistics["largest_gap"] < 2e-12
     for item, weights in enumerate(items):
         for source, layer in enumerate(layers):
@@ -316,8 +324,8 @@ def test_a_gpu_that_can_not_spread_searches(lacking, monkeypatch):
         raise torch.cuda.OutOfMemoryError
 
     gpu = Emulated()
-    monkeypatch.setattr(run, "LEAST_SIZE", 8)
-    monkeypatch.setattr(run, "spread", full)
+    monkeypatch.setattr(cuda, "LEAST_SIZE", 8)
+    monkeypatch.setattr(cuda, "spread", full)
     if lacking == "torch":
         monkeypatch.setattr(gpu, "tensor", lambda array: None)
     weights = oracle.edges(some.make("causal", 17, 9, 3))

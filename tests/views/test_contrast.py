@@ -11,7 +11,7 @@ import tiny
 from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.views.summary import summarize
+from attnflow.views.wording.summaries import summarize
 
 TEXT = "The story is slow, but the unforgettable music is wonderful."
 
@@ -72,13 +72,13 @@ def test_what_the_sentence_says():
     sentence, evidence = said(contrast="negative")
     assert sentence == "positive rather than “negative”, because of “wonderful”."
     assert evidence.startswith(
-        "Without “wonderful”: positive against negative 99.9% → 46.0% (−53.9"
+        "Without “wonderful”: positive against negative 99.9 % → 46.0 % (−53.9"
     )
     assert evidence.endswith(", and “negative” becomes the likelier.")
     sentence, evidence = said(target="negative", contrast="positive")
     assert sentence.startswith("positive; for “negative” rather than “positive”, lrp points to “")
     assert "because" not in sentence
-    assert "negative against positive 0.1% →" in evidence
+    assert "negative against positive 0.1 % →" in evidence
 
 
 def test_without_the_check_nothing_is_claimed():

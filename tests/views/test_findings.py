@@ -7,10 +7,11 @@ import pytest
 
 import attnflow
 from attnflow.records import Attribution, Edge, FlowTrace, PatchGrid, Prediction, Route
-from attnflow.views.conclusions import agreement_sentence, trace_sentence
-from attnflow.views.findings import find, rank
-from attnflow.views.numbers import correlation, listed, number, power_for
 from attnflow.views.routes import carried, place_of_cut, runs
+from attnflow.views.wording.findings import find, rank
+from attnflow.views.wording.numbers import correlation, listed, number, power_for
+from attnflow.views.wording.summaries import agreement_sentence
+from attnflow.views.wording.traces import trace_sentence
 
 TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
 
@@ -173,8 +174,8 @@ ROUTES = (Route((0, 0, 2, 2), 0.6), Route((0, 5, 5, 2), 0.4))
 def test_a_trace_says_through_what_it_came_and_where_it_is_narrow():
     trace = traced((Edge(3, 0, 0, 0.6), Edge(3, 0, 5, 0.4)), ROUTES)
     assert trace_sentence(trace) == (
-        "From “keys” to “[CLS]”, 60% goes directly and 40% through “cabinet”; the bottleneck is at "
-        "“[CLS]”: all edges into it that “keys” can reach are full."
+        "From “keys” to “[CLS]”, 60 % goes directly and 40 % through “cabinet”; the bottleneck is "
+        "at “[CLS]”: all edges into it that “keys” can reach are full."
     )
     assert place_of_cut(traced((Edge(1, 0, 2, 1.0), Edge(1, 5, 2, 1.0)), ROUTES)) == "input"
     assert place_of_cut(traced((Edge(1, 0, 2, 1.0), Edge(3, 0, 2, 1.0)), ROUTES)) == "between"
@@ -197,7 +198,7 @@ def test_a_step_between_the_ends_of_a_trace_is_not_named_twice():
     edges = np.zeros((3, 6, 6))
     edges[0, 2, 2], edges[1, 0, 2], edges[2, 0, 0] = 0.5, 0.5, 0.5
     trace = replace(traced((), ()), edges=edges, value=0.5)
-    said = "From “keys” to “[CLS]”, the step that carries most, 100%, is in layer 2."
+    said = "From “keys” to “[CLS]”, the step that carries most, 100 %, is in layer 2."
     assert trace_sentence(trace) == said
 
 
@@ -205,7 +206,7 @@ def test_shares_of_routes_sum_to_one():
     """A route through two tokens is counted for one of them."""
     routes = (Route((0, 5, 3, 2), 0.5), Route((0, 3, 2, 2), 0.25), Route((0, 5, 4, 2), 0.25))
     said = trace_sentence(traced((), routes))
-    assert said == "From “keys” to “[CLS]”, 75% through “to” and another 25% through “the:4”."
+    assert said == "From “keys” to “[CLS]”, 75 % through “to” and another 25 % through “the:4”."
     assert carried(traced((), routes), 9) == (0, [(3, 0.75), (4, 0.25)])
 
 

@@ -6,10 +6,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from attnflow.views.colours import SLOTS, colour_of, slot_of
 from attnflow.views.explorer.render import read_static
+from attnflow.views.figures.axes import THEMES
 from attnflow.views.figures.maps import contrast
-from attnflow.views.figures.style import THEMES
-from attnflow.views.palette import SLOTS, colour_of, slot_of
 from attnflow.views.terminal import paint
 
 METHODS = ("raw", "rollout", "flow")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attnflow.records import Attribution
+from attnflow.views.colours import input_positions, ordinary_positions
 from attnflow.views.figures.maps import positions_off_scale
-from attnflow.views.scaling import input_positions, ordinary_positions
 
 
 def attribution(word_ids, query=0, segments=None):

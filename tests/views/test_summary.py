@@ -17,19 +17,18 @@ from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.shipped import folder_of
-from attnflow.views.claims import (
+from attnflow.views.wording.findings import find
+from attnflow.views.wording.labels import LONGEST, word_labels
+from attnflow.views.wording.numbers import correlation, percent, points
+from attnflow.views.wording.summaries import summarize
+from attnflow.views.wording.verdicts import (
     ALIKE,
     LITTLE,
-    LONGEST,
     MOST_NAMED,
     REASON,
     SLIGHT,
     UNLIKELY,
 )
-from attnflow.views.findings import find
-from attnflow.views.labels import word_labels
-from attnflow.views.numbers import correlation, percent, points
-from attnflow.views.summary import summarize
 
 SENTIMENT = [
     f"{start} {word}{end}"
@@ -229,30 +228,30 @@ def checked(of, changes, label="plural", contrast=""):
         (
             [(-0.4, "plural"), (0.0, "plural"), (0.0, "plural")],
             "plural, because of “keys”.",
-            "Without “keys”: plural 90.0% → 50.0% (−40.0 points).",
+            "Without “keys”: plural 90.0 % → 50.0 % (−40.0 points).",
         ),
         (
             [(-0.8, "singular"), (0.09, "plural"), (0.2, "plural")],
             "plural, because of “keys”; “cabinet” pulls the other way.",
-            "Without “keys”: plural 90.0% → 10.0% (−80.0 points), and the answer becomes "
+            "Without “keys”: plural 90.0 % → 10.0 % (−80.0 points), and the answer becomes "
             "“singular”.",
         ),
         (
             [(0.05, "plural"), (-0.3, "plural"), (0.0, "plural")],
             "plural, because of “to”; rollout points to “keys”, which pulls the other way.",
-            "Without “to”: plural 90.0% → 60.0% (−30.0 points). Without “keys”: → 95.0% (+5.0 "
+            "Without “to”: plural 90.0 % → 60.0 % (−30.0 points). Without “keys”: → 95.0 % (+5.0 "
             "points).",
         ),
         (
             [(0.001, "plural"), (-0.002, "plural"), (0.0, "plural")],
             "plural; rollout points to “keys”, without which the answer hardly changes.",
-            "Without any one word, plural 90.0% changes by less than 1 point.",
+            "Without any one word, plural 90.0 % changes by less than 1 point.",
         ),
         (
             [(-0.02, "plural"), (-0.8, "singular"), (0.0, "plural")],
             "plural, because of “to”; rollout points to “keys”, which matters less.",
-            "Without “to”: plural 90.0% → 10.0% (−80.0 points), and the answer becomes “singular”. "
-            "Without “keys”: → 88.0% (−2.0 points).",
+            "Without “to”: plural 90.0 % → 10.0 % (−80.0 points), and the answer becomes "
+            "“singular”. Without “keys”: → 88.0 % (−2.0 points).",
         ),
         ([None, None, None], "plural; rollout points to “keys”.", ""),
     ],
@@ -298,14 +297,14 @@ def unturned(*changes):
 def test_less_than_a_point_is_neither_for_the_answer_nor_against_it(change, said):
     found = judged([0.9, 0.1, 0.1], unturned(change, 0, 0))
     assert found.sentence == said
-    small = "Without any one word, plural 90.0% changes by less than 1 point."
+    small = "Without any one word, plural 90.0 % changes by less than 1 point."
     assert (found.evidence == small) == (abs(change) < 0.01)
 
 
 def test_a_word_that_turns_the_answer_speaks_for_it_however_little_it_changes():
     found = judged([0.9, 0.1, 0.1], [(-0.004, "singular"), (0.0, "plural"), (0.0, "plural")])
     assert found.sentence == "plural, because of “keys”."
-    assert found.evidence.endswith("89.6% (−0.4 points), and the answer becomes “singular”.")
+    assert found.evidence.endswith("89.6 % (−0.4 points), and the answer becomes “singular”.")
     # Where the target was not the answer in the first place, it can become it by rising.
     found = judged([0.9, 0.1, 0.1], [(0.004, "singular"), (0.0, "plural"), (0.0, "plural")])
     assert "because" not in found.sentence
@@ -347,7 +346,7 @@ def test_with_a_contrast_the_likelier_of_the_two_changes():
     )
     assert found.sentence == "plural rather than “singular”, because of “keys”."
     assert found.evidence == (
-        "Without “keys”: plural against singular 90.0% → 30.0% (−60.0 points), and “singular” "
+        "Without “keys”: plural against singular 90.0 % → 30.0 % (−60.0 points), and “singular” "
         "becomes the likelier."
     )
     found = judged([0.9, 0.1, 0.1], unturned(0, 0, -0.3), contrast="singular")
@@ -363,7 +362,7 @@ def test_patches_that_speak_for_the_answer_are_called_so():
     assert found.sentence == "plural, because of patches “keys” and “to”."
     found = judged([0.9, 0.85, 0.1], unturned(-0.004, 0.003, 0), **grid)
     assert found.sentence.startswith("plural; rollout points to patches “keys” and “to”, which ")
-    assert found.evidence.startswith("Without any one patch, plural 90.0% changes by less than 1")
+    assert found.evidence.startswith("Without any one patch, plural 90.0 % changes by less than 1")
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ import heard
 import tiny
 from attnflow.errors import AttnflowError
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.heads import SEQ2SEQ
+from attnflow.models.kinds import SEQ2SEQ, reads_sound, two_towers
 from attnflow.models.loading import load_model
-from attnflow.models.modality import hears, two_towers
 from attnflow.models.pair.seq2seq import Seq2SeqModel, source_size
 from attnflow.models.pair.sides import make_steps
 from zoo.build import small_model
@@ -80,7 +79,7 @@ def _reads(model):
 def _processor(model):
     if _reads(model) == "pixel_values":
         return _viewer(getattr(model.config, "vision_config", model.config))
-    if hears(model):
+    if reads_sound(model):
         processor = heard.Processor(_extractor(model.config))
         processor.tokenizer = _tokenizer()
         return processor
@@ -117,7 +116,7 @@ def _extractor(config):
 
 
 def _items(model):
-    if hears(model):
+    if reads_sound(model):
         whole = heard.sound()
         return [whole, whole[:12_000]]
     return [TEXT, SHORT] if _reads(model) != "pixel_values" else _pictures()

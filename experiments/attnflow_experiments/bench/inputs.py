@@ -73,7 +73,7 @@ def _minilm() -> Any:
         raise MissingExtra(msg)
     from transformers import AutoModel, AutoTokenizer
 
-    from attnflow.models.fetching import no_bars
+    from attnflow.models.loading import no_bars
 
     folder = next(
         path.parent for path in sorted(Path(package.origin).parent.rglob("tokenizer.json"))

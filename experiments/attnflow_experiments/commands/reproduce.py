@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from attnflow.cli import options
-
 Targets = Annotated[
     list[str] | None,
     typer.Argument(
@@ -21,6 +19,17 @@ Out = Annotated[
     Path,
     typer.Option(
         "--output", "-o", metavar="FOLDER", help="The folder to write.", rich_help_panel="Output"
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="A shipped model ({shipped}), a Hugging Face name, a folder or a GGUF file.",
+        show_default="verbs",
+        rich_help_panel="Input",
     ),
 ]
 Data = Annotated[
@@ -90,7 +99,7 @@ def reproduce(  # noqa: PLR0913 - one argument per option
     *,
     out: Out = Path("reproduction"),
     data: Data = None,
-    model: options.VerbsModel = None,
+    model: Model = None,
     sentiment_data: Sentiment = None,
     sentiment_model: SentimentModel = None,
     language_model: LanguageModel = None,
@@ -103,7 +112,7 @@ def reproduce(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow reproduce table1
     """
-    from attnflow.views.terminal.pages import show_page
+    from attnflow_experiments.commands.pages import show_page
     from attnflow_experiments.reproduce.report import insert_page, render_page, split_at_markers
     from attnflow_experiments.reproduce.request import Request
     from attnflow_experiments.reproduce.run import run

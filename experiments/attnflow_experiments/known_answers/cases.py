@@ -35,7 +35,7 @@ class Case:
     contrast: str | None = None
 
     @property
-    def question(self) -> dict[str, str]:
+    def question(self) -> dict[str, Any]:
         """The options of `attnflow.explain` that ask it."""
         if self.target is None or self.contrast is None:
             return {}
@@ -70,6 +70,26 @@ def planted(model: Any, seed: int, clauses: tuple[int, int]) -> Iterator[Case]:
         tokens = model.tokenize(text)
         if model.predict([tokens], [0])[0].label == ("negative", "positive")[label]:
             yield Case(text, positions_of(tokens, word))
+
+
+def turning(model: Any, seed: int, clauses: tuple[int, int]) -> Iterator[Case]:
+    """Planted sentences whose label turns once the word is deleted.
+
+    For a model that was not trained on such sentences, and may have read other words, too.
+    """
+    for case in planted(model, seed, clauses):
+        before, after = (
+            model.predict([model.tokenize(text)], [0])[0].label
+            for text in (case.text, _deleted(model, case))
+        )
+        if before != after:
+            yield case
+
+
+def _deleted(model: Any, case: Case) -> str:
+    tokens = model.tokenize(case.text)
+    words = {tokens.word_texts[tokens.word_ids[at]] for at in case.deciding}
+    return " ".join(each for each in case.text.split() if each not in words)
 
 
 def positions_of(tokens: Any, word: str) -> frozenset[int]:

@@ -110,7 +110,7 @@ def compute(task: Task, name: str, first: int) -> None:
             model,
             methods=task.methods,
             edges=task.edges,
-            fillers=task.fillers,
+            replacement=task.fillers,
             rationale_column="marks" if task.rationale else None,
             seed=task.seed + first,
         )

@@ -27,6 +27,7 @@ from attnflow import load_model
 from attnflow.edges import EDGE_RULES
 from attnflow.evaluation.statistics import interval
 from attnflow.models.answers.interface import answers_of
+from attnflow_experiments.intervals import wilson
 from attnflow_experiments.parts.cases import DOCUMENTS, make_cases
 from attnflow_experiments.parts.scoring import Ways, edge_methods, score_case, usual_measures
 
@@ -116,14 +117,6 @@ def summary(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
         values = np.array([case["methods"][name][column] for case in having])
         found |= {column: float(values.mean()), column + "_between": interval(values)}
     return found
-
-
-def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate."""
-    z = 1.96
-    middle = (hits + z**2 / 2) / (count + z**2)
-    half = z / (count + z**2) * float(np.sqrt(hits * (count - hits) / count + z**2 / 4))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _range(between: tuple[float, float]) -> str:

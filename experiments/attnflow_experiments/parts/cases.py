@@ -214,10 +214,15 @@ class Case:
 
 
 def make_cases(count: int) -> list[Case]:
-    """The first cases; the fact is in each place equally often."""
+    """The first cases; the fact is in each place equally often.
+
+    After the last fact they begin again, with the fact in another place among other documents.
+    """
     cases = []
-    for number, (sentences, question, answer) in enumerate(FACTS[:count]):
-        others = [FACTS[(number + step) % len(FACTS)][0] for step in (7, 13)]
+    for number in range(count):
+        again, at = divmod(number, len(FACTS))
+        sentences, question, answer = FACTS[at]
+        others = [FACTS[(at + step + again) % len(FACTS)][0] for step in (7, 13)]
         place = number % DOCUMENTS
         documents = [*others[:place], sentences, *others[place:]]
         cases.append(Case(tuple(documents), question, answer, place))

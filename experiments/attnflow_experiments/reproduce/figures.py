@@ -8,7 +8,7 @@ from pathlib import Path
 from attnflow.api.explain import explain
 from attnflow.errors import InputError
 from attnflow.models.adapter import ModelAdapter
-from attnflow.models.objectives import output_index
+from attnflow.models.outputs import output_index
 from attnflow.records import Attribution
 from attnflow.views.figures import figure, save
 from attnflow_experiments.reproduce.tables import METHODS

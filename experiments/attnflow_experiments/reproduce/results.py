@@ -9,8 +9,7 @@ from typing import Any
 
 from attnflow.errors import InputError
 from attnflow.io.checkpoint import Checkpoint, check_same_request
-from attnflow.io.checksums import with_checksum, without_checksum
-from attnflow.io.files import write_file
+from attnflow.io.files import with_checksum, without_checksum, write_file
 from attnflow.io.progress import progress_bar
 from attnflow_experiments.reproduce.request import Request
 

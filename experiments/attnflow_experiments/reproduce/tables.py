@@ -32,9 +32,7 @@ def explanations(
     texts: Sequence[str], model: ModelAdapter, *, query: str | None = None
 ) -> Explained:
     """Every method's scores of every text, for all layers; the model reads each text once."""
-    config = Request(
-        method="flow", edges="attention", layers="all", query=query, batch_size=64
-    )
+    config = Request(method="flow", edges="attention", layers="all", query=query, batch_size=64)
     found = {
         place: [session.attribution(method) for method in METHODS]
         for place, session in open_sessions(prepare(config, model, list(texts)))

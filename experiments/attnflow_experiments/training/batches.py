@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnflow.io.checksums import digest
+from attnflow.io.files import digest
 from attnflow_experiments.training.data import MIN_CONTINUED, TrainingData
 from attnflow_experiments.training.lexicon import QUANTITIES
 from attnflow_experiments.training.recipe import Recipe

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnflow.errors import InputError
-from attnflow.io.checksums import digest
+from attnflow.io.files import digest
 from attnflow.models.locating import locate
 from attnflow_experiments.training.cutting import cut_down
 from attnflow_experiments.training.loop import TrainingRun

@@ -16,7 +16,7 @@ from rich.progress import Progress, TextColumn
 
 from attnflow.errors import InputError, ModelError
 from attnflow.io.checkpoint import Checkpoint, saved_names
-from attnflow.models.fetching import no_bars
+from attnflow.models.loading import no_bars
 from attnflow.models.locating import why_not_loaded
 from attnflow_experiments.training.batches import BatchSampler
 from attnflow_experiments.training.corpora import Row, read_sentences

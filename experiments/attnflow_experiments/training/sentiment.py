@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnflow.io.checksums import digest
+from attnflow.io.files import digest
 from attnflow.models.locating import locate
 from attnflow_experiments.training.corpora import Row
 from attnflow_experiments.training.labelled import number, read_lines

@@ -13,7 +13,6 @@ from attnflow.records import Array
 from attnflow.records.arrays import like
 from attnflow.records.checks import check_flag
 from attnflow.records.selection import Indices
-from attnflow.solvers.execution import Execution
 
 
 @known_keywords()
@@ -162,7 +161,9 @@ def flow(  # noqa: PLR0913 - one keyword per option, the same words as everywher
         residual=residual,
         discard=discard,
         correction=None,
-        execution=Execution(threads, progress, device),
+        threads=threads,
+        progress=progress,
+        solver=device,
     )
     selection = {"to_layer": to_layer, "layers": layers, "queries": queries, "keys": keys}
     attention = opened(attention)

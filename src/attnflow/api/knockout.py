@@ -2,79 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 
-from attnflow.api.answering import prompts_of
+from attnflow.api.explain import listed
 from attnflow.errors import InputError, shown
-from attnflow.io.keywords import known_keywords
+from attnflow.options.functions import takes
+from attnflow.options.option import values_of
+from attnflow.options.tables import KnockoutOptions
 from attnflow.records.knockout import Knockout
 
 if TYPE_CHECKING:
     from attnflow.api.explain import Conversation, One
-    from attnflow.models.answers.prompts import Parts
     from attnflow.models.loading import Source
-    from attnflow.pipeline.request import Query
+
+P = ParamSpec("P")
 
 
-class Options(TypedDict, total=False):
-    """The keywords of `knockout` but ``edges``, for type checkers and editors."""
+class Removes(Protocol[P]):
+    """How `knockout` is called: one result, one per named set of edges, or a list of either.
 
-    target: str | int | None
-    contrast: str | int | None
-    query: Query
-    answer: str | None
-    generate: int | None
-    parts: Parts | None
-    random: int
-    seed: int
-    truncate: bool
-    bos: bool
-    sampling_rate: int | None
-    batch_size: int
+    ``edges`` is required, and given by its name.
+    """
 
+    @overload
+    def __call__(  # type: ignore[overload-overlap] # texts are iterable, too
+        self,
+        text: One | Conversation,
+        model: Source = None,
+        edges: Mapping[str, Any] = ...,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> dict[str, Knockout]: ...
 
-@overload
-def knockout(
-    text: One | Conversation,
-    model: Source = None,
-    *,
-    edges: Mapping[str, Any],
-    **options: Unpack[Options],
-) -> dict[str, Knockout]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap] # texts are iterable, too
+        self,
+        text: One | Conversation,
+        model: Source = None,
+        edges: Any = ...,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> Knockout: ...
 
-
-@overload
-def knockout(
-    text: One | Conversation, model: Source = None, *, edges: Any, **options: Unpack[Options]
-) -> Knockout: ...
-
-
-@overload
-def knockout(
-    text: Iterable[Any], model: Source = None, *, edges: Any, **options: Unpack[Options]
-) -> list[Any]: ...
+    @overload
+    def __call__(
+        self,
+        text: Iterable[Any],
+        model: Source = None,
+        edges: Any = ...,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> list[Any]: ...
 
 
-@known_keywords()
-def knockout(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
-    text: Any,
-    model: Source = None,
-    *,
-    edges: Any,
-    target: str | int | None = None,
-    contrast: str | int | None = None,
-    query: Query = None,
-    answer: str | None = None,
-    generate: int | None = None,
-    parts: Parts | None = None,
-    random: int = 5,
-    seed: int = 0,
-    truncate: bool = False,
-    bos: bool = False,
-    sampling_rate: int | None = None,
-    batch_size: int = 16,
-) -> Any:
+def _takes(table: Callable[P, Any]) -> Callable[[Callable[..., Any]], Removes[P]]:
+    return takes(table)
+
+
+@_takes(KnockoutOptions)
+def knockout(text: Any, model: Source = None, *, edges: Any, options: KnockoutOptions) -> Any:
     """What a model says without a set of attention edges, and without random sets as large.
 
     The scores of these edges are −∞ before the softmax, so that the other edges of a row share what
@@ -90,20 +77,6 @@ def knockout(  # noqa: PLR0913 - one keyword per option, the same words as every
             its cut, ``trace.cut``, a route ``trace.routes[0]``, a mask of bool ``[layer, query,
             key]`` or ``[layer, head, query, key]``; a list is the union of these. A dict has
             several sets by their names, and gives a dict of results.
-        target: The label or token that is measured, by name or number; ``None`` is the prediction.
-        contrast: Measure how much larger the target's logit is than that of this label or token.
-        query: Where a language model, a tagger or a model of speech is asked; ``None`` is where it
-            decides.
-        answer: For language models, the answer that is measured: the sum over its tokens.
-        generate: Measure the answer that the model writes, of at most so many tokens (``True`` is
-            40). An encoder–decoder's own answer is measured where nothing else is asked for.
-        parts: Named parts of a prompt, as for `explain`; `Edges` may name them.
-        random: How many random sets of as many edges are drawn from those that the model has.
-        seed: Of drawing them.
-        truncate: Cut a text that is too long for the model instead of refusing it.
-        bos: Put BOS in front, as for `explain`.
-        sampling_rate: Of a sound that is given as an array, as for `explain`.
-        batch_size: How many sets run through the model together at most.
 
     Examples:
         >>> import attnflow
@@ -122,23 +95,10 @@ def knockout(  # noqa: PLR0913 - one keyword per option, the same words as every
     from attnflow.models.loading import load_model
     from attnflow.pipeline.knockouts import KnockoutConfig, knock_out
 
-    config = KnockoutConfig(
-        target=target,
-        contrast=contrast,
-        query=query,
-        answer=answer,
-        generate=generate,
-        parts=parts,
-        random=random,
-        seed=seed,
-        batch_size=batch_size,
-        truncate=truncate,
-        bos=bos,
-    )
-    adapter = load_model(model)
-    items, single = prompts_of(text)
-    found = [
-        knock_out(one, adapter, sets, config) for one in with_rates(items, adapter, sampling_rate)
-    ]
+    config = KnockoutConfig(**values_of(options))
+    adapter = load_model(model, device=options.device)
+    items, single = listed(text)
+    inputs = with_rates(items, adapter, options.sampling_rate)
+    found = [knock_out(one, adapter, sets, config) for one in inputs]
     results = found if isinstance(edges, Mapping) else [each[""] for each in found]
     return results[0] if single else results

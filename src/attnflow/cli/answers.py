@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnflow.cli.command import Given
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_texts
 from attnflow.cli.status import show_status
 from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
+from attnflow.options.option import options_of
+from attnflow.options.tables import AnswerOptions, ExplainOptions
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
@@ -26,46 +29,42 @@ QUESTION = "question"  # the part that a text is beside --part
 
 @dataclass(frozen=True)
 class Asked:
-    """The options of ``explain`` that are about answers.
+    """What a command was given about answers.
 
     Attributes:
-        generate: How many tokens the model writes at most.
+        options: The options, as `attnflow.explain_answer` takes them.
         chat: A file of messages.
         parts: ``name=FILE``, in their order.
-        answer: The answer, where it is given.
-        through: Where scores end.
-        sampling: How tokens are drawn.
-        seed: Of drawing.
     """
 
-    generate: int | None
+    options: Given
     chat: Path | None
     parts: Sequence[str]
-    answer: str | None
-    through: str
-    sampling: dict[str, Any]
-    seed: int | None
+
+    @property
+    def answer(self) -> str | None:
+        """The answer, where it is given."""
+        return self.options.get("answer")
 
     @property
     def given(self) -> bool:
         """Whether an answer is asked about, whatever the model."""
-        return self.generate is not None or self.chat is not None or bool(self.parts)
+        return "generate" in self.options or self.chat is not None or bool(self.parts)
 
     def of(self, model: Source) -> bool:
         """Whether an answer is explained: causal models are asked about what is given, too."""
         if self.given or self.answer is None:
             return self.given
-        return _load(model).kind == "text"
+        loaded = _load(model)
+        return loaded.reads_text and not loaded.has_source
 
     def refuse_without(self) -> None:
         """Refuse options of answers where no answer is asked about."""
-        for name, there in (
-            ("--through", self.through != "tokens"),
-            ("--temperature, --top-p and --top-k", bool(self.sampling)),
-            ("--seed", self.seed is not None),
-        ):
-            if there:
-                msg = f"{name}: for answers; give --generate N as well"
+        only = options_of(AnswerOptions).keys() - options_of(ExplainOptions).keys()
+        for name in self.options:
+            if name in only:
+                flag = "--temperature, --top-p and --top-k" if name == "sampling" else f"--{name}"
+                msg = f"{flag}: for answers; give --generate N as well"
                 raise InputError(msg)
 
 
@@ -117,7 +116,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
 
     With ``deletions`` each of several parts is left out, to see what becomes of the answer.
     """
-    from attnflow.api.answering import Answering
+    from attnflow.api.explain import answer_each
 
     prompts, parts = prompts_of(texts, file, asked)
     for count, what in ((len(prompts), "prompts"), (len(config.asked), "methods")):
@@ -126,18 +125,16 @@ def make_answers(  # noqa: PLR0913 - what the command was given
             raise InputError(msg)
     live = live and len(prompts) == 1
     several = asked.chat is not None or all(map(_has_several, prompts))
-    answering = Answering(
-        True if asked.generate is None else asked.generate,
-        parts,
-        False,
-        asked.through,
-        several and deletions,  # with one part alone nothing would be left
-        asked.sampling,
-        asked.seed,
-        _Shown() if live and asked.answer is None else None,
-    )
+    known = options_of(AnswerOptions)
+    given = {name: value for name, value in asked.options.items() if name in known}
+    given |= {
+        "parts": parts,
+        "deletions": several and deletions,  # with one part alone nothing would be left
+        "stream": _Shown() if live and asked.answer is None else None,
+    }
+    given.pop("method", None)  # which may be several, and the request has them
     adapter = _load(model)
-    results = answering.explain(prompts, adapter, config, asked.answer, lambda _: None)
+    results = answer_each(prompts, adapter, config, AnswerOptions(**given), lambda _: None)
     if not live:
         with show_status("answering"):
             return list(results)
@@ -156,7 +153,7 @@ def refuse_for_answers(pair: Sequence[str] | None) -> None:
 
 def as_data(found: Generation) -> dict[str, Any]:
     """What ``--json`` prints for one answer."""
-    from attnflow.views.answers import conclude
+    from attnflow.views.wording.answers import conclude
 
     return {
         "text": found.text,
@@ -282,7 +279,7 @@ def _load(model: Source) -> ModelAdapter:
 
 
 def _save(found: Sequence[Generation], file: Path) -> None:
-    from attnflow.records.files.generations import save_all
+    from attnflow.records.files import save_all
 
     save_all(found, file, overwrite=True)  # which was checked before any work
     what = "answer" if len(found) == 1 else f"{len(found)} answers"

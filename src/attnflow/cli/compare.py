@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import method_options, model_options, options, parsing, running
+from attnflow.cli import options as own
+from attnflow.cli import running
+from attnflow.cli.command import Given, command, make_request
 from attnflow.cli.inputs import read_item
 from attnflow.cli.streams import print_json
+from attnflow.options.tables import ExplainOptions
 
 if TYPE_CHECKING:
     from attnflow.records import Attribution
@@ -28,92 +31,46 @@ Top = Annotated[
 ]
 
 
-def compare(  # noqa: PLR0913 - one argument per option
-    text: options.OneText = None,
+@command(ExplainOptions, several=["method"], without=["layer", "layers", "heads"])
+def compare(  # noqa: PLR0913 - one argument per option of its own
+    text: own.OneText = None,
     *,
-    file: options.File = None,
-    pair: options.Pair = None,
-    model: options.Model = None,
-    target: options.Target = None,
-    contrast: options.Contrast = None,
-    start: options.Source = "position",
-    answer: options.Answer = None,
-    truncate: options.Truncate = False,
-    bos: options.Bos = False,
-    device: model_options.Device = None,
-    dtype: model_options.Dtype = None,
-    revision: model_options.Revision = None,
-    trust_remote_code: model_options.Trust = False,
-    method: method_options.Methods = None,
-    edges: method_options.Edges = "auto",
-    steps: options.Steps = None,
-    query: options.Query = None,
-    residual: options.Residual = None,
-    correction: options.Correction = "auto",
-    words: options.Words = False,
+    options: Given,
+    model: Any,
+    file: own.File = None,
+    pair: own.Pair = None,
     top: Top = 24,
-    as_json: options.Json = False,
-    plugin: options.Plugins = None,
+    verbose: own.Verbose = False,
+    as_json: own.Json = False,
+    plugin: own.Plugins = None,
 ) -> None:
     """Compare methods: their rank agreement and their scores in each layer.
 
     Example: attnflow compare "The food was not good."
     """
-    from attnflow.pipeline.choice import shown_methods
-    from attnflow.pipeline.request import Request
+    from attnflow.pipeline.choice import shown_together
     from attnflow.pipeline.source import LOGIT, methods_from_logit
 
-    source = read_item(text, file, pair)
-    methods = parsing.parse_methods(method)
-    config = Request(
-        method=methods[0] if methods else Request.method,
-        edges=edges,
-        layers=None if start == LOGIT else "all",
-        query=parsing.parse_query(query),
-        residual=residual,
-        correction=parsing.parse_correction(correction),
-        words=words,
-        target=target,
-        contrast=contrast,
-        source=start,
-        steps=steps,
-        methods=tuple(methods),
-        truncate=truncate,
-        bos=bos,
-        execution=model_options.execution(device),
-    )
-    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
-    session = running.one_session(source, chosen, config, answer=answer)
-    usual = methods_from_logit() if start == LOGIT else shown_methods(session.config.method)
-    results = running.attributions(session, methods or usual)
+    item = read_item(text, file, pair)
+    start, edges = options.get("source"), options.get("edges", "auto")
+    request = make_request(options, layers=None if start == LOGIT else "all")
+    methods = list(request.methods)
+    session = running.one_session(item, model, request, answer=options.get("answer"))
+    named = methods or (methods_from_logit() if start == LOGIT else [])
+    shown = [(session, each) for each in named] or shown_together(session)
+    results = running.together(shown)
     table = agreements(results)
     if as_json:
         print_json(_data(results, table))
         return
     from rich.console import Console
 
-    from attnflow.views.methods import method_info
-    from attnflow.views.terminal.header import header
-    from attnflow.views.terminal.maps import agreement_table, layer_maps
-    from attnflow.views.terminal.notes import show_notes
-    from attnflow.views.terminal.pieces import pieces
+    from attnflow.views.terminal.attribution import show_comparison
 
     console = Console(highlight=False)
     found = running.summarize(session, results, few=True)
-    named = edges != "auto" or not methods
-    console.print(header(*results, finding=found.main, all_layers=True, edges_named=named))
-    if table:
-        console.print()
-        console.print(agreement_table(_layers(results), table, console))
-    layered = [item for item in results if method_info(item.method).layered and start != LOGIT]
-    if layered:
-        console.print()
-        console.print(layer_maps(layered, found.main, console, top))
-    others = [item for item in results if item not in layered]
-    if others:
-        console.print()
-        console.print(pieces(others, console))
-    show_notes(found, console)
+    edges_named = edges != "auto" or not methods
+    show_comparison(results, found, table, console, top, verbose=verbose, edges_named=edges_named)
 
 
 def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], list[float]]:
@@ -123,6 +80,7 @@ def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], lis
     agree as far in all layers, and only the last one says so.
     """
     from attnflow.evaluation.agreement import agreement
+    from attnflow.views.wording.names import name_of
 
     layers = _layers(attributions)
 
@@ -132,7 +90,7 @@ def agreements(attributions: Sequence[Attribution]) -> dict[tuple[str, str], lis
         return [agreement(first, second, layer, special=False) for layer in layers]
 
     pairs = combinations(attributions, 2)
-    return {(first.method, second.method): row(first, second) for first, second in pairs}
+    return {(name_of(first), name_of(second)): row(first, second) for first, second in pairs}
 
 
 def _layers(attributions: Sequence[Attribution]) -> tuple[int, ...]:
@@ -143,6 +101,8 @@ def _layers(attributions: Sequence[Attribution]) -> tuple[int, ...]:
 def _data(
     attributions: Sequence[Attribution], table: dict[tuple[str, str], list[float]]
 ) -> dict[str, Any]:
+    from attnflow.views.wording.names import name_of
+
     first = attributions[0]
     return {
         "text": first.text,
@@ -155,7 +115,7 @@ def _data(
             for pair, values in table.items()
         ],
         "scores": {
-            item.method: [item.row(layer).tolist() for layer in item.layers]
+            name_of(item): [item.row(layer).tolist() for layer in item.layers]
             for item in attributions
         },
     }

@@ -4,61 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import method_options, model_options, options, parsing
-from attnflow.cli.data_options import Format, Input, PairColumn, TargetColumn, TextColumn
+from attnflow.cli import options as own
+from attnflow.cli.command import Given, command, parse_methods
 from attnflow.cli.streams import echo
 from attnflow.io.files import check_target
+from attnflow.options.tables import EvaluateOptions
 
 if TYPE_CHECKING:
     from attnflow.evaluation.result import Evaluation
 
 _OUTPUT = "Output"
 
-RationaleColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--rationale-column",
-        metavar="NAME",
-        help="A column with a number for each word: what people marked.",
-        rich_help_panel="Input",
-        show_default=False,
-    ),
-]
-Limit = Annotated[
-    int | None,
-    typer.Option(
-        "--limit",
-        metavar="N",
-        min=1,
-        help="Evaluate so many rows at most.",
-        rich_help_panel="Input",
-        show_default="all",
-    ),
-]
-Metrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="METRIC",
-        help="The metric; repeat for several.",
-        rich_help_panel="Selection",
-        show_default="all that can be measured",
-    ),
-]
-Fillers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filler",
-        metavar="NAME",
-        help="What stands for removed tokens: unk, mask, delete or mean.",
-        rich_help_panel="Selection",
-        show_default="unk; repeat for several",
-    ),
-]
 Save = Annotated[
     Path | None,
     typer.Option(
@@ -98,33 +58,18 @@ Ranks = Annotated[
 ]
 
 
-def evaluate(  # noqa: PLR0913 - one argument per option
-    source: Input,
+@command(EvaluateOptions, several=["methods", "edges", "metrics", "replacement"])
+def evaluate(  # noqa: PLR0913 - one argument per option of its own
+    data: own.DataSet,
     *,
-    file_format: Format = None,
-    text_column: TextColumn = "text",
-    target_column: TargetColumn = None,
-    rationale_column: RationaleColumn = None,
-    pair_column: PairColumn = None,
-    limit: Limit = None,
-    model: options.Model = None,
-    bos: options.Bos = False,
-    device: model_options.Device = None,
-    dtype: model_options.Dtype = None,
-    revision: model_options.Revision = None,
-    trust_remote_code: model_options.Trust = False,
-    method: method_options.ComparedMethods = None,
-    edges: method_options.ComparedEdges = None,
-    layers: options.Layers = None,
-    start: options.Source = "position",
-    metric: Metrics = None,
-    filler: Fillers = None,
+    options: Given,
+    model: Any,
     result: Save = None,
     table: Tables = None,
     curves: Curves = None,
     ranks: Ranks = None,
-    force: options.Force = False,
-    plugin: options.Plugins = None,
+    force: own.Force = False,
+    plugin: own.Plugins = None,
 ) -> None:
     """Evaluate methods on a data set, with intervals, beside baselines.
 
@@ -142,24 +87,8 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     for figure in (curves, ranks):
         if figure is not None:
             check_file(figure, overwrite=force)
-    found = measure(
-        source,
-        model_options.choose(model, device, dtype, revision, trust_remote_code),
-        methods=parsing.parse_methods(method) or None,
-        edges=edges or None,
-        layers=parsing.parse_layers(layers),
-        source=start,
-        metrics=metric,
-        fillers=filler or "unk",
-        text_column=text_column,
-        target_column=target_column,
-        rationale_column=rationale_column,
-        pair_column=pair_column,
-        format=file_format,
-        limit=limit,
-        bos=bos,
-        progress=sys.stderr.isatty(),
-    )
+    options["methods"] = parse_methods(options.get("methods")) or None
+    found = measure(data, model, **options, progress=sys.stderr.isatty())
     if result is not None:
         found.save(result, overwrite=True)
     for file in table or ():

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnflow.cli import (
-    answer_options,
-    figure_options,
-    method_options,
-    model_options,
-    options,
-    parsing,
-    running,
-)
+from attnflow.cli import figure_options, running
+from attnflow.cli import options as own
+from attnflow.cli.command import Given, command, make_request
 from attnflow.cli.inputs import read_item
 from attnflow.cli.streams import echo
 from attnflow.errors import InputError
+from attnflow.options.parsing import parse_position
+from attnflow.options.tables import AnswerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,47 +26,29 @@ if TYPE_CHECKING:
 USUAL_PRONOUNS = ("his", "her")
 
 
-def figure(  # noqa: PLR0913 - one argument per option
+@command(AnswerOptions, several=["method"], without=["layers", "heads", "seed"])
+def figure(  # noqa: PLR0913 - one argument per option of its own
     kind: figure_options.FigureKind,
-    text: options.OneText = None,
+    text: own.OneText = None,
     *,
+    options: Given,
+    model: Any,
     output: figure_options.Output,
-    file: options.File = None,
-    pair: options.Pair = None,
-    model: options.Model = None,
-    target: options.Target = None,
-    contrast: options.Contrast = None,
-    start: options.Source = "position",
-    answer: options.Answer = None,
-    generate: answer_options.Generate = None,
-    chat: answer_options.Chat = None,
-    part: answer_options.PromptParts = None,
-    through: answer_options.Through = "tokens",
-    truncate: options.Truncate = False,
-    bos: options.Bos = False,
-    device: model_options.Device = None,
-    dtype: model_options.Dtype = None,
-    revision: model_options.Revision = None,
-    trust_remote_code: model_options.Trust = False,
-    method: method_options.Methods = None,
-    edges: method_options.Edges = "auto",
-    steps: options.Steps = None,
-    layer: options.Layer = None,
-    query: options.Query = None,
-    residual: options.Residual = None,
-    correction: options.Correction = "auto",
+    file: own.File = None,
+    pair: own.Pair = None,
+    chat: own.Chat = None,
+    part: own.PromptParts = None,
     to: figure_options.To = None,
     candidate: figure_options.Candidates = None,
     pronoun: figure_options.Pronouns = None,
-    words: options.Words = False,
     threshold: figure_options.Threshold = None,
     values: figure_options.Values = False,
     relative: figure_options.Relative = False,
     theme: figure_options.Theme = figure_options.ThemeName.LIGHT,
     width: figure_options.Width = None,
     dpi: figure_options.Dpi = 200,
-    force: options.Force = False,
-    plugin: options.Plugins = None,
+    force: own.Force = False,
+    plugin: own.Plugins = None,
 ) -> None:
     """Draw a figure for print: one panel per method.
 
@@ -82,23 +60,21 @@ def figure(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.cli.answers import Asked, make_answers
     from attnflow.methods import find_edge_method
-    from attnflow.pipeline.choice import shown_methods
-    from attnflow.pipeline.request import Request
+    from attnflow.pipeline.choice import Shown, shown_together
     from attnflow.views.figures import check_start, save
     from attnflow.views.figures import figure as compose
-    from attnflow.views.figures.files import check_file
-    from attnflow.views.figures.widths import check_width
+    from attnflow.views.figures.files import check_file, check_width
     from attnflow.views.kinds import KINDS
 
     chosen = KINDS[kind]
-    asked = Asked(generate, chat, part or (), answer, through, {}, None)
+    asked = Asked(options, chat, part or ())
     if not chosen.answers:
         _refuse_answers(asked, kind)
-    source = "" if chosen.answers else read_item(text, file, pair)
+    item = "" if chosen.answers else read_item(text, file, pair)
     check_file(output, overwrite=force)
     check_width(width)
-    check_start(kind, start)
-    if chosen.needs and model is None:
+    check_start(kind, options.get("source", "position"))
+    if chosen.needs and getattr(model, "name", model) is None:  # by whatever options it is loaded
         needed = f"figure {kind} needs {chosen.needs}"
         msg = f"{needed}, and the shipped one takes text: give --model NAME"
         raise InputError(msg)
@@ -110,48 +86,33 @@ def figure(  # noqa: PLR0913 - one argument per option
         values=values,
         relative=relative,
     )
-    _check(chosen, given, words=words)
+    _check(chosen, given, words=options.get("words", False))
     look = {OPTIONS.get(name, name): value for name, value in given.items() if name not in PANELS}
-    position = parsing.parse_query(query)
-    methods = parsing.parse_methods(method)
+    position = options.get("query")
+    request = make_request(options, routes=to is not None, answer=None, **chosen.selection)
+    methods = list(request.methods)
     if chosen.edges:
         for name in methods:
             find_edge_method(name)  # the others have no edges to draw
-    config = Request(
-        method=methods[0] if methods else Request.method,
-        edges=edges,
-        layer=layer,
-        residual=residual,
-        correction=parsing.parse_correction(correction),
-        words=words,
-        target=target,
-        contrast=contrast,
-        source=start,
-        steps=steps,
-        methods=tuple(methods),
-        routes=to is not None,
-        truncate=truncate,
-        bos=bos,
-        execution=model_options.execution(device),
-        **{"query": position, **chosen.selection},
-    )
-    named = model_options.choose(model, device, dtype, revision, trust_remote_code)
     if chosen.answers:
         texts = None if text is None else [text]
-        (found,) = make_answers(texts, file, named, config, asked, live=False, deletions=False)
+        (found,) = make_answers(texts, file, model, request, asked, live=False, deletions=False)
         drawing = compose(kind, found, theme=str(theme), width=width, **look)
         save(drawing, output, overwrite=force, dpi=dpi)
         _tell(found.warnings, output)
         return
-    session = running.one_session(source, named, config, answer=answer)
-    shown = methods or shown_methods(session.config.method, config.heads, edges=chosen.edges)
-    results = running.attributions(session, shown)
-    if config.query == "all" and position is not None:
+    session = running.one_session(item, model, request, answer=options.get("answer"))
+    named = [Shown(session, each) for each in methods]
+    usual = shown_together(session, request.heads, edges=chosen.edges)
+    results = running.together(named or usual)
+    if request.query == "all" and position is not None:
         results = [item.at(query=position) for item in results]
     if to is not None:
-        look["trace"] = _trace(session, to, position, shown)
+        look["trace"] = _trace(session, to, position, methods)
     if "probabilities" in chosen.panels:
         look["probabilities"] = _probabilities(session, pronoun)
+    else:
+        look["caption"] = running.caption(session, results)
     drawing = compose(kind, *results, theme=str(theme), width=width, **look)
     save(drawing, output, overwrite=force, dpi=dpi)
     _tell(session.warnings, output)
@@ -212,7 +173,7 @@ def _trace(session: Session, to: str, query: int | str | None, methods: Sequence
 
     tokens, config = session.tokens, session.config
     method = WITH_ROUTES if WITH_ROUTES in methods else config.method
-    key = tokens.position(parsing.parse_position(to), name="to")
+    key = tokens.position(parse_position(to), name="to")
     if query is None:
         session.check_one_position()
     source = session.query if query is None else tokens.position(query)
@@ -231,7 +192,7 @@ def _probabilities(session: Session, pronouns: list[str] | None) -> dict[str, fl
         return None
     from torch import no_grad
 
-    from attnflow.models.objectives import output_index
+    from attnflow.models.outputs import output_index
 
     # Of two tokens that are displayed alike the likelier one, which comes first.
     chances = dict(reversed(session.prediction.alternatives))

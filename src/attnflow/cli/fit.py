@@ -9,9 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli import method_options, model_options, options
+from attnflow.cli import options as own
+from attnflow.cli.command import Given, command
 from attnflow.cli.inputs import read_texts
 from attnflow.cli.streams import echo
+from attnflow.options.tables import FitOptions
 
 Model = Annotated[
     str,
@@ -28,36 +30,17 @@ TextFile = Annotated[
 Out = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write, FILE.json.")
 ]
-Replacement = Annotated[
-    str,
-    typer.Option(
-        "--replacement", metavar="NAME", help="What blanks a token out: unk, mask, pad or delete."
-    ),
-]
-HeldOut = Annotated[
-    float,
-    typer.Option(
-        "--held-out", metavar="SHARE", help="The share of texts that the figures are made of."
-    ),
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The random seed.")]
 
 
-def fit(  # noqa: PLR0913 - one argument per option
+@command(FitOptions)
+def fit(
     model: Model,
     texts: TextFile,
     *,
+    options: Given,
     out: Out,
-    edges: method_options.FittedEdges = "attention",
-    replacement: Replacement = "unk",
-    held_out: HeldOut = 0.25,
-    seed: Seed = 0,
-    device: model_options.Device = None,
-    dtype: model_options.Dtype = None,
-    revision: model_options.Revision = None,
-    trust_remote_code: model_options.Trust = False,
-    force: options.Force = False,
-    plugin: options.Plugins = None,
+    force: own.Force = False,
+    plugin: own.Plugins = None,
 ) -> None:
     """Learn one weight per head that predicts what blanking tokens out does.
 
@@ -72,19 +55,9 @@ def fit(  # noqa: PLR0913 - one argument per option
         msg = f"-o {out} must end in .json, so that --heads knows it as a file"
         raise InputError(msg)
     given = read_texts(None, texts)
-    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
     try:
-        learned = learn(
-            given,
-            chosen,
-            edges=edges,
-            replacement=replacement,
-            held_out=held_out,
-            seed=seed,
-            save=out,
-            overwrite=force,
-            progress=sys.stderr.isatty(),
-        )
+        shown = sys.stderr.isatty()
+        learned = learn(given, model, **options, save=out, overwrite=force, progress=shown)
     except KeyboardInterrupt:
         echo("progress is saved: run the same command again to continue", err=True)
         raise

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnflow.cli.errors import print_error
 from attnflow.errors import InputError
 from attnflow.io.files import is_file
 from attnflow.io.inputs import NO_TEXT
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
 
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
 LONGEST_NAME = 4096
@@ -66,22 +70,23 @@ def pair_up(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Item]:
     return list(zip(texts, seconds, strict=True))
 
 
-def check_texts(items: Sequence[Item], kind: str, images: str | None = None) -> None:
-    """Refuse names of files where a model takes text: their names would be explained.
+def check_texts(items: Sequence[Item], model: ModelAdapter | None = None) -> None:
+    """Refuse names of files where a model reads text: their names would be explained.
 
-    ``images`` says how a model of texts takes images, too: ``"alone"`` or ``"with text"``.
+    Without a model it is one that reads nothing but texts.
     """
     from attnflow.io.pictures import PICTURES
     from attnflow.models.audio.sounds import SOUNDS
 
     texts = [text for item in items for text in ((item,) if isinstance(item, str) else item)]
-    for text in texts if kind in ("text", "pair") else ():
+    images = None if model is None else model.reads_images
+    for text in texts if model is None or model.reads_text else ():
         picture = text.lower().endswith(PICTURES)
         if names_file(text) and not (picture and images == "alone"):
             meant = f"did you mean -f {text}?"
             if picture or text.lower().endswith(SOUNDS):
-                kind, reader = ("an image", "sees") if picture else ("a sound", "hears")
-                meant = f"{kind} is for attnflow explain with a --model that {reader}"
+                kind, read = ("an image", "images") if picture else ("a sound", "sounds")
+                meant = f"{kind} is for attnflow explain with a --model that reads {read}"
             if picture and images:
                 meant = 'in Python, attnflow.explain takes {"image": …, "text": …}'
             msg = f"{text!r} is a file, and its name would be explained as a text; {meant}"

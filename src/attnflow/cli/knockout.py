@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import answer_options, method_options, model_options, options, parsing, running
+from attnflow.cli import options as own
+from attnflow.cli import running
+from attnflow.cli.command import Given, command, make_request
 from attnflow.cli.inputs import Item, check_texts, pair_up, read_text
 from attnflow.cli.status import show_status
 from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
 from attnflow.io.files import check_target
+from attnflow.options.option import SELECTION
+from attnflow.options.parsing import parse_position
+from attnflow.options.tables import OWN_OR_BEST, KnockoutOptions
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
@@ -68,37 +73,24 @@ Cut = Annotated[
 RouteOf = Annotated[
     str | None, _edges("--route", "TOKEN", "Remove the largest route of the flow from this token.")
 ]
-Random = Annotated[
-    int,
+FlowMethod = Annotated[
+    str,
     typer.Option(
-        "--random",
-        metavar="N",
-        help="Random sets of as many edges to compare with.",
-        rich_help_panel="Work",
+        "--method",
+        metavar="METHOD",
+        help="The method: {methods}.",
+        rich_help_panel=SELECTION,
+        show_default="flow, on the edges that answer best",
     ),
 ]
-Seed = Annotated[
-    int,
-    typer.Option("--seed", metavar="N", help="The random seed.", rich_help_panel="Work"),
-]
-Generate = Annotated[
-    int | None,
+FlowEdges = Annotated[
+    str,
     typer.Option(
-        "--generate",
-        metavar="N",
-        help="Measure the answer that the model writes, of at most N tokens.",
-        rich_help_panel="Input",
-        show_default=False,
-    ),
-]
-Answer = Annotated[
-    str | None,
-    typer.Option(
-        "--answer",
-        metavar="TEXT",
-        help="Measure this answer of a language model, all its tokens together.",
-        rich_help_panel="Input",
-        show_default=False,
+        "--edges",
+        metavar="RULE",
+        help="What the edges are made of: {edges}.",
+        rich_help_panel=SELECTION,
+        show_default=OWN_OR_BEST,
     ),
 ]
 Save = Annotated[
@@ -112,40 +104,29 @@ Save = Annotated[
 ]
 
 
-def knockout(  # noqa: PLR0913 - one argument per option
-    text: options.OneText = None,
+@command(KnockoutOptions)
+def knockout(  # noqa: PLR0913 - one argument per option of its own
+    text: own.OneText = None,
     *,
-    file: options.File = None,
-    pair: options.Pair = None,
-    model: options.Model = None,
-    target: options.Target = None,
-    contrast: options.Contrast = None,
-    answer: Answer = None,
-    generate: Generate = None,
-    chat: answer_options.Chat = None,
-    part: answer_options.PromptParts = None,
-    truncate: options.Truncate = False,
-    bos: options.Bos = False,
-    device: model_options.Device = None,
-    dtype: model_options.Dtype = None,
-    revision: model_options.Revision = None,
-    trust_remote_code: model_options.Trust = False,
+    options: Given,
+    model: Any,
+    file: own.File = None,
+    pair: own.Pair = None,
+    chat: own.Chat = None,
+    part: own.PromptParts = None,
     hide: Hide = None,
     reader: From = None,
     layers: Layers = None,
     head: Head = None,
-    own: Own = False,
+    itself: Own = False,
     cut: Cut = None,
     route: RouteOf = None,
-    method: method_options.RoutesMethod = "auto",
-    edges: method_options.Edges = "auto",
-    query: options.Query = None,
-    random: Random = 5,
-    seed: Seed = 0,
-    as_json: options.Json = False,
+    method: FlowMethod = "auto",
+    edges: FlowEdges = "auto",
+    as_json: own.Json = False,
     save: Save = None,
-    force: options.Force = False,
-    plugin: options.Plugins = None,
+    force: own.Force = False,
+    plugin: own.Plugins = None,
 ) -> None:
     """Show what the model says without some of its attention edges.
 
@@ -153,8 +134,8 @@ def knockout(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.cli.answers import Asked, prompts_of
 
-    asked = Asked(generate, chat, part or (), answer, "tokens", {}, None)
-    sets = _parse_edges(hide or (), reader or (), layers, head or (), own=own)
+    asked = Asked(options, chat, part or ())
+    sets = _parse_edges(hide or (), reader or (), layers, head or (), own=itself)
     of_flow = _Flow(cut, route)
     if not sets and not of_flow.asked:
         msg = (
@@ -171,47 +152,23 @@ def knockout(  # noqa: PLR0913 - one argument per option
         raise InputError(msg)
     if save is not None:
         check_target(save, overwrite=force)
-    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
-    given: dict[str, Any] = {
-        "target": target,
-        "contrast": contrast,
-        "query": parsing.parse_query(query),
-        "truncate": truncate,
-        "bos": bos,
-    }
     if of_flow.asked:
         from attnflow.api.routes import check_routes
-        from attnflow.pipeline.request import Request
 
         check_routes(method)  # before any work
-        config = Request(
-            method=method,
-            edges=edges,
-            correction=None,
-            routes=True,
-            execution=model_options.execution(device),
-            **given,
+        request = make_request(
+            options, method=method, edges=edges, correction=None, routes=True, answer=None
         )
-        sets += of_flow.find(item, chosen, config, answer)
+        sets += of_flow.find(item, model, request, options.get("answer"))
     from attnflow.api.knockout import knockout as remove
     from attnflow.models.loading import load_model
 
     with show_status("loading the model"):
-        loaded = load_model(chosen)
+        loaded = load_model(model)
     if isinstance(item, str | tuple):
-        check_texts([item], loaded.kind, getattr(loaded, "takes_images", None))
+        check_texts([item], loaded)
     with show_status("removing edges"):
-        found = remove(
-            item,
-            loaded,
-            edges=sets,
-            answer=answer,
-            generate=generate,
-            parts=parts,
-            random=random,
-            seed=seed,
-            **given,
-        )
+        found = remove(item, loaded, edges=sets, parts=parts, **options)
     if save is not None:
         found.save(save, overwrite=True)  # which was checked before any work
         echo(f"saved the knockout to {save}", err=True)
@@ -237,18 +194,16 @@ class _Flow:
         """Whether there is any."""
         return self.cut is not None or self.route is not None
 
-    def find(
-        self, item: Item, model: Source, config: Request, answer: str | None
-    ) -> list[Any]:
+    def find(self, item: Item, model: Source, request: Request, answer: str | None) -> list[Any]:
         """Their edges."""
         from attnflow.api.routes import trace_to
 
-        session = running.one_session(item, model, config, answer=answer)
+        session = running.one_session(item, model, request, answer=answer)
         found: list[Any] = []
         if self.cut is not None:
-            found.append(trace_to(session, parsing.parse_position(self.cut)))
+            found.append(trace_to(session, parse_position(self.cut)))
         if self.route is not None:
-            trace = trace_to(session, parsing.parse_position(self.route))
+            trace = trace_to(session, parse_position(self.route))
             found.append(_first_route(trace))
         return found
 
@@ -286,7 +241,7 @@ def _parse_edges(
     own: bool,
 ) -> list[Any]:
     """The edges between tokens, of each head that is named."""
-    from attnflow.records.edges import Edges
+    from attnflow.records.knockout import Edges
 
     if not (hide or readers or layers or heads):
         if own:
@@ -294,8 +249,8 @@ def _parse_edges(
             raise InputError(msg)
         return []
     places: dict[str, Any] = {
-        "keys": [parsing.parse_position(each) for each in hide] or None,
-        "queries": [parsing.parse_position(each) for each in readers] or None,
+        "keys": [parse_position(each) for each in hide] or None,
+        "queries": [parse_position(each) for each in readers] or None,
         "own": True if own else None,
     }
     chosen = _parse_layers(layers)

@@ -6,23 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnflow.cli import method_options, model_options, options, parsing, running
+from attnflow.cli import options as own
+from attnflow.cli import running
+from attnflow.cli.command import Given, command
 from attnflow.cli.inputs import read_item
 from attnflow.cli.streams import print_json
+from attnflow.options.tables import RoutesOptions
 
 if TYPE_CHECKING:
     from attnflow.records import FlowTrace
 
-To = Annotated[
-    str,
-    typer.Option(
-        "--to",
-        "-t",
-        metavar="TOKEN",
-        help="The input token that the score is traced back to, or its number, from 0.",
-        rich_help_panel="Selection",
-    ),
-]
 Top = Annotated[
     int,
     typer.Option(
@@ -31,69 +24,39 @@ Top = Annotated[
 ]
 
 
-def routes(  # noqa: PLR0913 - one argument per option
-    text: options.OneText = None,
+@command(RoutesOptions)
+def routes(  # noqa: PLR0913 - one argument per option of its own
+    text: own.OneText = None,
     *,
-    to: To,
-    file: options.File = None,
-    pair: options.Pair = None,
-    model: options.Model = None,
-    target: options.Target = None,
-    contrast: options.Contrast = None,
-    start: options.Source = "position",
-    answer: options.Answer = None,
-    truncate: options.Truncate = False,
-    bos: options.Bos = False,
-    device: model_options.Device = None,
-    dtype: model_options.Dtype = None,
-    revision: model_options.Revision = None,
-    trust_remote_code: model_options.Trust = False,
-    method: method_options.RoutesMethod = "auto",
-    edges: method_options.Edges = "auto",
-    layer: options.Layer = None,
-    query: options.Query = None,
-    heads: options.MergedHeads = "mean",
-    residual: options.FlowResidual = None,
-    correction: options.RouteCorrection = "none",
+    options: Given,
+    model: Any,
+    file: own.File = None,
+    pair: own.Pair = None,
     top: Top = 10,
-    as_json: options.Json = False,
-    plugin: options.Plugins = None,
+    as_json: own.Json = False,
+    plugin: own.Plugins = None,
 ) -> None:
     """Show the paths that a token's score came by, and their bottleneck.
 
     Example: attnflow routes "The food was not good." --to not
     """
     from attnflow.api.routes import check_routes, trace_to
+    from attnflow.options.option import refuse_all
     from attnflow.pipeline.request import Request
 
-    source = read_item(text, file, pair)
-    config = Request(
-        method=method,
-        edges=edges,
-        layer=layer,
-        query=parsing.parse_query(query),
-        heads=parsing.parse_heads(heads),
-        residual=residual,
-        correction=parsing.parse_correction(correction),
-        target=target,
-        contrast=contrast,
-        source=start,
-        truncate=truncate,
-        bos=bos,
-        routes=True,
-        execution=model_options.execution(device),
-    )
-    check_routes(method)  # before any work
-    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
-    session = running.one_session(source, chosen, config, answer=answer)
-    trace = trace_to(session, parsing.parse_position(to))
+    item, given = read_item(text, file, pair), RoutesOptions(**options)
+    refuse_all(given, "routes")
+    request = Request.of(given, routes=True)
+    check_routes(given.method)  # before any work
+    session = running.one_session(item, model, request, answer=options.get("answer"))
+    trace = trace_to(session, given.to, verify=given.verify)
     if as_json:
         print_json(as_data(trace))
         return
     from rich.console import Console
 
-    from attnflow.views.sentences import subject
     from attnflow.views.terminal.paths import show_routes
+    from attnflow.views.wording.findings import subject
 
     about = subject(session.adapter.description)
     show_routes(trace, Console(highlight=False), top, about)
@@ -115,7 +78,11 @@ def as_data(trace: FlowTrace) -> dict[str, Any]:
         "method": trace.method,
         "warnings": list(trace.warnings),
         "value": trace.value,
+        "opposed": trace.opposed,
         "gap": trace.gap,
         "routes": [asdict(route) for route in trace.routes],
         "cut": [asdict(edge) for edge in trace.cut],
+        "summary": trace.summary,
+        "knockout": None if trace.knockout is None else trace.knockout.to_dict(),
+        "verified": "" if trace.knockout is None else trace.knockout.summary,
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attnflow.pipeline.request import Request
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
-    from attnflow.views.summary import Summary
+    from attnflow.views.wording.summaries import Summary
 
 MANY = 20  # from this many texts on, a progress bar is shown
 
@@ -40,11 +40,11 @@ def sessions(
     from attnflow.methods.question import no_progress
     from attnflow.pipeline.prepare import open_sessions, prepare
 
-    check_texts(texts, loaded.kind, getattr(loaded, "takes_images", None))
+    check_texts(texts, loaded)
     terminal = sys.stderr.isatty()
     with_bar = terminal and len(texts) >= MANY
     # One bar at a time: of the texts where there are many, of the work on one where there are few.
-    config = replace(config, execution=replace(config.execution, progress=terminal > with_bar))
+    config = replace(config, progress=terminal > with_bar)
     inside: Callable[[float], None] = no_progress
     with progress_bar("explaining", len(texts), shown=with_bar) as advance:
         pairs = open_sessions(
@@ -75,12 +75,17 @@ def one_session(
 
 
 def attributions(session: Session, methods: Sequence[str]) -> list[Attribution]:
-    """The attributions of several methods from one forward pass; a bar where one takes long."""
+    """The attributions of several methods from one forward pass."""
+    return together([(session, method) for method in methods])
+
+
+def together(pairs: Sequence[tuple[Session, str]]) -> list[Attribution]:
+    """The attributions of methods, each of its session; a bar where one takes long."""
     from attnflow.io.progress import progress_bar
 
     found = []
-    for method in methods:
-        shown = session.config.execution.progress
+    for session, method in pairs:
+        shown = session.config.progress
         with progress_bar(method, 1, shown=shown, share=True) as advance:
             found.append(session.attribution(method, advance))
     return found
@@ -93,8 +98,16 @@ def summarize(
 
     A ``page`` that is made, too, has predictions without each token of longer texts.
     """
-    from attnflow.views import summary
     from attnflow.views.explorer.extent import STANDALONE
+    from attnflow.views.wording import summaries
 
     tokens = STANDALONE.blanks if page else 0
-    return summary.summarize(session, attributions, blank=few, tokens=tokens)
+    return summaries.summarize(session, attributions, blank=few, tokens=tokens)
+
+
+def caption(session: Session, attributions: Sequence[Attribution]) -> str:
+    """What a figure's main method found, with its evidence."""
+    from attnflow.views.figures.axes import describe
+
+    found = summarize(session, attributions, few=True)
+    return describe(found.main, attributions[found.each.index(found.main)])

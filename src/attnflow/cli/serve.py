@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnflow.cli import model_options, options
+from attnflow.cli import options as own
+from attnflow.cli.command import Given, ModelOptions, command
+from attnflow.cli.command import choose as choose_model
 from attnflow.cli.streams import echo
 from attnflow.errors import InputError
+from attnflow.options.tables import DeviceOptions
 from attnflow.shipped import DEFAULT
 
 if TYPE_CHECKING:
@@ -100,13 +104,15 @@ RunFolder = Annotated[
 ]
 
 
-def serve(  # noqa: PLR0913 - one argument per option
+@dataclass(frozen=True, kw_only=True)
+class ServedModels(ModelOptions, DeviceOptions):
+    """The models, and how all of them are loaded."""
+
+
+@command(ServedModels, several=["model"])
+def serve(  # noqa: PLR0913 - one argument per option of its own
     *,
-    model: options.Models = None,
-    device: model_options.Device = None,
-    dtype: model_options.Dtype = None,
-    revision: model_options.Revision = None,
-    trust_remote_code: model_options.Trust = False,
+    options: Given,
     run: RunFolder = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
@@ -116,7 +122,7 @@ def serve(  # noqa: PLR0913 - one argument per option
     max_tokens: Tokens = 512,
     timeout: Seconds = 60,
     max_memory: Memory = 4,
-    plugin: options.Plugins = None,
+    plugin: own.Plugins = None,
 ) -> None:
     """Open the explorer: an interactive view in the browser.
 
@@ -128,12 +134,13 @@ def serve(  # noqa: PLR0913 - one argument per option
     Example: attnflow serve --port 8000
     """
     _check_options(timeout, max_memory, token)
-    if revision is not None and len(model or ()) > 1:
+    model, revision = options.pop("model", []), options.get("revision")
+    if revision is not None and len(model) > 1:
         msg = f"--revision {revision} is for one --model; of several, write NAME@REVISION"
         raise InputError(msg)
 
     def choose(name: str | None) -> Source:
-        return model_options.choose(name, device, dtype, revision, trust_remote_code)
+        return choose_model(name, **options)
 
     named = [choose(each) for each in model or (() if run is not None else (None,))]
     import errno
@@ -165,7 +172,7 @@ def serve(  # noqa: PLR0913 - one argument per option
     listing: Listing | None = None
     sources: list[Source] = named
     if run is not None:
-        listing, adapter = _read_run(run, model or [], choose)
+        listing, adapter = _read_run(run, model, choose)
         sources = [adapter]
     else:
         echo(f"loading {', '.join(model or [DEFAULT])} …", err=True)

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from attnflow.cli import method_options, model_options, options
+from attnflow.cli import options as own
+from attnflow.cli.command import Given, command
 from attnflow.cli.figure_options import Theme, ThemeName
 from attnflow.cli.inputs import check_texts
 from attnflow.cli.status import show_status
 from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
+from attnflow.options.tables import SimilarityOptions
 
 First = Annotated[str, typer.Argument(metavar="TEXT", help="The first text, in quotes.")]
 Second = Annotated[str, typer.Argument(metavar="TEXT", help="The text it is compared with.")]
-Pooling = Annotated[
-    str,
-    typer.Option(
-        "--pooling",
-        metavar="NAME",
-        help="What an embedding is: the mean of states, the first or the last one.",
-        rich_help_panel="Selection",
-        show_default="what the model's files say, else mean",
-    ),
-]
 Output = Annotated[
     Path | None,
     typer.Option(
@@ -44,28 +36,19 @@ Top = Annotated[
 ]
 
 
-def similarity(  # noqa: PLR0913 - one argument per option
+@command(SimilarityOptions)
+def similarity(  # noqa: PLR0913 - one argument per option of its own
     first: First,
     second: Second,
     *,
-    model: options.Model = None,
-    truncate: options.Truncate = False,
-    strict: options.Strict = False,
-    device: model_options.Device = None,
-    dtype: model_options.Dtype = None,
-    revision: model_options.Revision = None,
-    trust_remote_code: model_options.Trust = False,
-    method: method_options.Method = "rollout",
-    edges: method_options.SimilarityEdges = "auto",
-    pooling: Pooling = "auto",
-    residual: options.Residual = None,
-    words: options.Words = False,
+    options: Given,
+    model: Any,
     top: Top = 8,
-    as_json: options.Json = False,
+    as_json: own.Json = False,
     output: Output = None,
     theme: Theme = ThemeName.LIGHT,
-    force: options.Force = False,
-    plugin: options.Plugins = None,
+    force: own.Force = False,
+    plugin: own.Plugins = None,
 ) -> None:
     """Show what made two texts similar: the parts of the cosine, token pair by token pair.
 
@@ -73,8 +56,8 @@ def similarity(  # noqa: PLR0913 - one argument per option
     """
     from attnflow.api.similarity import similarity as compare
 
-    check_texts([first, second], "text")
-    if model is None:
+    check_texts([first, second])
+    if getattr(model, "name", model) is None:  # by whatever options it is loaded
         msg = (
             "similarity needs a model of sentence embeddings; give its name or folder with --model"
         )
@@ -83,20 +66,8 @@ def similarity(  # noqa: PLR0913 - one argument per option
         from attnflow.views.figures.files import check_file
 
         check_file(output, overwrite=force)
-    chosen = model_options.choose(model, device, dtype, revision, trust_remote_code)
     with show_status("comparing"):
-        found = compare(
-            first,
-            second,
-            chosen,
-            method=method,
-            edges=edges,
-            pooling=pooling,
-            residual=residual,
-            words=words,
-            truncate=truncate,
-            strict=strict,
-        )
+        found = compare(first, second, model, **options)
     if output is not None:
         from attnflow.views.figures.files import save as write
         from attnflow.views.figures.similarity import figure

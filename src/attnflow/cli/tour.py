@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnflow.cli import options
+from attnflow.cli.command import Model
 from attnflow.errors import InputError
 from attnflow.shipped import DEFAULT, NAMES, OWNER
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from attnflow.tour.steps import Step
+    from attnflow.tour import TourStep
 
 First = Annotated[
     int, typer.Argument(metavar="STEP", help="The step to start with.", show_default="1")
@@ -25,7 +25,7 @@ NoPause = Annotated[bool, typer.Option("--no-pause", help="Don't wait for Enter 
 LEAVE = "q"
 
 
-def tour(first: First = 1, *, model: options.Model = None, no_pause: NoPause = False) -> None:
+def tour(first: First = 1, *, model: Model = None, no_pause: NoPause = False) -> None:
     """Take a tour of five minutes: each step is a command that runs before your eyes.
 
     It needs no network. Enter goes on, q or Ctrl-C leaves; in a pipe it runs through.
@@ -34,8 +34,7 @@ def tour(first: First = 1, *, model: options.Model = None, no_pause: NoPause = F
     """
     from rich.console import Console
 
-    from attnflow.tour.steps import NEXT, make_steps
-    from attnflow.tour.texts import TEXTS
+    from attnflow.tour import NEXT, TEXTS, make_steps
 
     named = (model or DEFAULT).removeprefix(OWNER)
     if named not in TEXTS or named not in NAMES:
@@ -56,10 +55,10 @@ def tour(first: First = 1, *, model: options.Model = None, no_pause: NoPause = F
         console.print(f"  {line}", markup=False)
 
 
-def _show(step: Step, number: str, console: Console) -> None:
+def _show(step: TourStep, number: str, console: Console) -> None:
     """Say what is asked, run the commands, and say what follows."""
     from attnflow.cli.app import run
-    from attnflow.tour.steps import PAGE, written
+    from attnflow.tour import PAGE, written
 
     console.print()
     console.rule(f"[bold]{number} · {step.title}[/]", align="left")

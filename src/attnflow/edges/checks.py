@@ -1,4 +1,4 @@
-"""Attention as it arrives, checked before any work: shape, finiteness, sign, row sums."""
+"""Checks of given attention before any work: shape, finiteness, sign, row sums."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:
 
 
 def _opened(attention: Attention) -> Attention:
-    """The attention, if it can be gone through; what holds it is named."""
+    """The attention, if it is iterable; errors name the attribute that holds it."""
     held = [name for name in ("attentions", "encoder_attentions") if hasattr(attention, name)]
     kind = type(attention).__name__
     if held:
@@ -85,7 +85,7 @@ def check_probabilities(layers: Sequence[Array]) -> None:
     """Refuse NaN, infinities, negative weights and rows that do not sum to 1, naming the place."""
     tolerance = row_tolerance(precision(layers[0]))
     if on_cpu(layers[0]):
-        from attnflow.edges.rows import are_sound  # numba takes its time
+        from attnflow.edges.rows import are_sound  # importing numba is slow
 
         flat = [contiguous(layer).reshape(-1, layer.shape[-1]) for layer in layers]
         sound = are_sound(flat, tolerance)
@@ -115,7 +115,7 @@ def _refuse(name: str, values: Array, wrong: Array, rule: str) -> None:
 
 
 def check_maps(rule: str, maps: Any, activations: Activations) -> list[Array]:
-    """What a rule made of activations: one array of the right shape per step, finite, no minus."""
+    """A rule's maps: one array of the right shape per step, finite and not negative."""
     layers = _check_shapes(rule, maps, activations)
     for number, each in enumerate(layers):
         values = to_numpy(each)

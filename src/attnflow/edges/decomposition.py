@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnflow.errors import ModelError
-from attnflow.records import Activations, Block, FloatArray
+from attnflow.records import Activations, AttentionBlock, FloatArray
 from attnflow.records.arrays import precision, to_numpy
 
 CHUNK_BYTES = 64 * 1024 * 1024  # of vectors that are held at a time
@@ -105,13 +105,13 @@ def take_apart(activations: Activations, rule: str, *, residual: bool) -> Iterat
         yield parts
 
 
-def allowed(block: Block) -> float:
+def allowed(block: AttentionBlock) -> float:
     """How far the parts of a block may be from adding up, as a ratio."""
     usual = PACKED_TOLERANCE if block.packed else USUAL_TOLERANCE
     return max(usual, TOLERANCE.get(precision(block.output), usual))
 
 
-def _layer(attention: FloatArray, block: Block) -> LayerParts:
+def _layer(attention: FloatArray, block: AttentionBlock) -> LayerParts:
     heads = attention.shape[0]
     values = to_numpy(block.values)
     if values.shape[0] != heads:  # grouped heads share their values
@@ -134,7 +134,7 @@ def _layer(attention: FloatArray, block: Block) -> LayerParts:
     return LayerParts(attention, projected, narrow, scale, residual, norm, rounding)
 
 
-def _check_sum(parts: LayerParts, block: Block, carried: list[int]) -> float:
+def _check_sum(parts: LayerParts, block: AttentionBlock, carried: list[int]) -> float:
     """How far the sum of all parts is from the block's output, in the row where it is farthest.
 
     Relative to the output, or, where parts cancel out, to what rounding leaves of them.

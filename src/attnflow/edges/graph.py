@@ -1,23 +1,25 @@
-"""One way from activations to a graph: mix heads, correct, discard, add the residual, rows to 1."""
+"""From activations to a graph: fuse heads, correct, discard, add the residual, rows to 1."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
 
 from attnflow.edges.corrections import (
     SINK,
     correct_maps,
+    even_rows,
+    first_seen,
     spread_evenly,
     uniform_activations,
     without_sink,
 )
-from attnflow.edges.heads import add_heads, fuse_layers, head_weights, strengths
 from attnflow.edges.options import EdgeOptions, Heads
 from attnflow.edges.rule import EDGE_RULES, EdgeRule, Maps
-from attnflow.edges.windows import even_attention, is_sparse, make_dense, sparse_graph
 from attnflow.errors import InputError
 from attnflow.records import Activations, Array, FloatArray, LayeredGraph
 from attnflow.records.arrays import (
@@ -30,6 +32,138 @@ from attnflow.records.arrays import (
     to_numpy,
 )
 from attnflow.records.learned import LearnedHeads
+from attnflow.records.sparse import SparseLayer, SparseLayers
+
+
+def fuse_heads(layer: Array, heads: Heads) -> Array:
+    """``[…, head, query, key]`` → ``[…, query, key]`` in float64."""
+    if layer.shape[-3] == 1 and heads != "each":
+        head_weights(1, heads)
+        return double(layer[..., 0, :, :])
+    if heads in ("mean", "each"):
+        return double(layer).mean(-3)
+    if heads == "max":
+        return namespace(layer).amax(double(layer), -3)
+    if heads == "min":
+        return namespace(layer).amin(double(layer), -3)
+    weights = head_weights(int(layer.shape[-3]), heads)
+    return sum(weight * double(layer[..., head, :, :]) for head, weight in weights.items())
+
+
+def add_heads(layers: Array, heads: Heads) -> Array:
+    """``[…, head, query, key]`` → ``[…, query, key]``: the sum of all heads, or of those picked."""
+    if heads in ("mean", "each"):
+        return layers.sum(-3)
+    picked = list(head_weights(int(layers.shape[-3]), heads))
+    return layers[..., picked, :, :].sum(-3)
+
+
+def fuse_layers(layers: Sequence[Array], heads: Heads) -> list[Array]:
+    """Every layer's heads fused; learned heads have weights of their own in each."""
+    if not isinstance(heads, LearnedHeads):
+        return [fuse_heads(each, heads) for each in layers]
+    heads.check_heads([int(each.shape[-3]) for each in layers])
+    return [
+        sum(weight * double(layer[..., head, :, :]) for head, weight in enumerate(weights))
+        for layer, weights in zip(layers, heads.scaled, strict=True)
+    ]
+
+
+def strengths(heads: Heads, count: int) -> list[float]:
+    """How much each of ``count`` layers carries, beside the strongest one."""
+    if isinstance(heads, LearnedHeads):
+        return [math.fsum(layer) for layer in heads.scaled]
+    return [1.0] * count
+
+
+def head_weights(count: int, heads: Heads) -> dict[int, float]:
+    """The weight of every head that takes part: picked heads weigh the same, weights sum to 1."""
+    if isinstance(heads, str):
+        return dict.fromkeys(range(count), 1 / count)
+    if isinstance(heads, LearnedHeads):
+        msg = "learned heads have weights for every layer; fuse all layers together"
+        raise InputError(msg)
+    if all(isinstance(head, Integral) for head in heads):
+        return _picked(count, [int(head) for head in heads])
+    total = float(sum(heads))
+    if len(heads) != count or min(heads) < 0 or not 0 < total < math.inf:  # false for NaN
+        msg = f"heads={list(heads)} must be {count} finite weights, none negative, not all zero"
+        raise InputError(msg)
+    return {head: float(weight) / total for head, weight in enumerate(heads)}
+
+
+def _picked(count: int, heads: Sequence[int]) -> dict[int, float]:
+    for head in heads:
+        if not -count <= head < count:
+            msg = f"heads={list(heads)}: head {head} does not exist; there are 0 to {count - 1}"
+            raise InputError(msg)
+    if len({head % count for head in heads}) != len(heads):
+        msg = f"heads={list(heads)} names a head twice; give weights (as floats) to weigh heads"
+        raise InputError(msg)
+    return {head % count: 1 / len(heads) for head in heads}
+
+
+# Attention in windows: the same steps on sparse maps, which hold only what is not 0.
+
+
+def is_sparse(activations: Activations) -> bool:
+    """Whether the attention is held by its entries that are not 0."""
+    return isinstance(activations.attention[0], SparseLayer)
+
+
+def make_dense(activations: Activations) -> Activations:
+    """The same with dense maps."""
+    return replace(activations, attention=tuple(to_numpy(each) for each in activations.attention))
+
+
+def sparse_graph(
+    activations: Activations, options: EdgeOptions, *, keep_maps: bool
+) -> LayeredGraph:
+    """The graph of sparse attention, whose heads are fused."""
+    layers = [each.double() for each in activations.attention]
+    if options.correction is not None:
+        layers = [CORRECTED[options.correction](each) for each in layers]
+    maps = SparseLayers(tuple(layers)) if keep_maps else None
+    if options.correction is not None:
+        layers = [each.times(_inverse(each.sums)) for each in layers]
+    edges = tuple(_edges(each, options.residual) for each in layers)
+    return LayeredGraph(SparseLayers(edges), maps=maps, source=activations.source)
+
+
+def even_attention(activations: Activations) -> Activations:
+    """As sparse, of a causal model that reads evenly from all that each position sees."""
+    even = [even_rows(first_seen(each)) for each in activations.attention]
+    return replace(activations, attention=tuple(even))
+
+
+def _edges(layer: SparseLayer, residual: float) -> SparseLayer:
+    totals = (1 - residual) * layer.sums + residual
+    totals = totals + (totals == 0)  # a row of zeros reads nothing, and stays so
+    edges = layer.times((1 - residual) / totals)
+    return edges.plus_diagonal(residual / totals) if residual else edges
+
+
+def _visible(layer: SparseLayer) -> SparseLayer:
+    seen = replace(layer, values=layer.values / (layer.size - layer.keys))
+    return seen.times(layer.sums * _inverse(seen.sums))
+
+
+def _without_sink(layer: SparseLayer) -> SparseLayer:
+    sums, sink = layer.sums, (layer.keys == 0) & (layer.queries > 0)
+    left = replace(layer, values=np.where(sink, 0.0, layer.values))
+    left = left.plus_diagonal((left.sums == 0).astype(np.float64))
+    return left.times(sums * _inverse(left.sums))
+
+
+def _inverse(sums: FloatArray) -> FloatArray:
+    found: FloatArray = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+    return found
+
+
+CORRECTED: dict[str, Callable[[SparseLayer], SparseLayer]] = {
+    "visible": _visible,
+    "sink": _without_sink,
+}
 
 
 def build_graph(
@@ -43,8 +177,8 @@ def build_graph(
     """The graph of a rule's maps; in float64, axes before ``head`` (a batch) carried along.
 
     ``keep_maps`` keeps the maps, mixed and corrected, beside the edges that are made of them.
-    ``made`` are the rule's maps of these activations, where they are at hand. ``read_once`` says
-    that layers are read one after the other: they may be made then (`LayersOnDemand`).
+    ``made`` are the rule's maps of these activations, if they were made before. ``read_once`` says
+    that layers are read one after the other, so that they may be made lazily (`LayersOnDemand`).
     """
     rule = EDGE_RULES[options.rule]
     if rule.amounts:
@@ -125,7 +259,9 @@ def _built(
     fused = correct_maps(fuse_layers(made.layers, options.heads), options.correction)
     maps = namespace(fused[0]).stack(tuple(fused))
     for step, each in enumerate(maps):
-        each[..., activations.carried_by(step), :] = 0  # which is nothing that a position reads
+        each[..., activations.carried_by(step), :] = (
+            0  # a position does not read what it carries along
+        )
     return replace(graph, maps=maps)
 
 
@@ -188,7 +324,7 @@ def _check_equal_heads(maps: Sequence[Array]) -> None:
 
 def _in_one_pass(maps: Sequence[Array], options: EdgeOptions, *, read_once: bool) -> Array:
     """The weighted mean of heads and what follows it, compiled."""
-    from attnflow.edges.rows import LayersOnDemand, fuse_rows  # numba takes its time
+    from attnflow.edges.rows import LayersOnDemand, fuse_rows  # importing numba is slow
 
     *batch, _, size, _ = maps[0].shape
     flat, weights = [], []

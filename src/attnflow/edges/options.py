@@ -44,7 +44,8 @@ class EdgeOptions:
         check_heads(self.heads)
         EDGE_RULES[self.rule]
         if self.correction is not None and self.correction not in ON_MAPS:
-            msg = f"correction={self.correction!r} is none of maps; allowed: {', '.join(ON_MAPS)}"
+            allowed = ", ".join(ON_MAPS)
+            msg = f"correction={self.correction!r} does not apply to maps; allowed: {allowed}"
             raise InputError(msg)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnflow.registry import Registry, name_failure
+from attnflow.registry import Registry, is_foreign, name_failure
 
 if TYPE_CHECKING:
     from attnflow.records import Activations, Array
@@ -91,8 +91,9 @@ class EdgeRule:
 
     def apply(self, activations: Activations) -> Maps:
         """The maps of activations, each with a head axis; amounts are one array of all steps."""
+        given = activations.copied() if is_foreign(self.maps) else activations
         with name_failure(f"edges={self.name!r}"):
-            made = self.maps(activations)
+            made = self.maps(given)
         found = made if isinstance(made, Maps) else Maps(made)
         layers = found.layers
         if self.amounts:

@@ -3,7 +3,7 @@
 The edge from i to j is the cosine distance of the layer's output at i, behind residual connections,
 norms and MLP, from what it is when the value vector of j is zero in all heads. Rows are made to sum
 to 1. Residual connections are in place in both: they make i move less, for all j alike, and what i
-keeps by them is no edge of its own. So no share is added for them.
+keeps by them is not a separate edge, and no share is added for them.
 """
 
 from __future__ import annotations

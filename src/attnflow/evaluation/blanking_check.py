@@ -12,8 +12,7 @@ from attnflow.errors import InputError
 from attnflow.evaluation.importance import make_attribution
 from attnflow.methods.blank_out import MEMBER
 from attnflow.methods.question import Target
-from attnflow.models.objectives import find_outputs
-from attnflow.models.outputs import has_label
+from attnflow.models.outputs import find_outputs, has_label
 from attnflow.models.sizes import independent_labels
 from attnflow.records.words import merge_words, word_groups
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 MOST_WORK = 3 * 10**10  # multiplications: about a second on two cores
 
-WHOLE = ("pair", "image")  # kinds of models that say something of inputs without some of them
 MOST_LOGITS = 700.0  # whose exponential is still a number
 
 
@@ -88,7 +86,7 @@ def why_unchecked(session: Session, tokens: int = 0) -> str | None:
         return ""
     if not _can_check(session):
         return "that is done for texts, images and encoder–decoders of texts"
-    measured = session.measurable or adapter.kind in WHOLE
+    measured = session.measurable or adapter.has_source or adapter.has_grid
     if not measured or not session.blanking.positions:
         return ""
     if session.objective.contrast is not None and not session.measurable:
@@ -104,8 +102,8 @@ def why_unchecked(session: Session, tokens: int = 0) -> str | None:
 
 def _can_check(session: Session) -> bool:
     """Whether it is known what blanking a token is: an image among a text has no filler."""
-    kind, grid = session.adapter.kind, session.tokens.grid
-    return kind == "image" or (kind in ("text", "pair") and grid is None)
+    adapter = session.adapter
+    return adapter.erases and (adapter.has_grid or session.tokens.grid is None)
 
 
 def _noun(session: Session) -> str:
@@ -146,8 +144,11 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
 
     position = session.target_position if session.measurable else session.query
     target = Target(index, name, position, session.prediction)
-    size = np.array([abs(float(rows.get(group, whole)[index]) - before) for group in alone])
-    scores = make_attribution(adapter, session.tokens, target, size, MEMBER.name, {}, {})
+    falls = np.array([before - float(rows.get(group, whole)[index]) for group in alone])
+    known = {"falls": falls.tolist()}
+    scores = make_attribution(
+        adapter, session.tokens, target, np.abs(falls), MEMBER.name, {}, known
+    )
     removed = [removal(group) for group in words]
     if session.config.words:
         of_words = [0.0 if each is None else abs(each.change) for each in removed]

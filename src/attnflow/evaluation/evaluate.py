@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import numpy as np
 
@@ -26,17 +26,19 @@ from attnflow.evaluation.metrics.metric import STEPS, Erase
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Column, Evaluation, Explainer
 from attnflow.io.inputs import several
-from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.methods import METHODS
 from attnflow.models.loading import load_model
+from attnflow.options.functions import takes
+from attnflow.options.option import options_of, values_of
+from attnflow.options.tables import EvaluateOptions, ReadingOptions
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.prepare import Refused, prepare
-from attnflow.pipeline.request import AUTO, Layers, Request
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records import FloatArray
-from attnflow.records.checks import check_flag, check_number
+from attnflow.records.checks import check_number
 from attnflow.records.rounding import round_scores
 from attnflow.version import VERSION
 
@@ -47,54 +49,38 @@ if TYPE_CHECKING:
 GRID = np.linspace(0, 1, STEPS + 1)
 
 
-@known_keywords()
-def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
+P = ParamSpec("P")
+
+
+class Evaluates(Protocol[P]):
+    """How `evaluate` is called."""
+
+    def __call__(
+        self,
+        data: str | PathLike[str] | Iterable[str | Mapping[str, Any]],
+        model: Source = None,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> Evaluation:
+        """Call it."""
+
+
+def _takes(table: Callable[P, Any]) -> Callable[[Callable[..., Evaluation]], Evaluates[P]]:
+    return takes(table)
+
+
+@_takes(EvaluateOptions)
+def evaluate(
     data: str | PathLike[str] | Iterable[str | Mapping[str, Any]],
     model: Source = None,
     *,
-    methods: str | Sequence[str] | None = None,
-    edges: str | Sequence[str] | None = None,
-    layers: Layers = None,
-    source: str = "position",
-    metrics: str | Sequence[str] | None = None,
-    fillers: str | Sequence[str] = "unk",
-    text_column: str = "text",
-    target_column: str | None = None,
-    rationale_column: str | None = None,
-    pair_column: str | None = None,
-    format: str | None = None,
-    limit: int | None = None,
-    bos: bool = False,
-    seed: int = 0,
-    progress: bool = False,
+    options: EvaluateOptions,
 ) -> Evaluation:
     """How faithful and how plausible methods are, with intervals, beside baselines.
 
     Args:
         data: Texts, as for `attnflow.run`.
         model: A classifier, a masked or a causal language model, as for `attnflow.explain`.
-        methods: By default the paper's, and with its edges what `attnflow.explain` uses by default.
-            In the table are always: tokens in random order, from the first, from the last;
-            gradient × input; integrated gradients; the attention of the last layer.
-        edges: Edge rules for the methods that read edges; by default attention, so that methods are
-            compared on the same edges. ``"auto"`` is what `attnflow.explain` uses by default, edges
-            and method.
-        layers: Which layers of them: numbers, ``"all"``, or the top one by default.
-        source: ``"logit"``: the scores of the methods and edges start at the target's logit, as for
-            `attnflow.explain`.
-        metrics: Of ``attnflow.METRICS``; by default all that can be measured.
-        fillers: What stands for removed tokens, of ``"unk"``, ``"mask"``, ``"delete"`` and
-            ``"mean"`` (the mean of all word embeddings); each has columns of its own.
-        text_column: The column of the text.
-        target_column: The column of the target; by default the model's prediction.
-        rationale_column: A column with one number for each word of the text, as it is split at
-            blanks; words of at least 0.5, for or against, are marked.
-        pair_column: The column of the second text, where the model reads two as one input.
-        format: The format of a file, where its name does not tell.
-        limit: Evaluate so many rows at most.
-        bos: Put BOS in front of every text, as for `attnflow.explain`; it is never removed.
-        seed: The seed of everything that is random.
-        progress: Show a progress bar.
 
     Removed are tokens that are neither special nor what is predicted. Where methods give scores a
     sign, tokens are removed by their value, and compared with others by their size. Tokens of equal
@@ -106,20 +92,23 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
         >>> found.texts
         2
     """
-    check_flag("progress", progress)
-    check_flag("bos", bos)
+    reading = values_of(options, options_of(ReadingOptions))
+    seed, source = options.seed, options.source
     check_number("seed", seed, 0)
-    if limit is not None:
-        check_number("limit", limit, 1)
-    wanted = None if metrics is None else several("metrics", metrics)
-    chosen = _chosen(wanted, rationale=rationale_column is not None)
-    names, rules = _compared(methods, edges, source)
-    columns = Columns(text_column, target_column, rationale=rationale_column, pair=pair_column)
-    rows = list(islice(open_rows(data, columns, format).read(), limit))
-    adapter = load_model(model)
-    fillers = several("fillers", fillers)
+    if options.limit is not None:
+        check_number("limit", options.limit, 1)
+    wanted = None if options.metrics is None else several("metrics", options.metrics)
+    rationale = options.rationale_column
+    chosen = _chosen(wanted, rationale=rationale is not None)
+    names, rules = _compared(options.methods, options.edges, source)
+    columns = Columns(
+        options.text_column, options.target_column, rationale=rationale, pair=options.pair_column
+    )
+    rows = list(islice(open_rows(data, columns, options.format).read(), options.limit))
+    adapter = load_model(model, device=options.device)
+    fillers = several("replacement", options.replacement)
     check_fillers(adapter, fillers)
-    configs = make_configs(names, rules, layers, bos=bos, source=source)
+    configs = make_configs(names, rules, Request.of(options, edges=AUTO, progress=False))
     texts, skipped = _usable(adapter, rows, configs[0][0])
     found = [Text(row) for row in texts]
     score_texts(adapter, [rows[row] for row in texts], found, configs, fillers, names)
@@ -139,7 +128,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
     curves = {
         each: np.full((2, len(explainers), len(found), len(GRID)), np.nan) for each in fillers
     }
-    with progress_bar("evaluating", len(found), shown=progress, unit="texts") as show:
+    with progress_bar("evaluating", len(found), shown=options.progress, unit="texts") as show:
         for at, text in enumerate(found):
             _erase_ahead(text, table, seed)
             values[:, :, at] = _measured(text, table, seed)
@@ -161,7 +150,7 @@ def evaluate(  # noqa: PLR0913 - one keyword per option, the same words as every
             "model": {"name": adapter.name, **adapter.description},
             "rows": [text.row for text in found],
             "seed": seed,
-            **({"bos": True} if bos else {}),
+            **{name: value for name, value in reading.items() if value},
             **({"source": source} if source != POSITION else {}),
             "version": VERSION,
         },

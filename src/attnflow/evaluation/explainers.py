@@ -16,7 +16,7 @@ from attnflow.io.rows import Row
 from attnflow.methods import METHODS
 from attnflow.methods.erasing import DELETE, MEAN, Eraser, read_target
 from attnflow.pipeline.prepare import open_sessions, prepare
-from attnflow.pipeline.request import AUTO, Layers, Request
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.source import LOGIT, POSITION
 from attnflow.records import FloatArray
 
@@ -47,14 +47,9 @@ class Text:
 
 
 def make_configs(
-    names: tuple[str, ...],
-    edges: Sequence[str],
-    layers: Layers,
-    *,
-    bos: bool = False,
-    source: str = POSITION,
+    names: tuple[str, ...], edges: Sequence[str], request: Request
 ) -> list[tuple[Request, tuple[str, ...]]]:
-    """For each rule its configuration and methods; what reads no edges comes with the first.
+    """For each rule its request and methods; what reads no edges comes with the first.
 
     The rule ``"auto"`` is what `attnflow.explain` chooses, edges and method. From the logit, single
     layers have no scores.
@@ -62,35 +57,24 @@ def make_configs(
     on_edges = [name for name in names if METHODS[name].reads_edges]
     others = [name for name in names if name not in on_edges]
     alone = tuple(dict.fromkeys([*others, *COMPUTED, *REFERENCES]))
-    attention = Request(
-        method=LAST_LAYER,
-        methods=tuple(dict.fromkeys((LAST_LAYER, *on_edges, *alone))),
-        layers=layers,
-        bos=bos,
-    )
+    shown = tuple(dict.fromkeys((LAST_LAYER, *on_edges, *alone)))
+    plain = replace(request, source=POSITION)
+    attention = replace(plain, method=LAST_LAYER, methods=shown)
     found = []
     for rule in dict.fromkeys(("attention", *edges)):
         asked = tuple(on_edges) if rule in edges else ()
-        if source == LOGIT:
+        if request.source == LOGIT:
             if rule == "attention":
                 found.append((attention, alone))
             if asked:
-                config = Request(
-                    method=asked[0],
-                    methods=asked,
-                    edges=rule,
-                    source=source,
-                    layers=layers,
-                    bos=bos,
-                )
-                found.append((config, asked))
+                own = replace(request, method=asked[0], methods=asked, edges=rule)
+                found.append((own, asked))
         elif rule == AUTO:
-            found.append((Request(layers=layers, bos=bos), (AUTO,)))
+            found.append((plain, (AUTO,)))
         elif rule == "attention":
             found.append((attention, (*asked, *alone)))
         elif asked:
-            config = replace(attention, method=asked[0], methods=asked, edges=rule)
-            found.append((config, asked))
+            found.append((replace(attention, method=asked[0], methods=asked, edges=rule), asked))
     return found
 
 
@@ -98,15 +82,12 @@ def check_fillers(model: ModelAdapter, fillers: Sequence[str]) -> None:
     """Refuse fillers that a model does not have."""
     for name in fillers:
         if name not in FILLERS:
-            msg = f"filler={shown(name)} is unknown; allowed: {', '.join(FILLERS)}"
+            msg = f"replacement={shown(name)} is unknown; allowed: {', '.join(FILLERS)}"
             raise InputError(msg)
         if name != MEAN.name:
             model.filler(name)
-        elif model.kind != "text":
-            msg = (
-                f"filler='mean' needs a model of one text, and {model.name} is not one; leave it "
-                "out"
-            )
+        elif not model.edits_words:
+            msg = f"replacement='mean' needs a model of one text; {model.name} is another kind"
             raise InputError(msg)
 
 

@@ -8,9 +8,8 @@ of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import numpy as np
 
@@ -20,18 +19,17 @@ from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.importance import blank_out
 from attnflow.evaluation.ridge import nonnegative_ridge
 from attnflow.io.checkpoint import Checkpoint
-from attnflow.io.checksums import digest
-from attnflow.io.files import check_target
+from attnflow.io.files import check_target, digest
 from attnflow.io.inputs import as_list, check_unicode
-from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.models.weights import settings_digest, weights_digest
+from attnflow.options.functions import takes
+from attnflow.options.tables import FitOptions
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
-from attnflow.records.checks import check_flag
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.rounding import round_scores
 from attnflow.records.selection import is_integer
@@ -46,48 +44,46 @@ FEWEST = 8
 Piece = dict[str, FloatArray]
 
 
-@known_keywords()
-def fit(  # noqa: PLR0913 - one keyword per option
-    texts: Iterable[str],
-    model: Source = None,
-    *,
-    edges: str = "attention",
-    replacement: str = "unk",
-    held_out: float = 0.25,
-    ridge: float = 1.0,
-    seed: int = 0,
-    save: str | Path | None = None,
-    overwrite: bool = False,
-    progress: bool = False,
-) -> LearnedHeads:
+P = ParamSpec("P")
+
+
+class Fits(Protocol[P]):
+    """How `fit` is called."""
+
+    def __call__(
+        self, texts: Iterable[str], model: Source = None, *args: P.args, **options: P.kwargs
+    ) -> LearnedHeads:
+        """Call it."""
+
+
+def _takes(table: Callable[P, Any]) -> Callable[[Callable[..., LearnedHeads]], Fits[P]]:
+    return takes(table)
+
+
+@_takes(FitOptions)
+def fit(texts: Iterable[str], model: Source = None, *, options: FitOptions) -> LearnedHeads:
     """Learn how much each head counts, from what blanking tokens out does.
 
     Args:
         texts: At least eight texts of the kind that will be explained.
         model: As for `attnflow.explain`: a classifier, a masked or a causal language model.
-        edges: The edge rule whose maps are weighed, one with heads.
-        replacement: What takes a token's place, as for `attnflow.blank_out`.
-        held_out: The share of texts that are not learned from: the figures are theirs.
-        ridge: How far weights are drawn to zero, beside the mean size of what they weigh.
-        seed: Which texts are held out.
-        save: A file to write; what was measured is kept beside it until then, so that an
-            interrupted run continues.
-        overwrite: Replace a file that exists.
-        progress: Show a progress bar.
 
     Returns:
         The weights with their figures, for ``explain(…, heads=weights)``.
     """
+    edges, replacement, progress = options.edges, options.replacement, options.progress
+    held_out, ridge, seed = options.held_out, options.ridge, options.seed
     _check_options(edges, held_out, ridge, seed)
-    check_flag("progress", progress)
     listed, single = as_list(texts)
     given = [check_unicode("text", one) for one in listed]
     if single or len(given) < FEWEST:
         msg = f"fit needs at least {FEWEST} texts, got {1 if single else len(given)}"
         raise InputError(msg)
-    target = None if save is None else check_target(save, overwrite=overwrite)
-    loaded = load_model(model)
-    options = {"replacement": replacement, "held_out": held_out, "ridge": ridge, "seed": seed}
+    target = (
+        None if options.save is None else check_target(options.save, overwrite=options.overwrite)
+    )
+    loaded = load_model(model, device=options.device)
+    kept_options = {"replacement": replacement, "held_out": held_out, "ridge": ridge, "seed": seed}
     checkpoint = None
     if target is not None:
         from attnflow.runs.manifest import versions
@@ -109,7 +105,7 @@ def fit(  # noqa: PLR0913 - one keyword per option
         tuple(tuple(float(each) for each in layer) for layer in split),
         loaded.name,
         edges,
-        {**options, "texts": len(kept)},
+        {**kept_options, "texts": len(kept)},
         {"texts": len(apart), **figures},
     )
     if target is not None:

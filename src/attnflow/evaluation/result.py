@@ -16,9 +16,9 @@ import numpy as np
 from attnflow.errors import InputError
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.statistics import all_paired_p, holm, interval
-from attnflow.io.checksums import with_checksum, without_checksum
-from attnflow.io.files import as_path, check_target, write_file
+from attnflow.io.files import as_path, check_target, with_checksum, without_checksum, write_file
 from attnflow.records import FloatArray
+from attnflow.records.checks import check_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,6 +41,11 @@ class Explainer:
     source: str | None = None
     correction: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("method", "edges", "source", "correction"):
+            if name == "method" or getattr(self, name) is not None:
+                check_text(name, getattr(self, name))
+
     @property
     def label(self) -> str:
         """Its name in tables and figures."""
@@ -57,6 +62,10 @@ class Column:
 
     metric: str
     against: str
+
+    def __post_init__(self) -> None:
+        check_text("metric", self.metric)
+        check_text("against", self.against)
 
 
 @dataclass(frozen=True)
@@ -206,13 +215,17 @@ class Evaluation:
         if data["format"] != FORMAT:
             msg = f"its format is {data['format']!r}; this version reads {FORMAT}"
             raise ValueError(msg)
-        shape = (len(data["explainers"]), len(data["columns"]), -1)
+        values = np.array(data["values"], dtype=np.float64)
+        shape = (len(data["explainers"]), len(data["columns"]))
+        if values.ndim != 3 or values.shape[:2] != shape or len(data["tied"]) != shape[0]:
+            msg = f"values of shape {values.shape} are not those of {shape} explainers and columns"
+            raise ValueError(msg)
         return cls(
             tuple(Explainer(**each) for each in data["explainers"]),
             tuple(Column(**each) for each in data["columns"]),
-            np.array(data["values"], dtype=np.float64).reshape(shape),
+            values,
             {name: np.array(each, np.float64) for name, each in data["curves"].items()},
-            tuple(data["tied"]),
+            tuple(int(each) for each in data["tied"]),
             tuple((int(row), str(why)) for row, why in data["skipped"]),
             data["about"],
         )

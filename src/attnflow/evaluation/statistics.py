@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 
@@ -15,14 +17,30 @@ EXACT = 13  # texts up to which all ways to flip signs are tried
 
 
 def interval(values: FloatArray, *, seed: int = 0, level: float = 0.95) -> tuple[float, float]:
-    """The bootstrap interval of the mean of the defined values: percentiles of resampled means."""
+    """The bootstrap interval of the mean of the defined values: percentiles of resampled means.
+
+    Of few texts, resampled means vary less than means do, and 95 % of them would hold the true mean
+    in 90 % of all cases. So the percentiles are those of a t interval (Hesterberg's expanded
+    percentiles, 2015).
+    """
     defined = values[~np.isnan(values)]
     if len(defined) < 2:
         return float("nan"), float("nan")
     chance = np.random.default_rng(seed)
     drawn = defined[chance.integers(0, len(defined), (DRAWS, len(defined)))].mean(1)
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    out = _tail(len(defined), (1 - level) / 2)
+    low, high = np.quantile(drawn, [out, 1 - out])
     return float(low), float(high)
+
+
+def _tail(count: int, share: float) -> float:
+    """The share of resampled means that lies beyond where a t interval of ``count`` texts ends."""
+    normal, free = NormalDist(), count - 1
+    z = normal.inv_cdf(1 - share)
+    t = z + (z**3 + z) / (4 * free)  # Cornish and Fisher's expansion
+    t += (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
+    t += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3)
+    return normal.cdf(-t * math.sqrt(count / free))
 
 
 def all_paired_p(differences: FloatArray, *, seed: int = 0) -> list[float]:

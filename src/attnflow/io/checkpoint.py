@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError
-from attnflow.io.checksums import digest
-from attnflow.io.files import PART_SUFFIX, write_file
+from attnflow.io.files import PART_SUFFIX, digest, write_file
 
 FORMAT = 1
 REQUEST = "request.json"

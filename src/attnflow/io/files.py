@@ -1,14 +1,17 @@
-"""Names of files, the check that one may be written, made before any work, and writing it whole."""
+"""Writing files whole, only where they may be written, and checksums of what is in them."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from attnflow.errors import InputError, shown
 
@@ -28,7 +31,7 @@ def as_path(file: object) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether such a file exists; a name that no file can have is none."""
+    """Whether such a file exists; False for an invalid name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -99,7 +102,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _write_and_rename(path: Path, content: bytes, mode: int | None) -> None:
-    # Nobody else has this name: no other thread, and no other machine that shares the disk.
+    # This name is unique, across threads and across machines that share the disk.
     unique = f"{os.getpid()}-{secrets.token_hex(4)}"
     part = path.with_name(f"{path.name[:50]}.{unique}{PART_SUFFIX}")
     try:
@@ -119,3 +122,40 @@ def _write_and_rename(path: Path, content: bytes, mode: int | None) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+# Checksums of plain data, so that what is read back is what was saved.
+
+CHECKSUM = "sha256"
+CHANGED = (
+    "its content does not match its checksum: it was damaged or edited after it was saved (without "
+    f'its "{CHECKSUM}" it is read as it is)'
+)
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of plain values; the order of a dict's keys does not matter."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def with_checksum(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain data with the digest of all the rest under ``sha256``."""
+    return {**plain, CHECKSUM: digest(plain)}
+
+
+def matches_checksum(found: Mapping[str, Any]) -> bool:
+    """Whether data has a checksum, and it is that of all the rest."""
+    rest = {name: value for name, value in found.items() if name != CHECKSUM}
+    return CHECKSUM in found and found[CHECKSUM] == digest(rest)
+
+
+def without_checksum(found: Any) -> Any:
+    """Data without its checksum, which must be right where there is one.
+
+    Versions before 0.3 saved none, and files that are written by hand need none.
+    """
+    if not isinstance(found, dict) or CHECKSUM not in found:
+        return found
+    if not matches_checksum(found):
+        raise InputError(CHANGED)
+    return {name: value for name, value in found.items() if name != CHECKSUM}

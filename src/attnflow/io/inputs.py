@@ -17,10 +17,13 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
 
     Many are any iterable with one axis: a list, a pandas Series, a NumPy array of strings, a
     generator. An array of numbers is one input: a sound, or an image. So is a tuple of two texts,
-    which a model reads as a pair (a premise and a hypothesis).
+    which a model reads as a pair (a premise and a hypothesis). Lists of integers and what a
+    tokenizer returned are token ids.
     """
     if is_pair(given):
         return [given], True
+    if isinstance(given, list) and given and all(type(each) is int for each in given):
+        return [given], True  # the ids of one text's tokens
     numbers = hasattr(given, "dtype") and getattr(given.dtype, "kind", "f") in tuple("fiu")
     one = numbers or isinstance(given, str | bytes | bytearray | memoryview | PathLike | Mapping)
     single = one or not isinstance(given, Iterable)

@@ -1,4 +1,4 @@
-"""Images in the forms that callers give: files, PIL images and arrays, as colours of 8 bits."""
+"""Images in the forms that callers give: files, PIL images and arrays, as 8-bit RGB."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names_image(text: str) -> bool:
 
 
 def open_image(item: Any) -> tuple[Any, Notices]:
-    """An image in colours, and what a reader must know of it."""
+    """An image in RGB, and what a reader must know of it."""
     from PIL import Image
 
     if isinstance(item, str | PathLike):
@@ -34,7 +34,7 @@ def open_image(item: Any) -> tuple[Any, Notices]:
                 return in_colours(opened), _first_of_many(opened)
         except InputError:
             raise
-        # What a decoder raises on a damaged file is anything: SyntaxError, ValueError, its own.
+        # A decoder may raise anything on a damaged file: SyntaxError, ValueError, its own errors.
         except Exception as error:
             msg = (
                 f"{str(item)!r} is not an image that can be read: {error}; give a whole image "
@@ -47,18 +47,18 @@ def open_image(item: Any) -> tuple[Any, Notices]:
 
 
 def in_colours(image: Any) -> Any:
-    """The image as it is to be looked at: turned as its file says, in colours of 8 bits."""
+    """The image as it is meant to be seen: rotated as its file says, in 8-bit RGB."""
     from PIL import Image, ImageOps
 
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
-    if image.mode in ("I", "F"):  # PIL would cut off what is below 0 or beyond 255
-        msg = f"the image is of the mode {image.mode!r}, whose values have no range; make it 8 bits"
+    if image.mode in ("I", "F"):  # PIL would clip to 0 … 255
+        msg = f"the image has mode {image.mode!r}, which has no fixed range; convert it to 8 bits"
         raise InputError(msg)
     try:
         return ImageOps.exif_transpose(image).convert("RGB")
     except ValueError as error:
-        msg = f"the image of the mode {image.mode!r} can't be made one of colours: {error}"
+        msg = f"the image of mode {image.mode!r} can't be converted to RGB: {error}"
         raise InputError(msg) from error
 
 
@@ -66,7 +66,7 @@ def _first_of_many(image: Any) -> Notices:
     count = int(getattr(image, "n_frames", 1))
     if count < 2:
         return ()
-    return (f"the image moves or has pages: only the first of its {count} was seen",)
+    return (f"the image has {count} frames or pages: only the first was read",)
 
 
 def _bytes(item: Any) -> Any:

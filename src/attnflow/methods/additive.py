@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.methods.maps import asks_few_rows, require_maps, select, select_keys
+from attnflow.methods.maps import added_rows, asks_few_rows, require_maps, select, select_keys
 from attnflow.methods.method import Method, Scores
-from attnflow.methods.sparse import added_rows
 from attnflow.records import FloatArray, FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.sparse import SparseLayers
@@ -103,5 +102,5 @@ MEMBER = Method(
     uses_maps=True,
     edges="gradient",
     shown_by_default=False,
-    no_pair_routes="its rule for attention between two sides is no sum over ways",
+    no_pair_routes="its rule for attention between two sides is not a sum over paths",
 )

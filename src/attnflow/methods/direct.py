@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.methods.maps import require_maps, select, select_keys
+from attnflow.methods.maps import require_maps, select, select_keys, summed_rows
 from attnflow.methods.method import Method, Scores
-from attnflow.methods.sparse import summed_rows
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.arrays import double, to_numpy
 from attnflow.records.sparse import SparseLayers

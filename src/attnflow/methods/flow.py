@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from attnflow.methods import relevance_flow
+from attnflow.methods.maps import flows
 from attnflow.methods.method import Method, Scores, merge_statistics
-from attnflow.methods.sparse import flows
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Route, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups

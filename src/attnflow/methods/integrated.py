@@ -57,7 +57,7 @@ def integrate(
         if steps is not None or gap <= TOLERANCE or count >= MOST_STEPS:
             break
         count *= 2
-    if not gap <= TOLERANCE:  # nor where it is no number
+    if not gap <= TOLERANCE:  # or NaN
         log.warning("integrated gradients miss the change of %.4f by %.4f", change, gap)
     return scores, {"steps": count, "change": change, "completeness_gap": gap}
 

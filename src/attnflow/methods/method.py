@@ -1,8 +1,8 @@
 """Methods: how the scores of input tokens are computed.
 
 A method either reads the edges of a graph (``score``) or runs the model again (``measure``). All
-are members of one family, `METHODS`, and declare what they can do, so that nobody else has to ask
-which kind a method is.
+are members of one family, `METHODS`, and declare what they can do, so that no other code has to
+ask which kind a method is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from attnflow.errors import InputError
-from attnflow.registry import Registry, name_failure
+from attnflow.registry import Registry, is_foreign, name_failure
 
 if TYPE_CHECKING:
     from attnflow.methods.question import Question
@@ -126,8 +126,9 @@ class Method:
             self.refuse_edges()
         if graph.source is not None:
             self.check_pairs()
+        given = graph.copied() if is_foreign(self.score) else graph
         with name_failure(f"method={self.name!r}"):
-            scores = self.score(graph, selection, execution)
+            scores = self.score(given, selection, execution)
         batch = tuple(graph.weights.shape[1:-2])
         heads = () if graph.heads is None else (int(graph.heads.shape[-3]),)
         ends = (len(selection.queries), len(selection.keys))
@@ -136,7 +137,7 @@ class Method:
     def answer(self, question: Question) -> Scores:
         """The scores of a question's groups of tokens, ``[key]``, by running the model again."""
         if self.measure is None:
-            msg = f"method={self.name!r} reads edges and answers no question"
+            msg = f"method={self.name!r} reads edges and does not answer questions"
             raise InputError(msg)
         with name_failure(f"method={self.name!r}"):
             scores = self.measure(question)

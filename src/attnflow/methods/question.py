@@ -1,4 +1,4 @@
-"""What a measure is asked: how much each group of one input's tokens matters for a target."""
+"""Questions that a method answers by running the model: how much tokens matter for a target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from attnflow.io.inputs import check_choice, one_each
 from attnflow.models.adapter import Objective
-from attnflow.models.objectives import find_outputs
+from attnflow.models.outputs import find_outputs
 from attnflow.records import Prediction
 from attnflow.records.selection import Groups
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TargetSpec = str | int | None
 BATCH = 64
-BATCH_BYTES = 1 << 30  # what the activations of a batch may take, about
+BATCH_BYTES = 1 << 30  # of the activations of a batch, approximately
 MOST_PIECES = 16  # images, sounds or pairs of texts that run together
 
 
@@ -46,7 +46,7 @@ class Target:
 
 
 def no_progress(_: float) -> None:
-    """For callers that do not need to know how much of the work is done."""
+    """A progress callback that does nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ def resolve_targets(
     places_of = [model.decision(tokens) for tokens in inputs] if positions is None else positions
     wanted = one_each("target", targets, len(inputs))
     for each in {*wanted, chosen_contrast} - {None}:
-        model.output_indices(each)  # refuses what it does not know before anything runs
+        model.output_indices(each)  # refuses unknown names before anything runs
     found: dict[int, Target] = {}
     for places in batches_by_length(inputs, rows_that_fit(model, inputs, BATCH)):
         with torch.no_grad():
@@ -120,13 +120,13 @@ def target_values(
 def rows_that_fit(
     model: ModelAdapter, inputs: Sequence[Tokens], most: int, *, gradients: bool = False
 ) -> int:
-    """How many of these inputs run together, at most ``most``: as many as memory is for.
+    """How many of these inputs to run as a batch: as many as fit into memory, ``most`` at most.
 
-    One, where together they would give something else than alone.
+    One, where batching would change results.
     """
     if most == 1 or not model.batchable(inputs):
         return 1
-    if model.kind != "text":  # and it is not known how much memory one takes
+    if not model.estimates_memory:
         return min(most, MOST_PIECES)
     length = max(map(len, inputs), default=1)
     return max(1, min(most, BATCH_BYTES // model.row_bytes(length, gradients=gradients)))

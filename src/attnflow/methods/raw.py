@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnflow.methods.maps import select
+from attnflow.methods.maps import rows_of, select
 from attnflow.methods.method import Method, Scores
-from attnflow.methods.sparse import rows_of
 from attnflow.records import FlowTrace, LayeredGraph, Pair, Selection
 from attnflow.records.sparse import SparseLayers
 from attnflow.solvers.execution import Execution

@@ -75,6 +75,7 @@ def trace(graph: LayeredGraph, relevance: Relevances, pair: Pair) -> FlowTrace:
     }
     sign = max(flows, key=lambda each: flows[each].value)
     found = flows[sign]
+    assert found.carries_from is not None  # columns are free
     edges = found.edges.dense(graph.depth - pair.to_layer, graph.size)
     return FlowTrace.of(
         pair,
@@ -87,6 +88,9 @@ def trace(graph: LayeredGraph, relevance: Relevances, pair: Pair) -> FlowTrace:
         gap=found.gap,
         routes=tuple(Route(path, amount) for path, amount in found.routes),
         method="flow",
+        sources=sources,
+        opposed=flows[-sign].value,
+        carries_from=tuple(int(each) + pair.to_layer for each in found.carries_from),
     )
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.methods.maps import asks_few_rows, select, select_keys
+from attnflow.methods.maps import asks_few_rows, rolled_rows, select, select_keys
 from attnflow.methods.method import Method, Scores
 from attnflow.methods.relevance_flow import arrived, check_start
-from attnflow.methods.sparse import rolled_rows
 from attnflow.records import (
     Array,
     FloatArray,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, ModelError
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.records import Activations, PatchGrid, Prediction
 from attnflow.records.selection import find_position, words_of_tokens
@@ -14,12 +15,12 @@ from attnflow.records.selection import find_position, words_of_tokens
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from attnflow.models.answers.interface import Answers
     from attnflow.models.capture.towards import ItemRelevance
 
-    Edit = Callable[[Tensor], Tensor]  # what becomes of the word embeddings of a batch
+    Edit = Callable[[Tensor], Tensor]  # changes the word embeddings of a batch
 
 Query = int | str | None
-Kind = Literal["text", "pair", "image", "audio", "speech"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +35,13 @@ class Tokens:
         word_texts: The words.
         segments: For each token what it is part of.
         grid: For images and sounds, how patches lie on the image, or frames in time.
-        answer: What was made of the input, where that is explained.
-        notices: What a reader must know of this input, e.g. that it was cut.
+        answer: What the model wrote, where that is explained.
+        notices: Caveats about this input, such as that it was truncated.
         pair: The two texts, where a pair is read as one input.
-        spans: For each token where it stands in ``text``, or in ``answer``; ``None`` where that is
+        spans: For each token where it is in ``text``, or in ``answer``; ``None`` where that is
             not known.
-        cut_at: How many tokens of an answer were written where it had not come to its end.
-        decoding: What the model's generation configuration decided of an answer that it wrote;
+        cut_at: How many tokens of an answer were written, where it was stopped before its end.
+        decoding: What the model's generation configuration decided about an answer that it wrote;
             ``None`` where that is nothing.
     """
 
@@ -104,7 +105,7 @@ class ForwardPass:
         objective: What gradients are taken of, with names for what was resolved.
         pooled: Where the model decides from several positions, all of them, ``query`` first: their
             mean is explained.
-        warnings: What a reader of the explanation must know.
+        warnings: Caveats about the explanation.
     """
 
     tokens: Tokens
@@ -118,7 +119,7 @@ class ForwardPass:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a model is asked to account for: a target, perhaps rather than another one.
+    """What is to be explained: a target, perhaps rather than another one.
 
     Alone it is the target's log-probability; with a contrast, how much larger its logit is.
 
@@ -129,6 +130,14 @@ class Objective:
 
     target: str | int | None = None
     contrast: str | int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """What a target is: a number, as a function of a network's output, and its names."""
+
+    value: Callable[[Any], Tensor]
+    named: Objective
 
 
 @dataclass(frozen=True)
@@ -148,48 +157,104 @@ class Filler:
     hidden: bool = False
 
 
-class ModelAdapter(Protocol):
+class ModelAdapter(ABC):
     """A model that can be explained. Texts, images and pairs of texts differ only behind this.
 
-    Nothing here changes the model: it may be used from several threads.
+    Nothing here changes the model: it may be used from several threads. What a model can do is
+    declared by the attributes below; a kind of model overrides what differs. Methods that are not
+    abstract have a default for models that lack what they are about.
+
+    Attributes:
+        name: The model's name.
+        network: The network that runs.
+        kind: What the model is called where models are listed; nothing depends on it.
+        reads_text: Whether an input can be given as text.
+        reads_images: Whether an input can be an image, ``"alone"`` or ``"with text"``.
+        reads_sound: Whether inputs are sounds.
+        has_source: Whether it is an encoder–decoder: positions of the source, then of the target.
+        has_grid: Whether positions are pieces of a grid; a run may add others, such as CLS.
+        erases: Whether explanations can be checked by erasing tokens.
+        edits_words: Whether word embeddings can be changed on their way in (``edit`` of `logits`).
+        estimates_memory: Whether `row_bytes` is known.
+        finds_spans: Whether the answer is a span of the input, whose start or end can be a target.
     """
 
-    @property
-    def name(self) -> str:
-        """The model's name."""
+    name: str
+    network: Any
+    kind: str
+    reads_text: bool = True
+    reads_images: Literal["alone", "with text"] | None = None
+    reads_sound: bool = False
+    has_source: bool = False
+    has_grid: bool = False
+    erases: bool = True
+    edits_words: bool = False
+    estimates_memory: bool = False
+    finds_spans: bool = False
 
     @property
-    def kind(self) -> Kind:
-        """What the model takes: a text, an image, a sound; a text or a sound to write a text of."""
+    def reads_pairs(self) -> bool:
+        """Whether an input can be a pair of texts."""
+        return False
 
     @property
+    def predicts(self) -> bool:
+        """Whether it has a head that predicts anything."""
+        return True
+
+    @property
+    def labels_tokens(self) -> bool:
+        """Whether its head labels single tokens."""
+        return False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes answers that can be explained token by token."""
+        return self.answers() is not None
+
+    @property
+    def text_reader(self) -> ModelAdapter:
+        """The part of the model that reads texts; usually all of it."""
+        return self
+
+    @property
+    @abstractmethod
     def description(self) -> dict[str, Any]:
         """What was loaded: class, head, device, precision."""
 
     @property
+    @abstractmethod
     def depth(self) -> int:
         """The number of layers."""
 
     @property
+    @abstractmethod
     def heads(self) -> int:
         """The most heads that a layer has."""
 
     @property
+    def steps(self) -> int:
+        """The number of steps of the graph: a decoder layer with cross-attention has two."""
+        return self.depth
+
+    @property
     def mask_token(self) -> str | None:
         """What a masked language model predicts the word for; ``None`` for other models."""
+        return None
 
+    @property
+    def labels_of(self) -> Any:
+        """The network's configuration where outputs are labels of a whole input; else ``None``."""
+        return None
+
+    @abstractmethod
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One input as tokens; one that is too long is an error unless it may be truncated.
 
         ``answer`` is the answer of an encoder–decoder that is explained; ``None`` is its own.
         """
 
-    def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these inputs give together what each of them gives alone."""
-
-    def is_decoder(self, tokens: Tokens) -> bool:
-        """Whether positions attend to none behind them; ``tokens`` are an input to try."""
-
+    @abstractmethod
     def run(
         self,
         batch: Sequence[Tokens],
@@ -197,19 +262,70 @@ class ModelAdapter(Protocol):
         spec: CaptureSpec,
         objectives: Sequence[Objective] = (),
     ) -> list[ForwardPass]:
-        """Run the model once on a batch, and keep what the spec asks for.
+        """Run the model once on a batch, and keep what the spec requests.
 
         ``objectives`` are those of gradients, one per input; by default the predictions.
         """
 
+    @abstractmethod
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+        """What the network is called with."""
+
+    @abstractmethod
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
+        """The numbers of the labels or tokens of a name, or this number; an error if there is none.
+
+        `attnflow.models.outputs.output_index` decides which of several is meant.
+        """
+
+    @abstractmethod
+    def output_name(self, index: int) -> str:
+        """The name of the label or token of that number."""
+
+    def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
+        """The logits of all labels, or of all tokens at a position; ``None`` where there are none.
+
+        ``output`` is what the network returned for a batch, and ``item`` one input of it.
+        """
+        return None
+
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
+        """What is predicted for one input of a batch, or at its position."""
+        return None
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether batching these inputs leaves their results unchanged."""
+        return len(inputs) < 2
+
+    def is_decoder(self, tokens: Tokens) -> bool:
+        """Whether no position attends to a later one; ``tokens`` are an input to try."""
+        return False
+
     def predict(self, batch: Sequence[Tokens], positions: Sequence[int]) -> list[Prediction | None]:
         """The model's predictions at positions, without capturing anything."""
+        output = self._output(batch)
+        pairs = enumerate(zip(batch, positions, strict=True))
+        return [self._prediction(output, item, tokens, at) for item, (tokens, at) in pairs]
+
+    def _output(self, batch: Sequence[Tokens]) -> Any:
+        """What the network returns for a batch."""
+        import torch
+
+        from attnflow.models.capture import run as network
+
+        with torch.no_grad():
+            return network.called(network.in_eval_mode(self.network), self.inputs(batch))
 
     def decision(self, tokens: Tokens) -> int:
-        """The position at which the head makes its one prediction of the whole input."""
+        """The position at which the head makes its one prediction of the whole input.
+
+        By default an error: there is no single position by which importance can be measured.
+        """
+        raise self._no_probability()
 
     def predicts_at(self, tokens: Tokens, position: int) -> bool:
         """Whether this position is what is predicted, so that it can't be blanked."""
+        return False
 
     def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
@@ -217,49 +333,81 @@ class ModelAdapter(Protocol):
         """For each input the logits of all labels, or of all tokens at its position, in float64.
 
         ``edit`` changes the word embeddings before the model uses them. Differentiable where
-        gradients are enabled.
+        gradients are enabled and ``edits_words`` is set.
         """
+        import torch
+
+        if edit is not None:
+            raise self._no_probability()
+        output = self._output(batch)
+        rows = [
+            self._logits(output, item, tokens, at)
+            for item, (tokens, at) in enumerate(zip(batch, positions, strict=True))
+        ]
+        known = [row for row in rows if row is not None]
+        if len(known) < len(rows):
+            raise self._no_probability()
+        return torch.stack(known).double()
 
     def probabilities(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
         """The logits as probabilities."""
+        from attnflow.models.outputs import to_probabilities
+
+        return to_probabilities(self.logits(batch, positions, edit), self.labels_of, self.name)
 
     def relevance(
         self, tokens: Tokens, position: int, target: int, contrast: int | None = None
     ) -> ItemRelevance:
-        """The layer-wise relevance of one input's tokens for a label, or a token at a position."""
+        """The layer-wise relevance of one input's tokens for a label, or a token at a position.
 
-    @property
-    def labels_of(self) -> Any:
-        """The network's configuration where outputs are labels of a whole input; else ``None``."""
+        By default an error, as for `decision`; `run` reads edges of relevance by itself.
+        """
+        raise self._no_probability()
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one input of that length takes in `logits`."""
+        raise self._no_probability()
 
-    def output_indices(self, target: str | int) -> tuple[int, ...]:
-        """The numbers of the labels or tokens of a name, or this number; an error if there is none.
+    def _no_probability(self) -> ModelError:
+        from attnflow.models.outputs import no_probability
 
-        `attnflow.models.objectives.output_index` says which of several is meant.
-        """
-
-    def output_name(self, index: int) -> str:
-        """The name of the label or token of that number."""
+        return no_probability(self.name)
 
     def filler(self, name: str | None = None) -> Filler:
         """A filler by its name; by default the first usual one that the model has.
 
         Images have a single filler, whatever the name.
         """
+        msg = f"{self.name} has no filler: its tokens can't be blanked out"
+        raise InputError(msg)
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
         """The positions that can be blanked: not special tokens, the mask or the answer itself."""
+        return []
 
     def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
         """The input with a filler at each of these positions."""
+        msg = f"the tokens of {self.name} can't be blanked out"
+        raise InputError(msg)
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
         """The numbers of the most likely tokens that follow, at most ``length``."""
+        msg = f"{self.name} writes no text"
+        raise ModelError(msg)
+
+    def answers(self) -> Answers | None:
+        """How the model writes answers that are explained token by token, if it does."""
+        return None
+
+    @property
+    def why_no_answers(self) -> str:
+        """The error where an answer is to be explained and there is none."""
+        return (
+            f"{self.name} writes no text that could be explained token by token; generate= and "
+            "answer= are for causal language models and encoder–decoders of texts"
+        )
 
 
 def refuse_answer(name: str, answer: str | None) -> None:

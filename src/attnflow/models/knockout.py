@@ -3,7 +3,7 @@
 An edge (layer, head, query, key) is what the position ``query`` reads of the position ``key``. To
 remove it, its score is set to −∞ before the softmax: the edges that are left in the row share what
 it had. A row that loses all of its edges reads nothing: attention gives zeros there. The residual
-stream is no edge, and is never cut: every position keeps what it has.
+stream is not an edge, and is never cut: every position keeps what it has.
 
 `survey` finds out which edges a model has on an input; `removing` is a context in which any call of
 its adapter runs without some of them, and `without_edges` the logits of such a run. Nothing is done
@@ -26,9 +26,9 @@ from torch import Tensor
 from attnflow.errors import CaptureError, ModelError
 from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
 from attnflow.models.capture.mode import PRODUCTS, SOFTMAX, Capture, with_operand
-from attnflow.models.capture.probabilities import probabilities_of
+from attnflow.models.capture.probabilities import FusedCall, probabilities_of
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.pair.sides import Step, steps_of
+from attnflow.models.pair.sides import AttentionStep, steps_of
 
 BoolArray = npt.NDArray[np.bool_]
 # For each step of the graph the edges to remove, [query, key] in all heads or [head, query, key].
@@ -64,7 +64,7 @@ class ModelEdges:
 
     tokens: Tokens
     position: int
-    steps: tuple[Step, ...]
+    steps: tuple[AttentionStep, ...]
     ends: tuple[int, ...]
     heads: tuple[int, ...]
     visible: tuple[BoolArray, ...]
@@ -86,7 +86,7 @@ def survey(
 ) -> tuple[ModelEdges, Found]:
     """The edges that a model has on the input of a forward pass, and what ``ask`` returns.
 
-    ``ask`` runs the model once, on this input alone.
+    ``ask`` runs the model once, on this input only.
     """
     seen, calls = _WithoutEdges({}, 1, survey=True), forward.activations.calls
     try:
@@ -114,10 +114,10 @@ class _UnknownScores(ModelError):  # noqa: N818 - a reason
 
 
 def _edges_seen(
-    seen: _WithoutEdges, steps: Sequence[Step], calls: Sequence[int]
+    seen: _WithoutEdges, steps: Sequence[AttentionStep], calls: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[BoolArray, ...]]:
     """The heads of each step, and its edges."""
-    if len(calls) != len(steps) or max(calls) > len(seen.calls):
+    if len(calls) != len(steps) or not 1 <= min(calls) <= max(calls) <= len(seen.calls):
         msg = "not every layer computes scores of all pairs of positions (attention in windows?)"
         raise _UnknownScores(msg)
     heads, visible = [], []
@@ -162,7 +162,7 @@ def removing(inputs: Sequence[ModelEdges], removed: Sequence[Removed]) -> Iterat
     if attended != {mode.made}:
         msg = (
             f"the model attended {mode.made} times without these edges, and {max(attended)} times "
-            "with them: what it computes depends on the input, and edges can't be told apart"
+            "with them: what it computes depends on the input, and edges can't be identified"
         )
         raise CaptureError(msg)
 
@@ -191,8 +191,8 @@ class _WithoutEdges(Capture):
 
     These are ``[query, key]`` or ``[head, query, key]`` for each item of the batch. A softmax is
     made as the model makes it. Only where its result meets the values is it known to be attention,
-    and which call: it is then made anew, from the scores without these edges, with all that was
-    done to the first one since. With ``survey`` the edges of every call are noted in ``calls``.
+    and which call: it is then computed again, from the scores without these edges, with all that
+    was done to the first one since. With ``survey`` the edges of every call are noted in ``calls``.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class _WithoutEdges(Capture):
         return made
 
     def _columns(self, probabilities: Tensor) -> int:
-        """How many columns of the softmax are keys; behind them may be a sink, which is cut off."""
+        """How many columns of the softmax are keys; a sink may follow them, which is cut off."""
         softmax = self._softmax_of(probabilities)
         shape = _scores(softmax).shape
         if _axis(softmax) not in (-1, len(shape) - 1):
@@ -297,26 +297,15 @@ class _WithoutEdges(Capture):
         mask, blind = self._masked(call, query, key, mask, causal)
         return probabilities_of(query, key, mask).masked_fill(blind, 0.0)
 
-    def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
-        call = self._calls + 1
+    def _fused_kernel(self, call: FusedCall) -> Tensor:
+        number = self._calls + 1
+        query, key, _, mask, _, causal, *_ = call
         if self.survey:
-            self._note(_visible(query, key, attn_mask, is_causal), query.shape[:-2])
-        if call not in self.removed:
-            return super()._fused_kernel(
-                query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-            )
-        mask, blind = self._masked(call, query, key, attn_mask, is_causal)
-        output = super()._fused_kernel(query, key, value, mask, dropout_p, False, scale, enable_gqa)
+            self._note(_visible(query, key, mask, causal), query.shape[:-2])
+        if number not in self.removed:
+            return super()._fused_kernel(call)
+        mask, blind = self._masked(number, query, key, mask, causal)
+        output = super()._fused_kernel(call._replace(mask=mask, causal=False))
         return output.masked_fill(blind, 0.0)
 
     def _masked(
@@ -345,7 +334,7 @@ class _WithoutEdges(Capture):
         if bool((each != each[:1]).any()):
             msg = (
                 f"scores of some heads lie more than {MASKED:,.0f} below the best of their row, as "
-                "those of masked edges do: which edges there are can't be told"
+                "those of masked edges do: which edges exist can't be determined"
             )
             raise _UnknownScores(msg)
         self.calls.append((heads, each[0].cpu()))
@@ -353,11 +342,11 @@ class _WithoutEdges(Capture):
     def _placed(
         self, call: int, lead: Sequence[int], size: tuple[int, int], device: torch.device
     ) -> Tensor:
-        """The edges to remove, as scores stand: True at these, and nowhere in the padding."""
+        """The edges to remove, laid out as the scores are; there are none in the padding."""
         if size != self.sizes[call] or prod(lead) % self.batch:
             msg = (
                 f"the model computed {size[0]} × {size[1]} scores where "
-                "{} × {} were expected: edges can't be told apart".format(*self.sizes[call])
+                "{} × {} were expected: edges can't be identified".format(*self.sizes[call])
             )
             raise CaptureError(msg)
         blocks, heads = self.removed[call], prod(lead) // self.batch

@@ -1,4 +1,4 @@
-"""What a network tells of itself: its number of layers, its limit, its class and precision."""
+"""What a network states about itself: number of layers, input limit, class and precision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from attnflow.errors import ModelError
-from attnflow.models.heads import AUDIO, CLASSIFIER, IMAGES, HeadKind
+from attnflow.models.kinds import AUDIO, CLASSIFIER, IMAGES, TAGGER, HeadKind
 from attnflow.models.outputs import is_multi_label
 
 INDEPENDENT = "independent_labels"  # in the description of a model
@@ -44,7 +44,7 @@ def depths_of_sides(net: Any) -> tuple[int, int]:
 
 
 def _is_half(config: Any) -> bool:
-    """Whether it is the decoder alone of an encoder–decoder, whose sizes are for both sides."""
+    """Whether it is only the decoder of an encoder–decoder, whose sizes are for both sides."""
     alone = not getattr(config, "is_encoder_decoder", False)
     return alone and bool(getattr(config, "is_decoder", False))
 
@@ -80,10 +80,15 @@ def limit(net: Any, tokenizer: Any) -> int | None:
     return min(known, default=None)
 
 
-def describe(net: Any, head: HeadKind) -> dict[str, Any]:
-    """What was loaded, for people and for the record; what it decides, where that is said.
+def vocabulary_of(net: Any) -> int:
+    """How many tokens a network knows."""
+    return int(net.config.get_text_config().vocab_size)
 
-    A class says it, or the checkpoint's configuration, as `attnflow train` writes it.
+
+def describe(net: Any, head: HeadKind) -> dict[str, Any]:
+    """What was loaded, for people and for the record; and what it decides, where that is stated.
+
+    A class states it, or the checkpoint's configuration, as `attnflow train` writes it.
     """
     parameter = next(net.parameters())
     decides = getattr(net, "decides", getattr(net.config, "decides", None))
@@ -96,6 +101,11 @@ def describe(net: Any, head: HeadKind) -> dict[str, Any]:
         **({"decides": decides} if isinstance(decides, str) else {}),
         **({INDEPENDENT: True} if head in LABELLING and is_multi_label(net.config) else {}),
     }
+
+
+def labels_tokens(description: Any) -> bool:
+    """Whether a model that was so described labels single tokens."""
+    return isinstance(description, Mapping) and description.get("head") == TAGGER.name
 
 
 def independent_labels(description: Any) -> bool:

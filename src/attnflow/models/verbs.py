@@ -68,7 +68,7 @@ class SelfAttention(nn.Module):
         return self.output(mixed.transpose(1, 2).reshape(batch, size, width)), attention
 
 
-class Block(nn.Module):
+class VerbsBlock(nn.Module):
     """One GPT-2 block."""
 
     def __init__(self, config: VerbsConfig) -> None:
@@ -110,7 +110,7 @@ class VerbsModel(VerbsPreTrainedModel):
         self.words = nn.Embedding(config.vocab_size, config.hidden_size)
         self.positions = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_hidden_layers))
+        self.blocks = nn.ModuleList(VerbsBlock(config) for _ in range(config.num_hidden_layers))
         self.norm = nn.LayerNorm(config.hidden_size)
         self.post_init()
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in the text of an object that has no other
-# Where a model was, and with which versions it was saved, say nothing of what it computes.
-SAYS_NOTHING = ("transformers_version", "_name_or_path", "base_model_name_or_path", "peft_version")
+# Where a model was, and with which versions it was saved, doesn't change what it computes.
+IRRELEVANT = ("transformers_version", "_name_or_path", "base_model_name_or_path", "peft_version")
 CALLED = ("truncation_side", "model_max_length", "special_tokens_map")  # of a tokenizer
 
 
@@ -55,7 +55,7 @@ def _settings(value: Any) -> Any:
         value = value.to_dict()
     if isinstance(value, Mapping):
         return {
-            str(name): _settings(each) for name, each in value.items() if name not in SAYS_NOTHING
+            str(name): _settings(each) for name, each in value.items() if name not in IRRELEVANT
         }
     if isinstance(value, list | tuple):
         return [_settings(each) for each in value]
@@ -100,7 +100,7 @@ def _processor(processor: Any) -> bytes:
 
 
 def _tokenizer(tokenizer: Any) -> bytes:
-    """The rules and the vocabulary, as far as they can be told apart."""
+    """The rules and the vocabulary, as far as they can be distinguished."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         rules = json.loads(backend.to_str())

@@ -16,6 +16,7 @@ from torch import Tensor
 from attnflow.errors import ModelError
 from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.capture.mode import PRODUCTS, Capture, with_operand
+from attnflow.models.capture.probabilities import FusedCall
 from attnflow.models.capture.run import called
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.checks.layers import given_states, layers_of, made_states, with_states
@@ -31,7 +32,7 @@ class WithoutValues(Capture):
     """A context in which item m of a batch reads nothing at ``positions[m]``.
 
     That is so at the attention call of number ``site``, counted from 1; ``None`` are all positions.
-    A position without its value and one that nobody reads give the same output.
+    A position without its value and one that no position reads give the same output.
     """
 
     def __init__(self, site: int, positions: Tensor | None, batch: int) -> None:
@@ -50,11 +51,9 @@ class WithoutValues(Capture):
                 args = with_operand(args, tracked, hidden)
         return super().__torch_function__(func, types, args, kwargs)
 
-    def _fused_kernel(  # what follows is passed on
-        self, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any
-    ) -> Tensor:
-        value = self._hide(value, -2) if self._is_next else value
-        return super()._fused_kernel(query, key, value, *rest, **more)
+    def _fused_kernel(self, call: FusedCall) -> Tensor:
+        value = self._hide(call.value, -2) if self._is_next else call.value
+        return super()._fused_kernel(call._replace(value=value))
 
     @property
     def _is_next(self) -> bool:
@@ -92,7 +91,7 @@ class _Measurement:
         self.total = sum(-(-keys // batch) for layer in sizes for _, keys in layer)
 
     def run(self, forward: Forward, args: Any, kwargs: Any) -> Any:
-        """One call of a layer, with what becomes of it without each value."""
+        """One call of a layer, and how its output changes without each value."""
         output = forward(*args, **kwargs)
         plain = made_states(output)
         layer = [
@@ -217,6 +216,6 @@ def _batch_size(attention: Sequence[Sequence[Tensor]], width: int) -> int:
 
 
 def _batches(count: int, size: int) -> Iterator[Tensor]:
-    """All positions, so many at a time; the last one fills the last batch up."""
+    """All positions in batches of a size; the last one fills the last batch up."""
     for start in range(0, count, size):
         yield torch.arange(start, start + size).clamp_max(count - 1)

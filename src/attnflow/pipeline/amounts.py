@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnflow.edges import EDGE_RULES
 from attnflow.edges.corrections import SINK
 from attnflow.errors import InputError, shown
 from attnflow.methods import METHODS, Method
@@ -23,19 +22,9 @@ def reads(method: Method, rule: EdgeRule) -> bool:
     return method.amounts == "conserved" and rule.conserved
 
 
-def layered_rules() -> list[str]:
-    """The edge rules whose edges every layer and position has, so that the explorer shows them."""
-    return [rule.name for rule in EDGE_RULES.members() if not rule.amounts]
-
-
-def check_layered(edges: str) -> None:
-    """Refuse edges that are amounts where scores of all layers and positions are shown."""
-    if edges in EDGE_RULES and EDGE_RULES[edges].amounts:
-        msg = (
-            f"edges={edges!r} are those of one target, and the explorer shows every layer and "
-            f"position; use {', '.join(layered_rules())}, or attnflow explain and routes for these"
-        )
-        raise InputError(msg)
+def starts_at_target(method: Method, rule: EdgeRule) -> bool:
+    """Whether scores are what arrives from the target: one row, of the top layer."""
+    return rule.conserved and method.reads_edges and method.amounts == "conserved"
 
 
 def check_amounts(config: Request, members: Sequence[Method]) -> None:
@@ -85,11 +74,16 @@ def check_amounts(config: Request, members: Sequence[Method]) -> None:
 
 
 def check_layers(config: Request, depth: int) -> None:
-    """Refuse layers below the top where scores are what arrives from the target."""
-    layers, _ = config.resolve_layers(depth)
-    members = [METHODS[name] for name in config.asked]
-    starts = any(each.reads_edges and each.amounts == "conserved" for each in members)
-    if starts and config.rule.conserved and layers != (depth,):
+    """Refuse layers below the top where scores are what arrives from the target.
+
+    ``"all"`` are all that there are: the top one.
+    """
+    layers, layer = config.resolve_layers(depth)
+    if config.layers == "all":
+        layers = (layer,)
+    names = {config.method if name == "auto" else name for name in config.asked}
+    asked = [METHODS[name] for name in names]
+    if any(starts_at_target(each, config.rule) for each in asked) and layers != (depth,):
         msg = (
             f"relevance starts at the target, above layer {depth}; what starts at layer "
             f"{', '.join(map(str, layers))} is not known. Leave layer and layers out, or use "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnflow.edges.corrections import ON_MAPS, correct_maps
-from attnflow.edges.heads import fuse_layers
+from attnflow.edges.graph import fuse_layers
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.methods import METHODS, Method, Scores, find_edge_method
 from attnflow.methods.method import merge_statistics
@@ -21,8 +21,7 @@ from attnflow.methods.question import Question, Target, no_progress
 from attnflow.methods.through import flow_through, hand_on
 from attnflow.models.adapter import ForwardPass, Objective
 from attnflow.models.answers.interface import AnswerPass, Answers, answer_positions
-from attnflow.models.answers.text import TextAnswers
-from attnflow.models.text.blanking import first_positions
+from attnflow.models.text.edits import first_positions
 from attnflow.pipeline.choice import choose
 from attnflow.pipeline.prepare import run_chosen
 from attnflow.pipeline.request import Request, is_auto
@@ -53,7 +52,7 @@ def open_answer(
     """
     chosen = choose(config, answers.model, tokens, Objective(), paths=through)
     (opened,) = run_chosen(
-        chosen, 1, lambda config, notes, _: [_run(tokens, answers, config, notes, check)]
+        chosen, [0], lambda config, notes, _: [_run(tokens, answers, config, notes, check)]
     )
     return opened
 
@@ -143,7 +142,7 @@ class AnswerSession(Session):
         if self.own_rows:
             _own_scores(self, self.layer, None)
         elif self.method.reads_edges:
-            super().check_edges()
+            self.graph(self.config.method)
 
     def token(self, number: int) -> Session:
         """The session of one token of the answer, with what is special to it."""
@@ -217,9 +216,7 @@ class AnswerSession(Session):
         return Scores(values, scores.statistics)
 
 
-def _token_pass(
-    whole: AnswerPass, config: Request, number: int
-) -> tuple[ForwardPass, Objective]:
+def _token_pass(whole: AnswerPass, config: Request, number: int) -> tuple[ForwardPass, Objective]:
     """The pass over prompt and answer as that of one token, and the token as its objective."""
     at = whole.positions[number]
     objective = Objective(whole.tokens.names[at])
@@ -251,7 +248,7 @@ def _reads_own_rows(answers: Answers, config: Request, size: int) -> bool:
         return False
     correction = config.correction_for(config.method, causal=True, size=size)
     return (
-        isinstance(answers, TextAnswers)
+        answers.keeps_rows
         and member.own_rows
         and config.rule.by_row
         and config.rule.needs.gradients

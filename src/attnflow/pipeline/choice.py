@@ -1,12 +1,14 @@
 """Which edges and which method are used where none is named: the one place that decides.
 
-By model, as measured where the answer is known (docs/methods.md):
+Flow on relevance, for every kind of model, with or without a target, a contrast or an answer
+(docs/choosing.md has what was measured). The exceptions:
 
-    encoders                   ALTI, handed down by rollout
-    encoders, with a target    attention × gradient, direct contributions of all positions
-    decoders                   attention × gradient, direct contributions (correction sink)
-    decoders that classify     as encoders, with the correction sink
-    all others                 attention and flow, as in the paper
+- A model that predicts nothing has no relevance, and one may refuse to be differentiated; options
+  may ask for what relevance does not have, such as lower layers or single heads. Then attention and
+  flow are used, as in the paper, and a note says why. With a target, which attention does not see,
+  attention × gradient stands in.
+- Scores that are handed on through an answer (``through="prompt"``) or start at a logit
+  (``source="logit"``) are shares of what a position takes: ALTI, and rollout.
 
 A method named alone has the edges it was published with, and edges named alone the method that
 reads them best; both say so themselves. A measure reads no edges.
@@ -18,8 +20,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from attnflow.edges import EDGE_RULES
-from attnflow.methods import METHODS, find_edge_method
-from attnflow.models.heads import CLASSIFIER
+from attnflow.errors import InputError
+from attnflow.methods import METHODS
+from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
@@ -27,6 +30,7 @@ from attnflow.records.learned import LearnedHeads
 if TYPE_CHECKING:
     from attnflow.edges.options import Heads
     from attnflow.models.adapter import ModelAdapter, Objective, Tokens
+    from attnflow.pipeline.session import Session
 
 
 class Choice(NamedTuple):
@@ -37,16 +41,12 @@ class Choice(NamedTuple):
     correction: str = AUTO
 
 
-ENCODER = Choice("alti", "rollout")
-ENCODER_WITH_TARGET = Choice("gradient", "direct-all")
-DECODER = Choice("gradient", "direct")
-# The last position of a classifier reads what others handed on: what it reads itself says little.
-DECODER_CLASSIFIER = Choice("alti", "rollout", "sink")
+DEFAULT = Choice("relevance", "flow")
+DECODER_CLASSIFIER = DEFAULT
 PAPER = Choice("attention", "flow")
+PAPER_WITH_TARGET = Choice("gradient", "direct-all")
+SHARES = Choice("alti", "rollout")
 WITH_ROUTES = "flow"  # the method that has routes and a bottleneck
-UNTRIED = (
-    "attention edges are used: no trial has shown yet which edges answer best for encoder–decoders"
-)
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ def choose(
 ) -> Chosen:
     """The configuration with all that was left open decided, for a model and one of its inputs.
 
-    ``paths`` asks for a method that follows paths, which direct contributions do not.
+    ``paths`` says that scores are handed on through an answer, as shares.
     """
     if config.source == LOGIT and config.edges == AUTO:
-        config = replace(config, edges=ENCODER.edges)  # which takes blocks apart
+        config = replace(config, edges=SHARES.edges)  # which takes blocks apart
     if isinstance(config.heads, LearnedHeads) and config.edges == AUTO:
         config = replace(config, edges=config.heads.edges)  # those that they were learned on
     named = [METHODS[name] for name in config.asked if name != AUTO]
@@ -91,21 +91,44 @@ def choose(
         return Chosen(_with_method(replace(config, edges=readers[0].edges), readers[0].name))
     if named:
         return Chosen(config)  # measures, which read no edges
+    if paths:
+        return Chosen(_with(config, SHARES), fallback=_with(config, PAPER))
     towards = objective.target is not None or objective.contrast is not None
-    choice, note = (ENCODER, "") if paths else _for_model(adapter, tokens, towards=towards)
-    if config.routes:
-        choice = choice._replace(method=WITH_ROUTES)
-    refused = _refused(config, choice)
-    if refused:
-        note = f"attention edges are used: {refused} is not for edges {choice.edges!r}"
-        choice = PAPER
-    notes = (note,) if note else ()
+    other = _with(config, PAPER_WITH_TARGET if towards and not config.routes else PAPER)
+    why = _why_not(config, adapter)
+    if why:
+        return Chosen(other, (paper_note(other, why),))
+    return Chosen(_with(config, _for_model(adapter, tokens)), fallback=other)
+
+
+def _why_not(config: Request, adapter: ModelAdapter) -> str:
+    """Why flow on relevance can't be had; empty where it can, as far as is known before a run."""
+    if not adapter.predicts:
+        return f"{adapter.name} has no head that predicts, and relevance starts at a prediction"
+    try:
+        check_layers(_with(config, DEFAULT), adapter.depth)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def _for_model(adapter: ModelAdapter, tokens: Tokens) -> Choice:
+    classifier = adapter.labels_of is not None
+    return DECODER_CLASSIFIER if classifier and adapter.is_decoder(tokens) else DEFAULT
+
+
+def _with(config: Request, choice: Choice) -> Request:
     correction = choice.correction if config.correction == AUTO else config.correction
-    found = replace(config, edges=choice.edges, method=choice.method, correction=correction)
-    if choice == PAPER or towards:
-        return Chosen(found, notes)
-    other = replace(config, edges=PAPER.edges, method=PAPER.method)
-    return Chosen(found, notes, other)
+    return replace(config, edges=choice.edges, method=choice.method, correction=correction)
+
+
+def paper_note(used: Request, why: object) -> str:
+    """Why something else than the default is used."""
+    # What errors advise is said of edges that were named, and these were not.
+    reason = str(why).removesuffix(". Use edges='attention'").partition("; ")[0]
+    if used.edges != PAPER.edges:
+        return f"edges {used.edges!r} are used instead of {DEFAULT.edges!r}: {reason}"
+    return f"attention and flow are used, as in the paper: {reason}"
 
 
 def usual_methods(heads: Heads = "mean", *, edges: bool = False) -> list[str]:
@@ -123,39 +146,21 @@ def usual_methods(heads: Heads = "mean", *, edges: bool = False) -> list[str]:
     ]
 
 
-def shown_methods(first: str, heads: Heads = "mean", *, edges: bool = False) -> list[str]:
-    """What is shown where several methods are and none is named: the chosen and the usual ones."""
-    usual = usual_methods(heads, edges=edges)
-    return usual if first in usual else [first, *usual]
+class Shown(NamedTuple):
+    """A method, and the session whose edges it reads."""
+
+    session: Session
+    method: str
 
 
-def fallback_note(error: Exception) -> str:
-    """Why a model's default edges were not used."""
-    reason = str(error).removesuffix(". Use edges='attention'")
-    return f"attention edges and flow are used, as in the paper: {reason}"
+def shown_together(session: Session, heads: Heads = "mean", *, edges: bool = False) -> list[Shown]:
+    """What is shown where several methods are and none is named: the chosen and the usual ones.
 
-
-def _for_model(adapter: ModelAdapter, tokens: Tokens, *, towards: bool) -> tuple[Choice, str]:
-    if adapter.kind in ("pair", "speech"):
-        return PAPER, UNTRIED
-    decoder = adapter.is_decoder(tokens)
-    if decoder and adapter.description.get("head") != CLASSIFIER.name:
-        return DECODER, ""
-    if towards:
-        return ENCODER_WITH_TARGET, ""
-    return (DECODER_CLASSIFIER if decoder else ENCODER), ""
-
-
-def _refused(config: Request, choice: Choice) -> str:
-    """The option that a choice can't honour, as it was given; empty where it can."""
-    rule, method = EDGE_RULES[choice.edges], find_edge_method(choice.method)
-    if config.residual is not None and rule.residual == "measured":
-        return f"residual={config.residual}"
-    single = config.heads == "each" and not method.single_heads
-    if config.heads != "mean" and (not rule.single_heads or single):
-        several = ",".join(map(str, config.heads)) if isinstance(config.heads, tuple) else ""
-        return f"heads={several or config.heads}"
-    return ""
+    Beside edges that are amounts, the usual ones are as in the paper, on attention.
+    """
+    own = Shown(session, session.config.method)
+    usual = [Shown(session.beside, name) for name in usual_methods(heads, edges=edges)]
+    return usual if own in usual else [own, *usual]
 
 
 def _with_method(config: Request, method: str) -> Request:

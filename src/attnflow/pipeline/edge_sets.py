@@ -13,7 +13,7 @@ import numpy.typing as npt
 from attnflow.errors import InputError, shown
 from attnflow.records import Edge, FlowTrace, Route
 from attnflow.records.arrays import is_tensor
-from attnflow.records.edges import Edges
+from attnflow.records.knockout import Edges
 from attnflow.records.selection import is_integer, resolve, resolve_all, words_of_tokens
 
 if TYPE_CHECKING:

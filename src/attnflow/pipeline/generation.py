@@ -220,7 +220,7 @@ def _check_method(config: Request, answers: Answers) -> None:
     member = None if is_auto(config.method) else METHODS[config.method]
     if member is None or not member.reads_edges:
         return
-    if answers.model.kind == "pair":
+    if answers.model.has_source:
         member.check_pairs()
     edges = member.edges if is_auto(config.edges) else config.edges
     # Gradients of one prediction are 0 at the positions behind it.
@@ -277,6 +277,6 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
 def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:
     """What is written, with the blanks that a chat template puts before a given answer."""
     text = writing.text
-    if text is None or text[0].isspace() or answers.model.kind != "text":
+    if text is None or text[0].isspace() or answers.model.has_source:
         return writing
     return replace(writing, text=prompt.blanks + text)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from attnflow.edges.graph import build_graph, chance_graph
-from attnflow.edges.heads import add_heads, fuse_layers
+from attnflow.edges.graph import add_heads, build_graph, chance_graph, fuse_layers
 from attnflow.edges.rule import Maps
 from attnflow.errors import InputError
 from attnflow.methods import find_edge_method

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError, shown
+from attnflow.errors import AttnflowError, InputError, ModelError, shown
 from attnflow.io.inputs import check_choice, check_unicode
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
-from attnflow.models.answers.interface import Answers, answer_positions, answers_of, reads_prompts
+from attnflow.models.answers.interface import Answers, answer_positions, answers_of
 from attnflow.models.answers.prompts import is_chat, make_prompt
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey, without_edges
-from attnflow.models.objectives import find_outputs
 from attnflow.models.outputs import (
+    find_outputs,
     is_multi_label,
     objective_value,
     rank_outputs,
     to_probabilities,
 )
-from attnflow.models.sizes import depths_of_sides
-from attnflow.models.text.spans import END, SPAN, START, SpanModel, Spans
+from attnflow.models.text.spans import END, SPAN, START, Spans
 from attnflow.models.text.writing import Writing
+from attnflow.options.tables import KnockoutOptions
 from attnflow.pipeline.arguments import check_batch_size, plain_query
 from attnflow.pipeline.edge_sets import EdgeReader, count_edges, draw
 from attnflow.pipeline.prepare import check_known, read_input, read_parts
@@ -35,10 +35,13 @@ from attnflow.records.knockout import Knockout, Outcome
 from attnflow.records.parts import Part
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ForwardPass, ModelAdapter, Query, Tokens
-    from attnflow.models.answers.prompts import Parts
+    from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
+    from attnflow.pipeline.session import Session
+    from attnflow.records import FlowTrace
 
 MOST_RANDOM = 1000  # random sets
+MOST_WORK = 3 * 10**10  # multiplications: about a second on two cores
+RUNS = 8  # that a cut takes: the model as it is, without the cut, and without random edges
 LENGTH = 40  # tokens of an answer where no number is given
 NOTHING_SAID = (
     "{} predicts nothing here that could change: knockouts need a label, a token or an answer, "
@@ -46,21 +49,12 @@ NOTHING_SAID = (
 )
 
 
-@dataclass(frozen=True)
-class KnockoutConfig:
-    """What is asked about the edges. See `attnflow.knockout` for what the options mean."""
+@dataclass(frozen=True, kw_only=True)
+class KnockoutConfig(KnockoutOptions):
+    """The options of `attnflow.knockout`, checked."""
 
-    target: str | int | None = None
-    contrast: str | int | None = None
-    query: Query = None
-    answer: str | None = None
-    generate: int | None = None
-    parts: Parts | None = None
-    random: int = 5
-    seed: int = 0
-    batch_size: int = 16
-    truncate: bool = False
-    bos: bool = False
+    if TYPE_CHECKING:  # for one input, and not one for each of many
+        target: str | int | None = None
 
     def __post_init__(self) -> None:
         for name in ("target", "contrast"):
@@ -69,8 +63,9 @@ class KnockoutConfig:
         if self.query == "all":
             msg = "query='all' is not for knockouts, which ask what is predicted at one position"
             raise InputError(msg)
-        for name in ("truncate", "bos"):
-            check_flag(name, getattr(self, name))
+        for each in fields(self):
+            if each.type == "bool":
+                check_flag(each.name, getattr(self, each.name))
         check_number("random", self.random, 0, MOST_RANDOM)
         check_number("seed", self.seed, 0)
         check_batch_size(self.batch_size)
@@ -99,10 +94,46 @@ def knock_out(
     """
     check_known(Objective(config.target, config.contrast), adapter)
     given = _read(item, adapter, config)
-    if adapter.kind not in ("image", "audio"):
+    if not adapter.has_grid:
         for one in sets.values():
-            given.reader(given.tokens, _steps(adapter)).read(one)
-    forward = given.run()
+            given.reader(given.tokens, adapter.steps).read(one)
+    return _knock_out(given, given.run(), sets)
+
+
+def knock_out_cut(session: Session, trace: FlowTrace, random: int = 5) -> Knockout:
+    """What the model of a session says without the cut of a trace, and without random edges."""
+    config = KnockoutConfig(
+        target=session.objective.target,
+        contrast=session.objective.contrast,
+        query=session.config.query,
+        random=random,
+    )
+    given = _Given(session.adapter, config, session.read)
+    # Not the session's own pass: where edges are read off a backward pass, nobody counts the calls.
+    return _knock_out(given, given.run(), {"": trace})[""]
+
+
+def verified(session: Session, trace: FlowTrace, verify: bool | None = None) -> FlowTrace:
+    """The trace with what the model says without its cut; ``None`` asks where that is cheap."""
+    if not trace.cut or verify is False or (verify is None and not is_cheap(session)):
+        return trace
+    try:
+        return replace(trace, knockout=knock_out_cut(session, trace))
+    except AttnflowError:  # a model that predicts nothing, edges that are the residual stream
+        if verify:
+            raise
+        return trace
+
+
+def is_cheap(session: Session) -> bool:
+    """Whether a cut is knocked out in about a second: a few runs of the whole input."""
+    parameters = int(session.adapter.description.get("parameters", MOST_WORK))
+    return parameters * session.size * RUNS <= MOST_WORK
+
+
+def _knock_out(given: _Given, forward: ForwardPass, sets: Mapping[str, Any]) -> dict[str, Knockout]:
+    """What the model says without each of these sets of edges."""
+    adapter, config = given.adapter, given.config
     probe = given.probe(forward)
     edges, (first,) = survey(adapter, forward, probe.ask)
     reading = probe.read(first)
@@ -159,14 +190,6 @@ def _run(
         yield from probe.without([edges] * len(some), some)
 
 
-def _steps(adapter: Any) -> int:
-    """How many steps the graph of a model has."""
-    if adapter.kind not in ("pair", "speech"):
-        return int(adapter.depth)
-    encoder, decoder = depths_of_sides(adapter.network)
-    return encoder + 2 * decoder
-
-
 @dataclass(frozen=True)
 class _Given:
     """One input as it is asked about.
@@ -209,7 +232,7 @@ class _Given:
             return _answer_probe(self.answers, forward)
         if forward.prediction is None:
             raise ModelError(NOTHING_SAID.format(self.adapter.name))
-        if isinstance(self.adapter, SpanModel):
+        if self.adapter.finds_spans:
             return _span_probe(self.adapter, forward, self.config)
         if self.config.query is not None and forward.prediction.position is None:
             msg = (
@@ -223,7 +246,8 @@ class _Given:
 def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
     """The tokens of an input, with its parts and its answer where there are any."""
     item = check_unicode("text", item)
-    answers = reads_prompts(adapter)
+    answers = adapter.writes
+    pair = adapter.has_source and adapter.reads_text
     prompt = is_chat(item) or (isinstance(item, Mapping) and answers)
     if config.parts is not None and not answers:
         msg = (
@@ -231,11 +255,11 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
             "by itself: Edges(keys='its words')"
         )
         raise InputError(msg)
-    asked = config.generate is not None or (config.answer is not None and adapter.kind != "speech")
-    writes = asked or (answers and adapter.kind == "pair")
-    if asked and not answers and adapter.kind != "pair":
+    asked = config.generate is not None or (config.answer is not None and not adapter.reads_sound)
+    writes = asked or (answers and pair)
+    if asked and not answers and not pair:
         answers_of(adapter)  # an error that says why
-    if adapter.kind == "pair" and config.by_token and config.generate is None:
+    if pair and config.by_token and config.generate is None:
         writes = False  # what follows the answer is asked about, as in `explain`
     if not answers or not (prompt or writes or config.parts is not None):
         tokens = read_input(adapter, item, config.answer, truncate=config.truncate, bos=config.bos)
@@ -326,12 +350,13 @@ def _answer_probe(answers: Answers, forward: ForwardPass) -> _Probe:
     )
 
 
-def _span_probe(model: SpanModel, forward: ForwardPass, config: KnockoutConfig) -> _Probe:
+def _span_probe(model: Any, forward: ForwardPass, config: KnockoutConfig) -> _Probe:
     """The log-probabilities of the start and the end of a span."""
 
     def without(edges: Sequence[ModelEdges], removed: Sequence[Removed]) -> list[Spans]:
         with removing(edges, removed):
-            return model.spans([each.tokens for each in edges])
+            found: list[Spans] = model.spans([each.tokens for each in edges])
+            return found
 
     def read(start: Spans) -> _Reading:
         ends = {START: [(0, start.best.start)], END: [(1, start.best.end)]}

@@ -17,12 +17,11 @@ from attnflow.io.inputs import check_unicode, is_pair, one_each
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
-from attnflow.models.checks.room import check_heads_room
-from attnflow.models.heads import SPANS
+from attnflow.models.checks.memory import check_heads_memory
 from attnflow.models.text.edits import both_answers, both_predictions, drop_bos, put_bos
 from attnflow.pipeline.amounts import check_layers
-from attnflow.pipeline.choice import Chosen, choose, fallback_note
-from attnflow.pipeline.request import AUTO, Request
+from attnflow.pipeline.choice import Chosen, choose, paper_note
+from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
@@ -122,10 +121,7 @@ def prepare(  # noqa: PLR0913 - what differs between those who ask
                 check(place, tokens)
             chosen = choose(config, model, tokens, objective)
             chosen = _check_objective(chosen, model, objective, refuse_unused=refuse_unused)
-            found = chosen.config
-            check_layers(
-                replace(found, methods=()) if AUTO in found.methods else found, model.depth
-            )
+            check_layers(chosen.config, model.depth)
         except AttnflowError as error:
             yield Refused(given, error)
         else:
@@ -144,7 +140,7 @@ def read_input(
     """One input as tokens, with BOS in front if ``bos``."""
     item = check_unicode("text", item)
     if not files:
-        from attnflow.models.file_names import refuse_file_name
+        from attnflow.models.text.tokens import refuse_file_name
 
         refuse_file_name(model, item[0] if is_pair(item) else item)
     tokens = model.tokenize(item, truncate=truncate, answer=answer)
@@ -212,7 +208,7 @@ def open_sessions(
             _raise_named(each.error, [each.given])
         if all_heads:
             try:
-                check_heads_room(each.model, len(each.tokens))
+                check_heads_memory(each.model, len(each.tokens))
             except AttnflowError as error:
                 _raise_named(error, [each.given])
         prepared.append(each)
@@ -306,32 +302,34 @@ def run_batch(
         spec = replace(config.capture(all_heads=all_heads), progress=progress)
         return list(_run([batch[at] for at in places], config, spec, notes))
 
-    return run_chosen(batch[0].chosen, len(batch), run)
+    return run_chosen(batch[0].chosen, range(len(batch)), run)
 
 
 def run_chosen(
     chosen: Chosen,
-    count: int,
+    places: Sequence[int],
     run: Callable[[Request, tuple[str, ...], Sequence[int]], list[S]],
 ) -> list[S]:
-    """What ``run`` opens for so many inputs, by their places, under the chosen configuration.
+    """What ``run`` opens for the inputs at these places, under the chosen configuration.
 
     Where the model refuses edges that were chosen by default, it runs again for the fallback.
     """
-    everything, other = range(count), chosen.fallback
+    other = chosen.fallback
     try:
-        opened = run(chosen.config, chosen.notes, everything)
+        opened = run(chosen.config, chosen.notes, places)
     except AttnflowError as error:
         if other is None:
             raise
-        return run(other, (fallback_note(error),), everything)
+        if len(places) > 1:  # one of them may be refused, and the others not
+            return [session for at in places for session in run_chosen(chosen, [at], run)]
+        return run(other, (paper_note(other, error),), places)
     if other is None:
         return opened
-    for at, session in enumerate(opened):
+    for number, at in enumerate(places):
         try:
-            session.check_edges()  # made once
-        except ModelError as error:
-            (opened[at],) = run(other, (fallback_note(error),), [at])
+            opened[number].check_edges()
+        except AttnflowError as error:
+            (opened[number],) = run(other, (paper_note(other, error),), [at])
     return opened
 
 
@@ -346,20 +344,20 @@ def _run(
     except TogetherError:
         pairs = zip(tokens, objectives, strict=True)
         passes = [model.run([one], config.query, spec, [aim])[0] for one, aim in pairs]
-    for forward, objective in zip(passes, objectives, strict=True):
+    for given, forward, objective in zip(tokens, passes, objectives, strict=True):
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
         if config.bos:
             note = _prediction_without_bos(model, forward)
             forward = replace(forward, warnings=(*forward.warnings, note))
-        yield Session(model, forward, config, objective, notes)
+        yield Session(model, forward, config, objective, notes, given)
 
 
 def check_model(adapter: ModelAdapter, config: Request) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
     config.resolve_layers(adapter.depth)
-    if config.source == LOGIT and adapter.kind != "text":
+    if config.source == LOGIT and (adapter.has_source or not adapter.reads_text):
         msg = (
             f"source='logit' is for decoders of texts, and {adapter.name} is not one; leave it out"
         )
@@ -388,7 +386,7 @@ def _check_objective(
 
 def check_effect(objective: Objective, adapter: ModelAdapter, config: Request) -> None:
     """Refuse a target or a contrast where nothing depends on it."""
-    spans = adapter.description.get("head") == SPANS.name
+    spans = adapter.finds_spans
     if spans and objective.contrast is not None:
         msg = (
             f"contrast={shown(objective.contrast)} is not for {adapter.name}: the answer is a span "

@@ -1,18 +1,20 @@
-"""Everything that decides what `explain` computes, validated once, before any work."""
+"""What is asked for: every option, checked once, before any work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
-from attnflow.edges.heads import fuse_heads
-from attnflow.edges.options import EdgeOptions, Heads, check_heads
+from attnflow.edges.graph import fuse_heads
+from attnflow.edges.options import EdgeOptions, check_heads
 from attnflow.errors import InputError, shown
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
+from attnflow.options.option import options_of, refuse, values_of
+from attnflow.options.tables import ExplainOptions
 from attnflow.pipeline.amounts import check_amounts
 from attnflow.pipeline.arguments import (
     check_batch_size,
@@ -23,7 +25,7 @@ from attnflow.pipeline.arguments import (
     plain_query,
     plain_share,
 )
-from attnflow.pipeline.source import LOGIT, POSITION, check_source
+from attnflow.pipeline.source import LOGIT, check_source
 from attnflow.records.checks import check_flag
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, resolve, resolve_all
@@ -32,12 +34,20 @@ from attnflow.solvers.execution import Execution
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from attnflow.edges.options import Heads
     from attnflow.models.capture.spec import CaptureSpec
 
-Query = int | str | None
-TargetSpec = str | int | None
 AUTO = "auto"
-Layers = int | Iterable[int] | Literal["all"] | None
+# What only methods that read edges have, and values that ask for nothing special.
+OF_EDGES: dict[str, tuple[Any, ...]] = {
+    "edges": ("attention",),
+    "layer": (),
+    "layers": ("all",),
+    "heads": (),
+    "residual": (),
+    "discard": (),
+    "correction": (None,),
+}
 
 
 def check_single_heads(method: str) -> None:
@@ -57,37 +67,30 @@ def is_auto(name: object) -> bool:
     return isinstance(name, str) and name == AUTO
 
 
-@dataclass(frozen=True)
-class Request:
-    """A method with all its options. See `attnflow.explain` for what they mean.
+@dataclass(frozen=True, kw_only=True)
+class Request(ExplainOptions):
+    """The options of one or many inputs, checked before any work.
 
-    ``methods`` are all that will be asked for of a session, where there are several. ``routes``
-    says that a method with routes is wanted. What is ``"auto"`` is chosen by the model
-    (`attnflow.pipeline.choice`); until then, attention stands in for the edges.
+    What is ``"auto"`` is chosen by the model (`attnflow.pipeline.choice`); until then, attention
+    stands in for the edges.
+
+    Attributes:
+        methods: All that will be asked for of a session, where there are several.
+        routes: Whether a method with routes is wanted.
+        solver: What solves flow: ``"cpu"``, ``"cuda"``, or ``"auto"`` for where its attention is.
     """
 
-    method: str = AUTO
-    edges: str = AUTO
-    layer: int | None = None
-    layers: Layers = None
-    query: Query = None
-    heads: Heads = "mean"
-    residual: float | None = None
-    discard: float = 0.0
-    correction: str | None = "auto"
-    normalize: bool = False
-    words: bool = False
-    target: TargetSpec | Sequence[TargetSpec] = None
-    contrast: TargetSpec = None
-    source: str = POSITION
-    steps: int | None = None
-    batch_size: int = 16
     methods: tuple[str, ...] = ()
     routes: bool = False
-    truncate: bool = False
-    bos: bool = False
-    strict: bool = False
-    execution: Execution = Execution()  # noqa: RUF009 - frozen
+    solver: str = AUTO
+    if TYPE_CHECKING:  # what was checked is no longer a file
+        heads: Heads = "mean"
+
+    @classmethod
+    def of(cls, options: Any, **changes: Any) -> Request:
+        """The request that a function's options make, with what the function itself decides."""
+        shared = options_of(cls).keys() & options_of(options).keys() - changes.keys()
+        return cls(**values_of(options, shared), **changes)
 
     def __post_init__(self) -> None:
         for name, value in self._plain().items():
@@ -112,6 +115,7 @@ class Request:
             msg = f"contrast={self.contrast!r} must be one label or token, by name or number"
             raise InputError(msg)
         EdgeOptions(self.residual or 0.0, self.heads, self.discard, self.rule.name)
+        _ = self.execution  # which checks threads
         check_steps(self.steps)
         check_batch_size(self.batch_size)
         members = [METHODS[name] for name in self.asked if not is_auto(name)]
@@ -120,7 +124,7 @@ class Request:
 
     def _plain(self) -> dict[str, Any]:
         """The options as plain values, whichever library their numbers and lists are of."""
-        flags = {name: getattr(self, name) for name in ("normalize", "words", "truncate", "bos")}
+        flags = (each.name for each in fields(self) if each.type == "bool")
         return {
             "heads": plain_heads(self.heads),
             "layer": plain_layer(self.layer),
@@ -129,8 +133,14 @@ class Request:
             "residual": plain_share("residual", self.residual),
             "discard": plain_share("discard", self.discard),
             "contrast": check_choice("contrast", self.contrast),
-            **{name: check_flag(name, value) for name, value in flags.items()},
+            **{name: check_flag(name, getattr(self, name)) for name in flags},
         }
+
+    @property
+    def execution(self) -> Execution:
+        """How flow is solved: on the CPU where the model is kept there."""
+        device = "cpu" if self.solver == AUTO and self.device == "cpu" else self.solver
+        return Execution(self.threads, self.progress, device)
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -146,7 +156,9 @@ class Request:
         """Refuse options that none of the methods has; single heads, where one has them not."""
         measures = [member for member in members if not member.reads_edges]
         if measures and len(measures) == len(members):
-            self._check_measure(measures[0].name)
+            runs_again = "it runs the model again and reads no edges, layers or heads; leave it out"
+            given = [name for name, plain in OF_EDGES.items() if getattr(self, name) not in plain]
+            refuse(self, given, f"method={measures[0].name!r}", runs_again)
         if self.steps is not None and not any(member.uses_steps for member in measures):
             names = ", ".join(map(repr, self.asked))
             msg = f"steps={self.steps} is not for method={names}; leave it out"
@@ -165,25 +177,6 @@ class Request:
                 self.edge_options(member.name)
             if self.heads == "each":
                 check_single_heads(member.name)
-
-    def _check_measure(self, method: str) -> None:
-        """Refuse what a method that reads no edges has not."""
-        given = {
-            "edges": self.edges not in (AUTO, "attention"),
-            "layer": self.layer is not None,
-            "layers": self.layers not in (None, "all"),
-            "heads": self.heads != "mean",
-            "residual": self.residual is not None,
-            "discard": self.discard != 0,
-            "correction": self.correction not in (None, "auto"),
-        }
-        for option, asked in given.items():
-            if asked:
-                msg = (
-                    f"{option}={shown(getattr(self, option))} is not for method={method!r}, which "
-                    "runs the model again and reads no edges, layers or heads; leave it out"
-                )
-                raise InputError(msg)
 
     @property
     def rule(self) -> EdgeRule:

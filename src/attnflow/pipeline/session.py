@@ -14,8 +14,10 @@ from attnflow.errors import AttnflowError, InputError
 from attnflow.methods import METHODS, Method, Scores, find_edge_method, find_trace
 from attnflow.methods.method import merge_statistics
 from attnflow.methods.question import Question, Target, no_progress, resolve_targets
+from attnflow.methods.relevance_flow import check_start
 from attnflow.models.adapter import Objective
-from attnflow.models.objectives import is_number
+from attnflow.models.outputs import is_number
+from attnflow.pipeline.amounts import starts_at_target
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.graphs import Graphs
 from attnflow.pipeline.request import Request, check_single_heads
@@ -50,6 +52,7 @@ class Session:
     """A model's forward pass on one input, under a configuration.
 
     Scores of any method and selection, attributions and traces come from it; graphs are built once.
+    ``given`` is the input before it ran, where that differs: an image gets its CLS token by a run.
     """
 
     adapter: ModelAdapter
@@ -57,6 +60,7 @@ class Session:
     config: Request
     objective: Objective = Objective()  # noqa: RUF009 - frozen
     notes: tuple[str, ...] = ()
+    given: Tokens | None = None
     _graphs: Graphs = field(init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
     _without: dict[frozenset[int], Tensor] = field(default_factory=dict, init=False)
@@ -70,6 +74,11 @@ class Session:
     def tokens(self) -> Tokens:
         """The input as the model's tokens."""
         return self.forward.tokens
+
+    @property
+    def read(self) -> Tokens:
+        """The input as the model reads it, to run it again."""
+        return self.given or self.tokens
 
     @property
     def activations(self) -> Activations:
@@ -115,7 +124,9 @@ class Session:
     def nbytes(self) -> int:
         """About how much memory this holds, or will hold once its graphs are built."""
         without = sum(row.nbytes for row in tuple(self._without.values()))
-        return self.activations.nbytes + self._graphs.nbytes + without
+        other = self.__dict__.get("beside", self)
+        beside = 0 if other is self else other.activations.nbytes + other._graphs.nbytes
+        return self.activations.nbytes + self._graphs.nbytes + without + beside
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -142,7 +153,7 @@ class Session:
 
     def starts_at_target(self, method: str) -> bool:
         """Whether a method's scores are those of the target alone, whatever the position."""
-        return self.config.rule.conserved and find_edge_method(method).amounts == "conserved"
+        return starts_at_target(find_edge_method(method), self.config.rule)
 
     def step(self, layer: int) -> int:
         """The step of the graph at which a layer ends."""
@@ -164,8 +175,13 @@ class Session:
         return with_logit(self.graph(method), self.logit_parts.shares, capacities=capacities)
 
     def check_edges(self) -> None:
-        """Build the graph, which a model may refuse."""
-        self.graph(self.config.method)
+        """Refuse edges that this input does not have, or not from the position that is explained.
+
+        The graph that is made for it is kept.
+        """
+        graph = self.graph(self.config.method)
+        if graph.relevance is not None and self.starts_at_target(self.config.method):
+            check_start(graph, graph.relevance, (graph.depth,), (self.query,))
 
     # -- scores
 
@@ -312,6 +328,22 @@ class Session:
         found = self.measured(method, words=words, advance=advance)
         return Scores(found.values[None, None], found.statistics)
 
+    @cached_property
+    def beside(self) -> Session:
+        """The same input on attention edges, for methods that read no amounts.
+
+        It is itself where the edges are shares; else the model runs once more.
+        """
+        if not self.config.rule.amounts:
+            return self
+        config = replace(self.config, edges="attention", method="flow", methods=())
+        spec = config.capture(all_heads=self.heads > 0)
+        (forward,) = self.adapter.run([self.read], config.query, spec, [self.objective])
+        other = Session(self.adapter, forward, config, self.objective, self.notes, self.given)
+        for shared in ("_measured", "_without"):
+            object.__setattr__(other, shared, getattr(self, shared))
+        return other
+
     @property
     def blanking(self) -> Blanking:
         """What the model predicts without some of the tokens."""
@@ -353,6 +385,8 @@ class Session:
             options = self.describe(member.name)
         else:
             layers, layer = config.resolve_layers(self.depth)
+            if self.starts_at_target(member.name):
+                layers = (layer,)
             at_once = member.cost == "matrix" and not only_asked
             alone = self.towards_query or self.starts_at_target(member.name)
             everywhere = config.query == "all" or (at_once and not alone)

@@ -7,17 +7,16 @@
     FlowTrace      how one score came about                methods     → views
     Generation     scores for every token of an answer     methods     → views
 
-`files` saves and loads them, `checks` is what their fields may be; `selection`, `positions` and
-`words` resolve what callers name.
+`files` saves and loads them, `checks` is what their fields may be; `selection` and `words` resolve
+what callers name.
 
 Axes are always called ``layer head query key``. Layers are numbered as in the paper: layer 0 is the
 input, layer l the output of the l-th attention layer; negative numbers count from the top.
 """
 
-from attnflow.records.activations import Activations, Block, NotKept, Readout, Relevances
-from attnflow.records.attribution import Attribution
+from attnflow.records.activations import Activations, AttentionBlock, NotKept, Readout, Relevances
+from attnflow.records.attribution import Attribution, PatchGrid
 from attnflow.records.graph import LayeredGraph
-from attnflow.records.grid import PatchGrid
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair, Selection
 from attnflow.records.trace import Edge, FlowTrace, Route
@@ -26,8 +25,8 @@ from attnflow.records.types import Array, FloatArray
 __all__ = [
     "Activations",
     "Array",
+    "AttentionBlock",
     "Attribution",
-    "Block",
     "Edge",
     "FloatArray",
     "FlowTrace",

@@ -1,16 +1,17 @@
-"""What a model computed on one input, as far as edge rules use it."""
+"""What a model computed on one input, as far as edge rules need it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attnflow.errors import InputError
+from attnflow.records.arrays import copied
 from attnflow.records.types import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class AttentionBlock:
     """An attention block of one input, in parts: tensors of torch, in the model's precision.
 
     Position i reads position j through head h as α_ij · values[h, j] · projection_h; all heads
@@ -161,7 +162,7 @@ class Activations:
     causal: bool = False
     ends: tuple[int, ...] | None = None
     gradients: tuple[Array, ...] | None = None
-    blocks: tuple[Block | None, ...] | None = None
+    blocks: tuple[AttentionBlock | None, ...] | None = None
     zeroed: tuple[Array, ...] | None = None
     relevance: Relevances | None = None
     removal: Array | None = None
@@ -200,6 +201,15 @@ class Activations:
                 parts = (block.values, block.output, block.residual, block.row_scale)
                 arrays += [part for part in parts if part is not None]
         return sum(int(each.nbytes) for each in arrays)
+
+    def copied(self) -> Activations:
+        """The same with arrays of its own; the parts of blocks stay the model's."""
+        own: dict[str, Any] = {
+            name: tuple(map(copied, arrays))
+            for name in ("attention", "gradients", "zeroed")
+            if (arrays := getattr(self, name)) is not None
+        }
+        return replace(self, **own)
 
     def carried_by(self, step: int) -> list[int]:
         """The positions that a step, counted from 0, carries along."""

@@ -58,6 +58,13 @@ def to_numpy(array: Array) -> Any:
     return array.detach().cpu().double().numpy() if is_tensor(array) else double(array)
 
 
+def copied(array: Array) -> Array:
+    """An array of the same values with memory of its own; sparse ones can't be written into."""
+    if is_tensor(array):
+        return array.clone()
+    return array.copy() if isinstance(array, np.ndarray) else array
+
+
 def on_cpu(array: Array) -> bool:
     """Whether NumPy can use the array where it is."""
     return not is_tensor(array) or array.device.type == "cpu"

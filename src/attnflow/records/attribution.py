@@ -5,16 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from attnflow.errors import InputError, shown
-from attnflow.io.files import as_path
+from attnflow.errors import InputError, MissingExtra, shown
 from attnflow.records import checks
-from attnflow.records.attribution_fields import check_computed, check_fields
-from attnflow.records.grid import PatchGrid
+from attnflow.records.files import SavedRecord, check_fields, read_list, read_prediction
 from attnflow.records.prediction import Prediction
 from attnflow.records.rounding import round_scores
 from attnflow.records.selection import find_position, input_positions, is_integer, words_of_tokens
@@ -25,8 +22,127 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(frozen=True)
+class PatchGrid:
+    """How the patches of a vision model lie on the image, or frames in the time of a sound.
+
+    A sound is an image as wide as it has samples, and as high as it has rows of frequencies.
+
+    Attributes:
+        rows: Patches from top to bottom.
+        columns: Patches from left to right.
+        image: The image's height and width in pixels.
+        box: The part of the image that the model saw, in its pixels: left, top, right, bottom.
+        seconds: For sounds, how long the image is; ``None`` for images.
+    """
+
+    rows: int
+    columns: int
+    image: tuple[int, int]
+    box: tuple[float, float, float, float]
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        sizes = ("rows", self.rows), ("columns", self.columns), *(("image", n) for n in self.image)
+        for name, size in sizes:
+            checks.check_number(f"grid.{name}", size, 1)
+        box = [checks.check_real("grid.box", edge) for edge in self.box]
+        if self.seconds is not None and not checks.check_real("grid.seconds", self.seconds) > 0:
+            msg = f"grid.seconds={shown(self.seconds)} must be positive"
+            raise InputError(msg)
+        if len(self.image) != 2 or len(box) != 4 or not (box[0] < box[2] and box[1] < box[3]):
+            msg = (
+                f"grid.image={shown(self.image)} must be a height and a width, and "
+                f"grid.box={shown(self.box)} left, top, right and bottom"
+            )
+            raise InputError(msg)
+
+
+TEXTS = ("method", "model", "text")
+MAPPINGS = ("options", "statistics")
+MOST_LAYERS = 1 << 16
+
+
+def _checked(given: Attribution) -> dict[str, Any]:
+    """The fields as they are kept: plain, read-only, each of its own type, fitting each other."""
+    fields = _plain_fields(given)
+    scores, tokens = fields["scores"], fields["tokens"]
+    layers, queries = fields["layers"], fields["queries"]
+    shape, expected = scores.shape, (len(layers), len(queries), len(tokens))
+    if scores.ndim not in (3, 4) or (shape[0], *shape[-2:]) != expected or not all(shape):
+        msg = (
+            f"scores have shape {shape}; {expected[0]} layers, {expected[1]} queries and "
+            f"{expected[2]} tokens need [layer, query, key] or [layer, head, query, key]"
+        )
+        raise InputError(msg)
+    check_computed("layer", fields["layer"], fields["layer"], layers)
+    for position in (fields["query"], *fields["pooled"]):
+        check_computed("query", position, position, queries)
+    for name in ("word_ids", "segments"):
+        labels = fields[name]
+        if labels is not None and len(labels) != len(tokens):
+            msg = f"{name} has {len(labels)} entries; there are {len(tokens)} tokens"
+            raise InputError(msg)
+    return fields
+
+
+def _plain_fields(given: Attribution) -> dict[str, Any]:
+    """Each field by itself."""
+    tokens = checks.check_texts("tokens", given.tokens)
+    depth = checks.check_number("depth", given.depth, 0, MOST_LAYERS)
+    layers = checks.check_numbers("layers", given.layers, 1, depth or MOST_LAYERS)
+    last = len(tokens) - 1
+    if given.prediction is not None and given.prediction.position is not None:
+        checks.check_number("the prediction's position", given.prediction.position, 0, last)
+    texts = checks.check_texts("word_texts", given.word_texts)
+    words, segments = given.word_ids, given.segments
+    return {
+        "tokens": tokens,
+        "scores": checks.check_scores(given.scores),
+        "layers": layers,
+        "queries": checks.check_numbers("queries", given.queries, 0, last),
+        "layer": checks.check_number("layer", given.layer, 1),
+        "query": checks.check_number("query", given.query, 0),
+        "depth": depth or max(layers, default=0),
+        "pooled": checks.check_positions("pooled", given.pooled, last),
+        "word_texts": texts,
+        "word_ids": None if words is None else _check_word_ids(words, len(texts)),
+        "segments": None if segments is None else checks.check_texts("segments", segments),
+        **{name: checks.check_text(name, getattr(given, name)) for name in TEXTS},
+        **{name: checks.check_mapping(name, getattr(given, name)) for name in MAPPINGS},
+    }
+
+
+def check_computed(name: str, given: int | str, number: int, allowed: tuple[int, ...]) -> int:
+    """The number, if it was computed; an error names it as it was given."""
+    if number not in allowed:
+        all_of = {"query": "query='all'", "layer": "layers='all'"}[name]
+        more = f"; explain with {all_of} for all of them"
+        msg = (
+            f"{name}={shown(given)} was not computed; this attribution has {_shown(allowed)}{more}"
+        )
+        raise InputError(msg)
+    return number
+
+
+def _check_word_ids(given: object, count: int) -> tuple[int | None, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        msg = f"word_ids={shown(given)} must be a list with an integer or None for each token"
+        raise InputError(msg)
+    return tuple(
+        None if word is None else checks.check_number(f"word_ids[{at}]", word, 0, count - 1)
+        for at, word in enumerate(given)
+    )
+
+
+def _shown(numbers: tuple[int, ...]) -> str:
+    if len(numbers) > 1 and numbers == tuple(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Attribution:
+class Attribution(SavedRecord):
     """How much each input token contributed, by one method, to positions of one or more layers.
 
     Attributes:
@@ -52,6 +168,11 @@ class Attribution:
             mean is explained. In words, a word stands there once for each of its tokens.
     """
 
+    _kind = "attribution"
+    _tagged = False
+    _with_gaps = ("options", "statistics", "prediction")
+    _writer = "Attribution.save or attnflow explain --save"
+
     tokens: tuple[str, ...]
     scores: FloatArray
     layers: tuple[int, ...]
@@ -72,7 +193,7 @@ class Attribution:
     pooled: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, value in check_fields(self).items():
+        for name, value in _checked(self).items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -204,9 +325,7 @@ class Attribution:
         Of a sound's frames, ``[band, time]``: one band, unless the model has patches of
         frequencies (AST), from low to high.
         """
-        from attnflow.records.images import patches
-
-        return patches(self, self.row(layer, query))
+        return _patches(self, self.row(layer, query))
 
     def over_image(self, layer: int | None = None, query: int | str | None = None) -> FloatArray:
         """The scores of the patches for every pixel of the image, ``[height, width]``.
@@ -214,9 +333,7 @@ class Attribution:
         Pixels that the model did not see (removed by its preprocessing) are 0. For a sound
         ``[band, sample]``.
         """
-        from attnflow.records.images import over_image
-
-        return over_image(self, self.row(layer, query))
+        return _over_image(self, self.row(layer, query))
 
     def figure(self, kind: str = "heatmap", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw this on ``ax`` or on a new figure, and return the axes.
@@ -236,44 +353,74 @@ class Attribution:
 
         return exploration_of(self)._repr_html_()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and strings, which `from_dict` reads back without loss."""
-        from attnflow.records.files.attributions import to_dict
-
-        return to_dict(self)
-
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Attribution:
-        """The attribution that `to_dict` described."""
-        from attnflow.records.files.attributions import from_dict
-
-        return from_dict(data)
-
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write JSON (compressed where the name ends in ``.gz``); `load` reads it back."""
-        from attnflow.records.files.attributions import save
-
-        return save(self, as_path(path), overwrite=overwrite)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Attribution:
-        """Read what `save` wrote."""
-        from attnflow.records.files.attributions import load
-
-        return load(as_path(path))
-
-    @classmethod
-    def load_all(cls, path: str | Path) -> list[Attribution]:
-        """Read a file of one or many, such as ``attnflow explain … --save FILE`` writes."""
-        from attnflow.records.files.attributions import load_all
-
-        return load_all(as_path(path))
+    def _read(cls, values: dict[str, Any]) -> Self:
+        if values.get("prediction") is not None:
+            values["prediction"] = read_prediction(values["prediction"])
+        if values.get("grid") is not None:
+            grid = check_fields("grid", PatchGrid, values["grid"])
+            for name in ("image", "box"):
+                grid[name] = read_list(f"grid.{name}", grid[name])
+            values["grid"] = PatchGrid(**grid)
+        return cls(**values)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per score: layer, (head,) query, query_token, key, token, score. Needs pandas."""
-        from attnflow.records.frames import to_frame
+        return _to_frame(self)
 
-        return to_frame(self)
 
-    def __reduce__(self) -> tuple[Any, ...]:  # options are read-only views, which pickle refuses
-        return (Attribution.from_dict, (self.to_dict(),))
+def _to_frame(of: Attribution) -> pd.DataFrame:
+    """One row per score."""
+    try:
+        import pandas as pd
+    except ImportError:
+        msg = "to_frame needs pandas: pip install pandas"
+        raise MissingExtra(msg) from None
+    axes: dict[str, Sequence[int]] = {"layer": of.layers}
+    if of.scores.ndim == 4:
+        axes["head"] = range(of.scores.shape[1])
+    axes |= {"query": of.queries, "key": range(len(of.tokens))}
+    index = pd.MultiIndex.from_product(axes.values(), names=axes)
+    frame = pd.DataFrame({"score": of.scores.ravel()}, index=index).reset_index()
+    names = np.array(of.tokens, dtype=object)
+    frame.insert(frame.columns.get_loc("query") + 1, "query_token", names[frame["query"]])
+    frame.insert(frame.columns.get_loc("key") + 1, "token", names[frame["key"]])
+    return frame
+
+
+MOST_PIXELS = 1 << 30
+
+
+def _patches(of: Attribution, row: FloatArray) -> FloatArray:
+    """``[row, column]``."""
+    grid = _grid(of)
+    keep = np.array([segment == "patch" for segment in of.segments or ()])
+    if keep.sum() != grid.rows * grid.columns:
+        expected = f"a grid of {grid.rows} × {grid.columns} has {grid.rows * grid.columns}"
+        msg = f"this attribution has {keep.sum()} patches; {expected}"
+        raise InputError(msg)
+    kept = row[..., keep]
+    return kept.reshape(*kept.shape[:-1], grid.rows, grid.columns)
+
+
+def _over_image(of: Attribution, row: FloatArray) -> FloatArray:
+    """``[height, width]``: the score of each pixel's patch, 0 where the model saw nothing."""
+    grid = _grid(of)
+    if grid.image[0] * grid.image[1] > MOST_PIXELS:
+        msg = f"the image has {grid.image[0]} × {grid.image[1]} pixels, too many for the memory"
+        raise InputError(msg)
+    left, top, right, bottom = grid.box
+    y = (np.arange(grid.image[0]) + 0.5 - top) / (bottom - top) * grid.rows
+    x = (np.arange(grid.image[1]) + 0.5 - left) / (right - left) * grid.columns
+    inside = np.outer((y >= 0) & (y < grid.rows), (x >= 0) & (x < grid.columns))
+    rows = np.clip(y.astype(int), 0, grid.rows - 1)
+    columns = np.clip(x.astype(int), 0, grid.columns - 1)
+    pixels: FloatArray = _patches(of, row)[..., rows[:, None], columns] * inside
+    return pixels
+
+
+def _grid(of: Attribution) -> PatchGrid:
+    if of.grid is None or of.segments is None:
+        msg = "this attribution is not of an image; patches are for models of images and sounds"
+        raise InputError(msg)
+    return of.grid

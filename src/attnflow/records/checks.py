@@ -1,4 +1,4 @@
-"""What the fields of records may be, whoever fills them: a model, a plugin, or a file."""
+"""Checks of the fields of records, whether a model, a plugin or a file provides them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_text(name: str, given: object) -> str:
 
 
 def check_texts(name: str, given: object) -> tuple[str, ...]:
-    """Several texts; one text is no list of its letters."""
+    """Several texts; a single text is not taken for a list of its letters."""
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
         msg = f"{name}={shown(given)} must be a list of texts"
         raise InputError(msg)
@@ -98,7 +98,7 @@ def check_flag(name: str, given: object) -> bool:
 
 
 def check_mapping(name: str, given: object) -> Mapping[str, Any]:
-    """A read-only copy of a dict with texts for keys, which is not nested without end."""
+    """A read-only copy of a dict with texts as keys, which is not nested too deeply."""
     if not isinstance(given, Mapping):
         msg = f"{name}={shown(given)} must be a dict"
         raise InputError(msg)
@@ -115,7 +115,7 @@ def check_mapping(name: str, given: object) -> Mapping[str, Any]:
 
 
 def check_scores(given: object) -> FloatArray:
-    """A copy in float64 that can't be written to; texts, truth values and gaps are no numbers."""
+    """A read-only copy in float64; texts, booleans and missing values are refused."""
     try:
         if isinstance(given, list | tuple):
             _check_leaves(given)
@@ -137,7 +137,7 @@ def check_scores(given: object) -> FloatArray:
 
 
 def _check_leaves(given: Sequence[Any]) -> None:
-    """Refuse what NumPy would make numbers of: texts, truth values, ``None``."""
+    """Refuse what NumPy would turn into numbers: texts, booleans, ``None``."""
     level: list[Any] = list(given)
     for _ in range(3):
         if not all(isinstance(each, list | tuple) for each in level):

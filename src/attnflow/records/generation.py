@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.io.files import as_path
 from attnflow.records import checks
-from attnflow.records.answer_spans import Span, find_place, find_rows
 from attnflow.records.attribution import Attribution
+from attnflow.records.files import SavedRecord, check_fields, read_list, read_prediction
 from attnflow.records.parts import PART, Part, PartScore
 from attnflow.records.prediction import Prediction
+from attnflow.records.selection import find_position, is_integer
 from attnflow.records.types import FloatArray
 
 if TYPE_CHECKING:
@@ -23,9 +23,58 @@ if TYPE_CHECKING:
 
     from attnflow.views.explorer.exploration import Exploration
 
+Span = int | str | slice | Sequence[int] | None
+
+
+def find_place(of: Generation, token: int | str) -> int:
+    """The number of a token of the answer, by its number or its text."""
+    count = len(of.answer)
+    if isinstance(token, str):
+        return find_position(token, of.answer_tokens, "answer")
+    number = operator.index(token) if is_integer(token) else count
+    if not -count <= number < count:
+        msg = (
+            f"answer={shown(token)} does not exist; the answer has {count} tokens, 0 to {count - 1}"
+        )
+        raise InputError(msg)
+    return number % count
+
+
+def find_rows(of: Generation, span: Span) -> list[int]:
+    """The numbers of a span's tokens of the answer; ``None`` is all."""
+    count = len(of.answer)
+    if span is None:
+        return list(range(count))
+    if isinstance(span, slice):
+        found = list(range(count))[span]
+    elif isinstance(span, str):
+        found = _rows_of_text(of, span)
+    elif is_integer(span):
+        found = [find_place(of, span)]  # type: ignore[arg-type]
+    else:
+        found = sorted({find_place(of, each) for each in span})  # type: ignore[union-attr]
+    if not found:
+        msg = f"span={shown(span)} holds no token of the answer: {of.answer_text!r}"
+        raise InputError(msg)
+    return found
+
+
+def _rows_of_text(of: Generation, text: str) -> list[int]:
+    """The tokens that a piece of the answer's text is made of."""
+    start = of.answer_text.find(text) if text else -1
+    if start < 0 or of.spans is None:
+        msg = f"span={shown(text)} is not in the answer: {of.answer_text!r}"
+        raise InputError(msg)
+    if of.answer_text.find(text, start + 1) >= 0:
+        msg = f"span={shown(text)} is in the answer several times; give the tokens' numbers"
+        raise InputError(msg)
+    end = start + len(text)
+    places = [of.spans[at] for at in of.answer]
+    return [row for row, (first, last) in enumerate(places) if first < end and start < last]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Generation:
+class Generation(SavedRecord):
     """Where every token of an answer came from: scores with an answer axis.
 
     ``found.matrix()`` is ``[answer, source]``: row k has the scores of all tokens (prompt, then
@@ -61,6 +110,10 @@ class Generation:
         cut_at: How many tokens the model was let write, where it had more to say; ``None`` for an
             answer that came to its end, or was given.
     """
+
+    _kind = "generation"
+    _with_gaps = ("options", "statistics", "predictions")
+    _writer = "Generation.save or attnflow explain --save"
 
     tokens: tuple[str, ...]
     answer: tuple[int, ...]
@@ -101,13 +154,17 @@ class Generation:
                 msg = f"{name} has shape {values.shape}; this answer and its parts need {shape}"
                 raise InputError(msg)
             object.__setattr__(self, name, values)
+        for name in ("method", "model", "text", "answer_text"):
+            checks.check_text(name, getattr(self, name))
+        checks.check_number("layer", self.layer, 1, checks.check_number("depth", self.depth, 1))
         if self.cut_at is not None:
             checks.check_number("cut_at", self.cut_at, 1)
         covered = sorted(at for part in self.parts for at in part.positions)
         if covered != list(range(len(self.tokens))):
             msg = f"parts hold the positions {shown(covered)}; every token must be in one of them"
             raise InputError(msg)
-        for name, size in (("predictions", rows), ("segments", last + 1), ("spans", last + 1)):
+        each = ("segments", "spans", "word_ids")
+        for name, size in (("predictions", rows), *((name, last + 1) for name in each)):
             given = getattr(self, name)
             if given is not None and len(given) != size:
                 msg = f"{name} has {len(given)} entries; {size} are needed"
@@ -214,7 +271,7 @@ class Generation:
         scores = self.matrix()[list(rows)]
         queries = tuple(self.answer[row] - 1 for row in rows)
         one = len(rows) == 1
-        said = {"target": self.tokens[self.answer[rows[0]]]} if one else {}
+        target = {"target": self.tokens[self.answer[rows[0]]]} if one else {}
         return Attribution(
             tokens=self.tokens,
             scores=scores[None],
@@ -223,7 +280,7 @@ class Generation:
             layer=self.layer,
             query=queries[-1],
             method=self.method,
-            options={**self.options, "answer": self.answer_text, **said},
+            options={**self.options, "answer": self.answer_text, **target},
             model=self.model,
             text=self.text,
             prediction=self.predictions[rows[-1]],
@@ -254,38 +311,17 @@ class Generation:
 
         return draw(kind, self, ax, **options)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and strings, which `from_dict` reads back without loss."""
-        from attnflow.records.files.generations import to_dict
-
-        return to_dict(self)
-
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Generation:
-        """The result that `to_dict` described."""
-        from attnflow.records.files.generations import from_dict
+    def _read(cls, values: dict[str, Any]) -> Self:
+        for name, read in (("predictions", read_prediction), ("parts", _read_part)):
+            values[name] = tuple(map(read, read_list(name, values[name])))
+        for name in ("tokens", "answer", "word_texts", "word_ids", "segments", "spans"):
+            if values.get(name) is not None:
+                values[name] = read_list(name, values[name])
+        if values.get("spans") is not None:
+            values["spans"] = tuple(read_list("spans", each) for each in values["spans"])
+        return cls(**values)
 
-        return from_dict(data)
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write JSON (compressed where the name ends in ``.gz``); `load` reads it back."""
-        from attnflow.records.files.generations import save
-
-        return save(self, as_path(path), overwrite=overwrite)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Generation:
-        """Read what `save` wrote."""
-        from attnflow.records.files.generations import load
-
-        return load(as_path(path))
-
-    @classmethod
-    def load_all(cls, path: str | Path) -> list[Generation]:
-        """Read a file of one or many, such as ``attnflow explain … --save FILE`` writes."""
-        from attnflow.records.files.generations import load_all
-
-        return load_all(as_path(path))
-
-    def __reduce__(self) -> tuple[Any, ...]:  # options are read-only views, which pickle refuses
-        return (Generation.from_dict, (self.to_dict(),))
+def _read_part(data: Any) -> Part:
+    return Part(**check_fields("part", Part, data))

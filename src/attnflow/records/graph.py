@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnflow.errors import InputError
 from attnflow.records.activations import Relevances
-from attnflow.records.arrays import to_numpy
+from attnflow.records.arrays import copied, to_numpy
 from attnflow.records.selection import Pair
 from attnflow.records.types import Array, FloatArray
 
@@ -55,6 +55,12 @@ class LayeredGraph:
         maps = None if self.maps is self.weights else self.maps
         arrays = (self.weights, self.heads, maps, *tuple(self.cache.values()))
         return sum(int(each.nbytes) for each in arrays if each is not None)
+
+    def copied(self) -> LayeredGraph:
+        """The same graph with arrays of its own."""
+        return replace(
+            self, weights=copied(self.weights), heads=copied(self.heads), maps=copied(self.maps)
+        )
 
     def edges_of(self, pair: Pair) -> FloatArray:
         """The edges of a pair's source, ``[key]``: those of its head, where one is named."""

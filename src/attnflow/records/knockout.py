@@ -1,28 +1,81 @@
-"""What a model says without some of its attention edges."""
+"""A set of attention edges, and what a model predicts without them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Any
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
 
 from attnflow.errors import InputError, shown
-from attnflow.io.files import as_path
 from attnflow.records import checks
-from attnflow.records.files.json import (
-    FORMAT,
-    check_fields,
-    dump,
-    load_records,
-    read_prediction,
-    to_plain,
-    write_json,
-)
+from attnflow.records.checks import check_flag
+from attnflow.records.files import SavedRecord, check_fields, read_list, read_prediction
 from attnflow.records.prediction import Prediction
+from attnflow.records.selection import is_integer, listed_numbers
 
-KIND = "knockout"
+Place = int | str  # a position, or a token, a word, a part or a stretch of the text by its name
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The attention edges of some layers and heads, from some tokens to some others.
+
+    An edge is what the position ``query`` of a layer reads of the position ``key`` below. Each
+    attribute narrows the set, and ``None`` is everything; a list of several is their union.
+
+    Where tokens are named on one side alone, the other side is everyone else: ``Edges(keys="not")``
+    hides “not” from all other tokens, and ``Edges(queries="[CLS]")`` all other tokens from
+    ``[CLS]``. What a token reads of itself by attention, its own edge, stays with it as its
+    residual stream does; without named tokens, as in ``Edges(layers=5, heads=2)``, own edges go,
+    too, and the head gives nothing. ``own`` overrides both.
+
+    Attributes:
+        layers: Layers, 1 … L, negatives from the top: one, or several such as ``range(3, 6)``.
+        heads: Heads, from 0.
+        queries: Who reads: positions, or names of tokens, words or parts, or a stretch of the text.
+        keys: Who is read, in the same way.
+        own: Whether a token's own edge, from itself to itself, is one of them.
+
+    >>> Edges(layers=range(3, 6), keys="not", queries="[CLS]")
+    Edges(layers=(3, 4, 5), heads=None, queries=('[CLS]',), keys=('not',), own=None)
+    """
+
+    layers: int | Iterable[int] | None = None
+    heads: int | Iterable[int] | None = None
+    queries: Place | Iterable[Place] | None = None
+    keys: Place | Iterable[Place] | None = None
+    own: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "heads"):
+            object.__setattr__(self, name, _listed(name, getattr(self, name), texts=False))
+        for name in ("queries", "keys"):
+            object.__setattr__(self, name, _listed(name, getattr(self, name), texts=True))
+        if self.own is not None:
+            object.__setattr__(self, "own", check_flag("own", self.own))
+
+    @property
+    def has_own(self) -> bool:
+        """Whether own edges are among them."""
+        return (self.queries is None and self.keys is None) if self.own is None else self.own
+
+
+def _listed(name: str, given: Any, *, texts: bool) -> tuple[Place, ...] | None:
+    """One or several as a tuple of integers, and of texts where these are allowed."""
+    if given is None:
+        return None
+    values = listed_numbers(given)
+    if not values:
+        msg = f"{name}={shown(given)} is empty; name at least one, or leave it out for all"
+        raise InputError(msg)
+    for each in values:
+        if not is_integer(each) and not (texts and isinstance(each, str)):
+            allowed = "positions, or names of tokens" if texts else "integers"
+            msg = f"{name}={shown(given)} holds {shown(each)}; {name} are {allowed}"
+            raise InputError(msg)
+    return tuple(each if isinstance(each, str) else operator.index(each) for each in values)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -61,7 +114,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Knockout:
+class Knockout(SavedRecord):
     """What a model says with and without a set of attention edges, and without random ones.
 
     Attributes:
@@ -85,6 +138,9 @@ class Knockout:
         model: The model's name.
         warnings: What a reader must know of the model and the input.
     """
+
+    _kind = "knockout"
+    _writer = "Knockout.save or attnflow knockout --save"
 
     label: str
     removed: int
@@ -139,7 +195,7 @@ class Knockout:
     @property
     def summary(self) -> str:
         """All of it in one sentence."""
-        from attnflow.views.knockouts import summarize
+        from attnflow.views.wording.knockouts import summarize
 
         return summarize(self)
 
@@ -149,62 +205,16 @@ class Knockout:
     def _value(self, outcome: Outcome) -> float:
         return outcome.log_probability if outcome.margin is None else outcome.margin
 
-    def to_dict(self) -> dict[str, Any]:
-        """Lists, numbers, strings and ``None`` only."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        plain |= {"before": asdict(self.before), "after": asdict(self.after)}
-        plain["random"] = [asdict(each) for each in self.random]
-        return {"format": FORMAT, "record": KIND, **to_plain(plain)}
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Knockout:
-        """The knockout that `to_dict` described."""
-        values = dict(data) if isinstance(data, Mapping) else {}
-        found = values.pop("format", None), values.pop("record", None)
-        if found != (FORMAT, KIND):
-            msg = f"this is not a knockout of format {FORMAT}: {shown(found)}"
-            raise InputError(msg)
-        check_fields(KIND, Knockout, values)
+    @classmethod
+    def _read(cls, values: dict[str, Any]) -> Self:
         values |= {name: _outcome(name, values[name]) for name in ("before", "after")}
-        random = values.get("random", ())
-        if not isinstance(random, list | tuple):
-            msg = f"random={shown(random)} must be a list"
-            raise InputError(msg)
-        values["random"] = tuple(_outcome("random", each) for each in random)
-        return Knockout(**values)
-
-    def save(self, file: str | Path, *, overwrite: bool = False) -> Path:
-        """Write it as JSON, compressed where the name ends in ``.gz``; `load` reads it."""
-        return save_all([self], as_path(file), overwrite=overwrite)
-
-    @staticmethod
-    def load(file: str | Path) -> Knockout:
-        """What `save` wrote."""
-        found = Knockout.load_all(file)
-        if len(found) != 1:
-            msg = f"{file} holds {len(found)} knockouts; read them with Knockout.load_all"
-            raise InputError(msg)
-        return found[0]
-
-    @staticmethod
-    def load_all(file: str | Path) -> list[Knockout]:
-        """What `save` or ``attnflow knockout --save`` wrote: one or many, each on a line."""
-        writer = "Knockout.save or attnflow knockout --save"
-        return load_records(as_path(file), Knockout.from_dict, KIND, writer)
-
-
-def save_all(knockouts: Sequence[Knockout], path: Path, *, overwrite: bool) -> Path:
-    """Write a line of JSON for each, compressed where the name ends in ``.gz``."""
-    lines = b"".join(dump(each.to_dict(), ()) + b"\n" for each in knockouts)
-    return write_json(path, lines, overwrite=overwrite)
+        random = read_list("random", values.get("random", ()))
+        return cls(**values | {"random": tuple(_outcome("random", each) for each in random)})
 
 
 def _outcome(name: str, data: Any) -> Outcome:
     values = check_fields(name, Outcome, data)
     if values.get("prediction") is not None:
         values["prediction"] = read_prediction(values["prediction"])
-    tokens = values.get("log_probabilities", ())
-    if not isinstance(tokens, list | tuple):
-        msg = f"log_probabilities={shown(tokens)} must be a list"
-        raise InputError(msg)
-    return Outcome(**values | {"log_probabilities": tuple(tokens)})
+    tokens = read_list("log_probabilities", values.get("log_probabilities", ()))
+    return Outcome(**values | {"log_probabilities": tokens})

@@ -1,4 +1,4 @@
-"""Learned heads: one weight per layer and head, with the figures of texts held apart."""
+"""Learned heads: one weight per layer and head, with their scores on held-out texts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from attnflow.errors import InputError, shown
-from attnflow.io.checksums import CHECKSUM, with_checksum, without_checksum
-from attnflow.io.files import as_path, check_target, write_file
+from attnflow.io.files import (
+    CHECKSUM,
+    as_path,
+    check_target,
+    with_checksum,
+    without_checksum,
+    write_file,
+)
 
 FORMAT = "attnflow learned heads 1"
 MOST_BYTES = 1 << 26
@@ -126,7 +132,7 @@ class LearnedHeads:
             msg = f"{file} can't be read: {error.strerror}"
             raise InputError(msg) from None
         except (ValueError, RecursionError):
-            msg = f"{file} is not a file of learned heads: it holds no JSON"
+            msg = f"{file} is not a file of learned heads: it is not JSON"
             raise InputError(msg) from None
         if too_large:
             msg = f"{file} is far too large to hold weights of heads"

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnflow.errors import InputError, shown
-from attnflow.io.checksums import with_checksum, without_checksum
-from attnflow.io.files import as_path, check_target, write_file
+from attnflow.io.files import as_path, check_target, with_checksum, without_checksum, write_file
 from attnflow.records import checks
 from attnflow.records.selection import is_integer
 from attnflow.records.types import FloatArray
@@ -41,6 +40,14 @@ class EmbeddedText:
     tokens: tuple[str, ...]
     word_ids: tuple[int | None, ...] | None = None
     word_texts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        checks.check_text("text", self.text)
+        checks.check_texts("tokens", self.tokens)
+        checks.check_texts("word_texts", self.word_texts)
+        if self.word_ids is not None and len(self.word_ids) != len(self.tokens):
+            msg = f"word_ids has {len(self.word_ids)} entries; {len(self.tokens)} are needed"
+            raise InputError(msg)
 
     @property
     def ordinary(self) -> list[int]:
@@ -81,6 +88,10 @@ class Similarity:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        checks.check_real("cosine", self.cosine)
+        checks.check_mapping("options", self.options)
+        for name in ("pooling", "method", "model"):
+            checks.check_text(name, getattr(self, name))
         shape = (len(self.first.tokens), len(self.second.tokens))
         for name in ("scores", "states"):
             values = np.array(getattr(self, name), dtype=np.float64)
@@ -220,7 +231,7 @@ class Similarity:
             warnings = tuple(found.pop("warnings"))
             read = Similarity(first, second, **found, warnings=warnings)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, InputError) as error:
-            msg = f"{path} can't be read as what Similarity.save writes: {shown(error)}"
+            msg = f"{path} is not a file that Similarity.save wrote: {shown(error)}"
             raise InputError(msg) from None
         if known != FORMAT:
             msg = f"{path} has format {shown(known)}; this version reads {FORMAT}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair
 from attnflow.records.types import FloatArray
+
+if TYPE_CHECKING:
+    from attnflow.records.knockout import Knockout
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,18 @@ class FlowTrace:
         query: The position of the source.
         key: The token that the score is of.
         to_layer: The layer of the token; 0 is the input.
-        value: The score; for flow, the maximum flow.
+        value: The score; for flow, the maximum flow. Of relevance it is what speaks for the target,
+            or, below 0, what speaks against it, whichever is more.
+        opposed: Of relevance, the maximum flow of what speaks the other way; the score is the
+            value less that.
         edges: What passed over every edge, ``[layer, query, key]``, from ``to_layer`` + 1 up. Where
             a decoder layer has two steps, self-attention and cross-attention, these are steps.
         cut: The edges of a minimum cut: together they carry no more than ``value``.
+        sources: The positions that a flow of relevance starts at: where the target is read.
+        carries_from: Of such a flow, the cut as one number for each position: the layer from which
+            on it carries the token's information; one more than there are for those that never do.
+            An edge (layer, query) → (layer − 1, key) that flow can reach is cut where
+            ``carries_from[key] < layer < carries_from[query]``.
         gap: The capacity of the cut less the value: how far the flow can be from the optimum.
         routes: The flow as paths, the largest first; their amounts sum to ``value``.
         method: The method whose score this is.
@@ -54,6 +65,7 @@ class FlowTrace:
         causal: Whether the model is a causal decoder, whose scores favour the first tokens.
         options: How the edges were built: rule, heads, residual, discard, correction.
         warnings: What a reader must know of the model and the input.
+        knockout: What the model says without the edges of the cut, where that was tried.
     """
 
     layer: int
@@ -73,6 +85,22 @@ class FlowTrace:
     causal: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    sources: tuple[int, ...] = ()
+    carries_from: tuple[int, ...] = ()
+    opposed: float = 0.0
+    knockout: Knockout | None = None
+
+    @property
+    def score(self) -> float:
+        """The score of the token: for signed scores, what speaks for less what speaks against."""
+        return self.value - self.opposed if self.value > 0 else self.value + self.opposed
+
+    @property
+    def summary(self) -> str:
+        """What it comes to, in words."""
+        from attnflow.views.wording.traces import trace_sentence
+
+        return trace_sentence(self)
 
     @classmethod
     def of(cls, pair: Pair, value: float, edges: FloatArray, **more: Any) -> FlowTrace:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.runs.manifest import versions
-from attnflow.runs.remote import TRIES, RemoteWorker, answered
+from attnflow.runs.pool import TRIES, RemoteWorker, answered
 from attnflow.runs.work import Advance, Job, Work
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
 log = logging.getLogger(__name__)
-# Ray ends the whole program 60 seconds after its head went away; before that there is time to say
-# so, and time for a head that is restarted to come back.
+# Ray ends the whole program 60 seconds after its head went away. Before that there is time to
+# report it, and time for a restarted head to come back.
 LOOK, PATIENCE = 5.0, 30.0  # seconds
 LEFT = "this machine is no longer part of it"
 SILENT = "its head has not answered for {:.0f} seconds"
@@ -93,7 +93,7 @@ class RayActors:
         self._ray = _import_ray(self.cluster.address)
         try:
             self._connect()
-            self._check_room()
+            self._check_resources()
             kind = self._ray.remote(
                 num_cpus=self.work.threads,
                 num_gpus=self.cluster.gpus,
@@ -104,7 +104,7 @@ class RayActors:
             ]
             for actor in self._actors:
                 self._call(_Call(actor))
-            # Those for which there is no room yet join when there is.
+            # Actors that the cluster has no resources for yet join later.
             while not self.about:
                 self._advance()
         except BaseException:
@@ -141,7 +141,7 @@ class RayActors:
             return host.strip("[]"), int(port)
         return None
 
-    def _check_room(self) -> None:
+    def _check_resources(self) -> None:
         if lacking := self._lacking():
             msg = f"{lacking}; add machines to it, or ask for less"
             raise InputError(msg)
@@ -234,7 +234,7 @@ class RayActors:
                 return ready[0]
 
     def _look(self) -> None:
-        """See now and then whether the cluster is there: workers go on for a while without it."""
+        """Check now and then that the cluster is alive: workers go on for a while without it."""
         now = time.monotonic()
         if now - self._looked < LOOK:
             return

@@ -1,25 +1,25 @@
-"""A run from its start or from where it stopped, shard by shard."""
+"""A run, from its start or from where it stopped, shard by shard."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
-from attnflow.io.checksums import digest
-from attnflow.io.files import PART_SUFFIX
+from attnflow.io.files import PART_SUFFIX, digest
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, Rows, row_bytes
+from attnflow.options.option import options_of, values_of
+from attnflow.options.tables import RunOptions
 from attnflow.records.learned import LearnedHeads
 from attnflow.runs import manifest as manifests
 from attnflow.runs.cluster import Cluster, RayActors
-from attnflow.runs.lock import only_writer
-from attnflow.runs.options import OPTIONS
 from attnflow.runs.pool import OneProcess, Processes, WorkerPool
 from attnflow.runs.shards import (
     NAME,
@@ -35,12 +35,47 @@ from attnflow.runs.work import Job, Work
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
-SAMPLE = 2  # rows on which every worker finds out once what a model does
+try:
+    import fcntl
+except ImportError:  # on Windows, where folders can't be locked
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[bool]:
+    """Refuse a folder that another process writes to; yields whether a lock could be taken.
+
+    The system drops the lock with the process, however that ends.
+    """
+    if fcntl is None:
+        yield False
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        yield _lock(handle, folder)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        msg = (
+            f"another process is writing to {folder}; wait until it ends, or choose another folder"
+        )
+        raise InputError(msg) from None
+    except OSError:  # network file systems often can't
+        return False
+    return True
+
+
+SAMPLE = 2  # rows on which every worker checks the model once
 
 
 @dataclass
 class Plan:
-    """A run: which rows, in which columns, into which folder, in shards of how many rows."""
+    """A run: its rows, their columns, the folder, and how many rows a shard has."""
 
     source: Rows
     columns: Columns
@@ -56,7 +91,9 @@ class Plan:
     def request(self, about: dict[str, Any]) -> dict[str, Any]:
         """Everything that decides what the shards hold."""
         first = self.work.configs[0]
-        options = {name: getattr(first, name) for name in OPTIONS}
+        declared = options_of(RunOptions).items()
+        names = [name for name, (_, each) in declared if each.recorded and hasattr(first, name)]
+        options = values_of(first, names)
         if isinstance(first.heads, LearnedHeads):
             options["heads"] = asdict(first.heads)
         return {
@@ -74,7 +111,7 @@ class Plan:
             **({"plugins": about["plugins"]} if "plugins" in about else {}),
             "methods": list(first.methods),
             "edges": [config.edges for config in self.work.configs],
-            "options": options | {"strict": self.work.strict},
+            "options": options,
             "shard_size": self.shard_size,
             "threads": self.work.threads,
             **({} if self.work.device is None else {"device": self.work.device}),
@@ -112,13 +149,13 @@ class Plan:
     def _changed(self, index: int) -> str:
         first = index * self.shard_size
         return (
-            f"{self.source.name} changed while it was read: rows {first} and following are not "
-            "what they were when the run started. Shards before them are kept: restore the input "
+            f"{self.source.name} changed while it was read: rows from {first} on are not what "
+            "they were when the run started. Shards before them are kept: restore the input "
             "and run the same command again, or choose another folder for the new one"
         )
 
     def jobs(self, shards: Iterator[tuple[int, tuple[Row, ...], str]]) -> Iterator[Job | int]:
-        """What is left to do; of a shard that is there, the number of its rows."""
+        """The jobs that are left; for a shard that exists, the number of its rows instead."""
         for index, rows, found in shards:
             path = self.folder / NAME.format(index)
             job = Job(index, index * self.shard_size, rows, self.request_digest, found)
@@ -149,7 +186,7 @@ class Plan:
                 bad.append((path, error))
         if bad:
             others = ", ".join(path.name for path, _ in bad[1:])
-            msg = f"{bad[0][1]}" + (f". Damaged, too, are {others}" if others else "")
+            msg = f"{bad[0][1]}" + (f". These are damaged, too: {others}" if others else "")
             raise InputError(msg)
 
     def write(self, index: int, content: bytes) -> None:
@@ -159,7 +196,7 @@ class Plan:
         self.made[index] = describe(path, content)
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Say in the manifest that the run is done, if all shards are of this input."""
+        """Record in the manifest that the run is done, if all shards are of this input."""
         made = [self.made[index] for index in sorted(self.made)]
         known = {shard.file for shard in made}
         if more := [path for path in sorted(self.folder.glob(PATTERN)) if path.name not in known]:
@@ -180,10 +217,10 @@ def execute(
     progress: bool,
     cluster: Cluster | None = None,
 ) -> int:
-    """Make every shard that is not there, and say so in the manifest.
+    """Make every shard that does not exist yet, and record the run as finished.
 
     Returns:
-        How many rows were there already.
+        How many rows existed already.
     """
     plan.measure()
     shards = plan.shards()
@@ -219,7 +256,7 @@ def _compute(
     *,
     progress: bool,
 ) -> int:
-    """Make what is missing, and return how many rows were there."""
+    """Make what is missing, and return how many rows existed already."""
     with progress_bar("explaining", plan.total, shown=progress, unit="rows") as show:
         done, kept = 0.0, 0
 

@@ -1,4 +1,4 @@
-"""The manifest of a run: what was asked for, of which model and input, and whether it is done.
+"""The manifest of a run: its options, its model and input, and whether it is finished.
 
 It has a checksum of all that it says, and once the run is finished, those of all shards.
 """
@@ -15,8 +15,7 @@ from typing import Any
 
 from attnflow.errors import InputError, shown
 from attnflow.io.checkpoint import check_same_request
-from attnflow.io.checksums import CHECKSUM, digest, matches_checksum, with_checksum
-from attnflow.io.files import write_file, writing
+from attnflow.io.files import CHECKSUM, digest, matches_checksum, with_checksum, write_file, writing
 from attnflow.runs.shards import PATTERN, Shard, describe, read_shard
 from attnflow.version import VERSION
 
@@ -24,7 +23,7 @@ FILE = "manifest.json"
 FORMAT = 2
 BEFORE = 1  # of versions up to 0.2: only the request had a checksum
 PACKAGES = ("numpy", "numba", "torch", "transformers", "tokenizers", "pyarrow")
-KEPT = "what is finished is kept: make room, and run the same command again"
+KEPT = "what is finished is kept: free some disk space, and run the same command again"
 
 
 def versions() -> dict[str, str]:
@@ -38,7 +37,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.exists():
         there = "there is no such folder" if not folder.exists() else f"it has no {FILE}"
-        msg = f"{folder} is no run: {there}; give the folder that attnflow run wrote"
+        msg = f"{folder} is not a run: {there}; give the folder that attnflow run wrote"
         raise InputError(msg)
     try:
         found = json.loads(path.read_bytes())
@@ -75,7 +74,7 @@ def listed_shards(folder: Path, manifest: Mapping[str, Any]) -> list[Shard]:
 
 
 def start(folder: Path, source: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The folder's manifest: a new one, or the one that is there if nothing differs."""
+    """The folder's manifest: a new one, or the existing one if nothing differs."""
     if (folder / FILE).exists():
         saved = read_manifest(folder)
         check_same_request(saved["request"], request, folder)
@@ -96,7 +95,7 @@ def start(folder: Path, source: str, request: Mapping[str, Any]) -> dict[str, An
 
 
 def finish(folder: Path, manifest: Mapping[str, Any], shards: Sequence[Shard]) -> None:
-    """Say that a run is done, and what its shards hold."""
+    """Record that a run is finished, and what its shards hold."""
     finished = {
         "rows": sum(shard.rows for shard in shards),
         "attributions": sum(shard.attributions for shard in shards),
@@ -109,7 +108,7 @@ def finish(folder: Path, manifest: Mapping[str, Any], shards: Sequence[Shard]) -
 
 
 def create(folder: Path) -> None:
-    """Make the folder of a run, if it is not there."""
+    """Create the folder of a run, unless it exists."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
 

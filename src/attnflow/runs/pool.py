@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import signal
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from attnflow.errors import ModelError
-from attnflow.runs.remote import TRIES, answered, serve
+from attnflow.errors import AttnflowError, CaptureError, InputError, ModelError
+from attnflow.runs.manifest import versions
 from attnflow.runs.work import Advance, Job, ShardWorker, Work
 
 if TYPE_CHECKING:
@@ -19,6 +21,71 @@ if TYPE_CHECKING:
 
     from attnflow.io.rows import Row
     from attnflow.models.loading import Source
+
+Answer = tuple[Any, ...]  # "done" or "rows" and what there is, or "error", its kind and message
+TRIES = 3  # of a shard whose worker dies
+ERRORS = {each.__name__: each for each in (AttnflowError, CaptureError, InputError, ModelError)}
+
+
+class RemoteWorker:
+    """A worker that answers with a result, or with its error.
+
+    The model is loaded when it is first needed, so that a worker that was restarted has it, too.
+    """
+
+    def __init__(self, model: Source, work: Work, sample: Sequence[Row]) -> None:
+        self._given = (model, work, sample)
+        self._worker: ShardWorker | None = None
+
+    def here(self) -> Answer:
+        """That the worker is running, whether it has loaded its model or not."""
+        return ("done",)
+
+    def about(self) -> Answer:
+        """The model, and the versions of what it runs with."""
+        return _answer(lambda: (self._loaded().about, versions()))
+
+    def compute(self, job: Job, advance: Advance = lambda _: None) -> Answer:
+        """A shard's content."""
+        return _answer(lambda: (self._loaded().compute(job, advance),))
+
+    def _loaded(self) -> ShardWorker:
+        if self._worker is None:
+            self._worker = ShardWorker(*self._given)
+        return self._worker
+
+
+def serve(pipe: Connection, model: Source, work: Work, sample: Sequence[Row]) -> None:
+    """The main loop of a worker: load the model, then make shards until the pipe is closed."""
+    # Ctrl-C is handled by the process that started this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    worker = RemoteWorker(model, work, sample)
+    with contextlib.suppress(EOFError, OSError):
+        answer = worker.about()
+        while True:
+            pipe.send(answer)
+            answer = worker.compute(pipe.recv(), lambda rows: pipe.send(("rows", rows)))
+
+
+def _answer(work: Callable[[], tuple[Any, ...]]) -> Answer:
+    try:
+        return ("done", *work())
+    except AttnflowError as error:
+        return ("error", type(error).__name__, str(error))
+    except Exception as error:  # noqa: BLE001 - reported to the calling process
+        return ("error", type(error).__name__, f"{error}\n{traceback.format_exc()}")
+
+
+def answered(answer: Answer) -> Sequence[Any]:
+    """What a worker answered; its error is raised here."""
+    kind, *content = answer
+    if kind != "error":
+        return content
+    name, message = content
+    if name in ERRORS:
+        raise ERRORS[name](message)
+    msg = f"a worker failed with {name}: {message}"
+    raise RuntimeError(msg)
 
 
 class WorkerPool(Protocol):
@@ -35,7 +102,7 @@ class WorkerPool(Protocol):
 
 
 class OneProcess:
-    """The process that asks is the only worker."""
+    """The calling process is the only worker."""
 
     def __init__(self, model: Source, work: Work, sample: Sequence[Row]) -> None:
         self._worker = ShardWorker(model, work, sample)
@@ -82,7 +149,7 @@ class Processes:
                 if not self._is_ready(worker):
                     msg = (
                         "a worker ended while it loaded the model (exit code "
-                        f"{worker.process.exitcode}); perhaps the memory is too small for so "
+                        f"{worker.process.exitcode}); perhaps there is too little memory for so "
                         "many: use fewer workers"
                     )
                     raise ModelError(msg)

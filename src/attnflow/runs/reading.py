@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+from pyarrow.fs import FileInfo, FileSystemHandler, FileType
 
 from attnflow.errors import InputError
-from attnflow.io.checksums import digest
-from attnflow.io.files import as_path
+from attnflow.io.files import as_path, digest
 from attnflow.io.keywords import known_keywords
 from attnflow.runs.manifest import listed_shards, read_manifest
 from attnflow.runs.shards import (
@@ -25,13 +27,54 @@ from attnflow.runs.shards import (
     read_shard,
     to_attribution,
 )
-from attnflow.runs.verified import VerifiedFiles
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyarrow.dataset import Dataset
 
     from attnflow.records import Attribution
+
+
+class VerifiedFiles(FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
+    """A read-only file system for pyarrow's datasets: files with the SHA-256 in ``checksums``."""
+
+    def __init__(self, checksums: Mapping[str, str]) -> None:
+        self._checksums = dict(checksums)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VerifiedFiles) and self._checksums == other._checksums
+
+    __hash__ = None  # type: ignore[assignment] # it is compared by a dict
+
+    def get_type_name(self) -> str:
+        """The name that pyarrow shows."""
+        return "attnflow-run"
+
+    def normalize_path(self, path: str) -> str:
+        """Paths are as they were given."""
+        return path
+
+    def get_file_info(self, paths: Sequence[str]) -> list[FileInfo]:
+        """Which of the files exist."""
+        return [
+            FileInfo(path, FileType.File if path in self._checksums else FileType.NotFound)
+            for path in paths
+        ]
+
+    def open_input_file(self, path: str) -> Any:
+        """The content of a file, read and verified now."""
+        content = read_shard(Path(path), self._checksums[path])
+        return pa.PythonFile(pa.BufferReader(content), mode="r")
+
+    open_input_stream = open_input_file
+
+    def _refuse(self, *_: object) -> NoReturn:
+        msg = "the files of a run can be read only"
+        raise NotImplementedError(msg)
+
+    get_file_info_selector = create_dir = delete_dir = delete_dir_contents = _refuse
+    delete_root_dir_contents = delete_file = move = copy_file = _refuse
+    open_output_stream = open_append_stream = _refuse
 
 
 @dataclass(frozen=True)
@@ -70,7 +113,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether all rows are there."""
+        """Whether all rows are done."""
         return self.manifest["finished"] is not None
 
     @property
@@ -139,7 +182,7 @@ def read_run(folder: str | Path, *, unfinished: bool = False) -> Run:
             its shards are verified at once, those of a finished run when they are read.
 
     Raises:
-        InputError: It is no run, not finished, or a shard is missing or damaged.
+        InputError: It is not a run, not finished, or a shard is missing or damaged.
     """
     path = as_path(folder)
     manifest = read_manifest(path)

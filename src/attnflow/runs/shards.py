@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from attnflow.errors import InputError
 from attnflow.io.rows import Row
 from attnflow.records.attribution import Attribution
-from attnflow.records.files.attributions import from_dict, to_json
+from attnflow.records.files import to_json
 
 if TYPE_CHECKING:
     from attnflow.records import FloatArray
@@ -48,7 +48,7 @@ SCHEMA = pa.schema(
     ]
 )
 ZEROS = b"0" * 64  # in the place of the checksum while it is computed
-CHECKSUM = b'"sha256": "'  # what stands before it
+CHECKSUM = b'"sha256": "'  # what precedes it
 STORED = ("text", "method", "layer", "query", "tokens", "scores")  # in columns of their own
 SCORES = "scores"
 
@@ -137,7 +137,7 @@ def _sealed(content: bytes) -> bytes:
 
 
 def _place_of_checksum(content: bytes) -> int:
-    """Where the checksum starts: in the footer, behind every text of the user's that looks so."""
+    """Where the checksum starts: in the footer, after any text of the user's that looks like it."""
     return content.rfind(CHECKSUM) + len(CHECKSUM)
 
 
@@ -246,4 +246,4 @@ def to_attribution(record: Mapping[str, Any]) -> Attribution:
     details = json.loads(record["details"])
     stored = {name: record[name] for name in STORED}
     stored[SCORES] = np.array(record[SCORES], np.float64).reshape(record["shape"])
-    return from_dict(details | stored)
+    return Attribution.from_dict(details | stored)

@@ -1,4 +1,4 @@
-"""Every maximum flow has its proof, a bound or a cut of the same size; without, it is no result."""
+"""Every maximum flow is proven by a bound or a cut of the same size, or it is not returned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_gaps(gaps: FloatArray, supply: FloatArray | float) -> float:
     """The largest distance between a flow and what proves it.
 
     ``supply`` is the sum of the edges of each flow's source: no flow is larger, so that rounding
-    is in proportion to it. It is broadcast to the gaps. A gap of infinity is a flow that nobody
+    is in proportion to it. It is broadcast to the gaps. An infinite gap is a flow that was never
     computed.
 
     Raises:
@@ -32,7 +32,7 @@ def check_gaps(gaps: FloatArray, supply: FloatArray | float) -> float:
     found = np.abs(gaps)
     most = np.broadcast_to(supply, found.shape)
     allowed = np.maximum(LARGEST_GAP * most, np.minimum(2 * MET, LARGEST_OF_LITTLE * most))
-    wrong = ~(found <= allowed)  # NaN is not
+    wrong = ~(found <= allowed)  # NaN is wrong, too
     if wrong.any():
         worst = np.argmax(found[wrong])
         msg = (

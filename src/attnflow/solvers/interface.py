@@ -22,7 +22,7 @@ from attnflow.solvers.execution import DEVICES, Execution
 LongArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 WORTH_A_GPU = 1e8
-"""The work that a few cores are busy with for seconds; less is done before a GPU is ready."""
+"""Work that takes a few cores seconds; less is finished before a GPU is ready."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +96,8 @@ class FlowSolver(Protocol):
 def find_solver(device: str, weights: Array | None = None, work: float = 0.0) -> FlowSolver:
     """The solver of a device.
 
-    ``"auto"`` is a GPU that can be used, if the weights are there already or the work, (pairs ×
-    layers × positions), would keep the CPU busy for some time; otherwise it is the CPU.
+    ``"auto"`` is a usable GPU if the weights are already on it or the work (pairs × layers ×
+    positions) would keep the CPU busy for some time; otherwise it is the CPU.
     """
     if device not in DEVICES:
         msg = f"device={device!r} is unknown; allowed: {', '.join(map(repr, DEVICES))}"
@@ -109,7 +109,7 @@ def find_solver(device: str, weights: Array | None = None, work: float = 0.0) ->
         from attnflow.solvers.cuda.solver import CudaSolver
 
         return CudaSolver()
-    from attnflow.solvers.cpu.solver import CpuSolver  # numba takes its time
+    from attnflow.solvers.cpu.solver import CpuSolver  # importing numba is slow
 
     return CpuSolver(weights)
 

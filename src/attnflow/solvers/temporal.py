@@ -40,7 +40,7 @@ SIDES: tuple[Side, ...] = ("sink", "source")
 MOST_ROUTES = 100
 
 
-class Edges(NamedTuple):
+class EdgeAmounts(NamedTuple):
     """Edges (layer, query) → (layer − 1, key), and an amount for each."""
 
     layers: LongArray
@@ -48,9 +48,11 @@ class Edges(NamedTuple):
     keys: LongArray
     amounts: FloatArray
 
-    def chosen(self, which: Any) -> Edges:
+    def chosen(self, which: Any) -> EdgeAmounts:
         """Some of them, or all in another order."""
-        return Edges(self.layers[which], self.queries[which], self.keys[which], self.amounts[which])
+        return EdgeAmounts(
+            self.layers[which], self.queries[which], self.keys[which], self.amounts[which]
+        )
 
     def dense(self, depth: int, size: int) -> FloatArray:
         """The amounts as ``[layer, query, key]``."""
@@ -106,8 +108,8 @@ class Flow:
 
     value: float
     upper: float
-    edges: Edges
-    cut: Edges
+    edges: EdgeAmounts
+    cut: EdgeAmounts
     cut_stations: Stations
     carries_from: LongArray | None
     routes: tuple[tuple[tuple[int, ...], float], ...]

@@ -1,8 +1,48 @@
-"""How many threads to use."""
+"""Threads that share work, and how many of them there are."""
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Part = TypeVar("Part")
+POLL_SECONDS = 0.05  # how soon the bar moves and an interrupt is noticed
+
+
+class SharedParts(Iterator[Part]):
+    """Parts that several threads take, each part by one of them."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self._parts = iter(parts)
+        self._lock = threading.Lock()
+
+    def __next__(self) -> Part:
+        with self._lock:
+            return next(self._parts)
+
+
+def work_together(
+    tasks: Sequence[Callable[[], None]], stop: npt.NDArray[np.uint8], poll: Callable[[], None]
+) -> None:
+    """Run each task in a thread, polling meanwhile; an interrupt sets ``stop``, and waits."""
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        try:
+            running = [pool.submit(task) for task in tasks]
+            # Waiting in short turns lets this thread receive Ctrl-C and move the bar.
+            while wait(running, timeout=POLL_SECONDS).not_done:
+                poll()
+        finally:
+            # After an interrupt the pool waits for its threads, which this ends soon.
+            stop[0] = 1
+        # Raises what went wrong in a thread, if anything did.
+        for future in running:
+            future.result()
 
 
 def cores() -> int:

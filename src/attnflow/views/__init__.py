@@ -1,11 +1,10 @@
-"""What was found, shown: in the terminal, as figures for print, and in the explorer.
+"""Views of results: in the terminal, as figures for print, and in the explorer.
 
-    findings, sentences, conclusions           what an attribution or a trace says, in words
-    answers, summary                           the same of answers, and of several methods
-    labels, methods, numbers, palette          how tokens, methods and numbers look everywhere
-    scaling, routes                            what sets a colour scale; routes token by token
-    kinds                                      the kinds of figures
-    terminal, figures, explorer                the three views
+    wording                      what is said in words; "because of" is decided in wording/verdicts
+    colours                      the colours of methods and signs, and what sets a scale
+    routes                       the routes of a flow, token by token
+    kinds                        the kinds of figures
+    terminal, figures, explorer  the three views
 
-A view computes no score: it asks a session or an attribution.
+Views compute no scores: they get them from a session or an attribution.
 """

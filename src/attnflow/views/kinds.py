@@ -49,6 +49,9 @@ class Kind:
 
 
 _NAMES = ("graph", "heatmap", "pronouns", "heads", "image", "sound", "generation")
+_ELSEWHERE = {"heads": "heatmap:HEADS"}  # all others have a module of their name
 KINDS: Registry[Kind] = Registry(
-    "kind", "Kind", {name: f"attnflow.views.figures.{name}" for name in _NAMES}
+    "kind",
+    "Kind",
+    {name: f"attnflow.views.figures.{_ELSEWHERE.get(name, name)}" for name in _NAMES},
 )

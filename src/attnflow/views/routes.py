@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from attnflow.records import FlowTrace, Route
+from attnflow.views.wording.cuts import MOST
 
 
 class Run(NamedTuple):
@@ -37,6 +41,19 @@ def runs(route: Route, base: int = 0) -> list[Run]:
     for position, stay in groupby(upward, key=lambda step: step[1]):
         layers = [layer for layer, _ in stay]
         found.append(Run(position, layers[0], layers[-1]))
+    return found
+
+
+def carrying(trace: FlowTrace) -> npt.NDArray[np.bool_]:
+    """The edges of the largest routes that carry 90 % of a flow, ``[layer, query, key]``."""
+    found = np.zeros(trace.edges.shape, dtype=bool)
+    top, left = len(trace.edges) - 1, MOST * abs(trace.value)
+    for route in trace.routes:
+        if left <= 0:
+            break
+        for at, (query, key) in enumerate(pairwise(route.positions)):
+            found[top - at, query, key] = True
+        left -= route.amount
     return found
 
 

@@ -14,7 +14,7 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.cli.app import run as command
-from attnflow.views.findings import find
+from attnflow.views.wording.findings import find
 from attnflow_experiments.training import distillation
 from attnflow_experiments.training.cutting import cut_down
 from attnflow_experiments.training.distillation import SmallRecipe, SmallRun, written_both_ways

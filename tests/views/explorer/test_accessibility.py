@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 import attnflow
-from attnflow.views.numbers import number
+from attnflow.views.wording.numbers import number
 from seen import settle, violations
 
 pytestmark = pytest.mark.browser

@@ -283,7 +283,7 @@ def test_heads_of_edges_that_a_model_refuses_are_still_had(monkeypatch, classifi
         ("trace", {"method": "flow", "layer": True, "query": 0, "key": 0}),
         ("trace", {"method": "flow", "layer": 1, "query": 0, "key": True}),
         ("blank", {"sets": [[True]]}),
-        ("answer", {"length": True}),
+        ("answer", {"generate": True}),
         ("answer", {"parts": {"a": [False, True]}}),
         ("answer", {"bos": "yes"}),
     ],

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.views.labels import distinct_labels
-from attnflow.views.numbers import number
 from attnflow.views.routes import runs
+from attnflow.views.wording.labels import distinct_labels
+from attnflow.views.wording.numbers import number
 from seen import OTHER, TEXT, drawn, found_token, settle, slide, strip
 
 pytestmark = pytest.mark.browser
@@ -245,7 +245,7 @@ def test_downloads_are_what_is_shown(page, classifier):
         return waiting.value.path().read_bytes()
 
     document = json.loads(saved("#save-json"))
-    assert document["format"] == "attnflow-view/2"
+    assert document["format"] == "attnflow-view/3"
     assert document["views"][0]["tokens"] == list(
         attnflow.explain(TEXT, classifier, method="flow").tokens
     )

@@ -4,9 +4,10 @@ import pytest
 
 import attnflow
 from attnflow import EDGE_RULES, METHODS
-from attnflow.pipeline.amounts import layered_rules
+from attnflow.models.loading import load_model
+from attnflow.views.colours import colour_of
 from attnflow.views.explorer.server.app import make_app
-from attnflow.views.palette import colour_of
+from plugged import numbers, save_numbers
 from seen import drawn, strip
 from serving import running
 from test_extending import family  # noqa: F401 - a fixture
@@ -24,7 +25,7 @@ def page(family, tab, classifier):  # noqa: F811 - the fixture
 
 
 def test_the_served_page_walks_a_dummy_rule_and_method(page, classifier):
-    titles = [EDGE_RULES[name].title for name in layered_rules()]
+    titles = [EDGE_RULES[name].title for name in EDGE_RULES]
     assert page.locator("#edges option").all_text_contents() == ["Best for the model", *titles]
     assert titles[-1] == "Dummy edges"
     page.fill("#text", TEXT)
@@ -93,3 +94,18 @@ def test_a_method_without_edges_shows_what_it_has(tab, address, classifier, meth
     tab.wait_for_selector(".graph-card")
     assert tab.is_visible("#map-card")
     assert tab.input_value("#layer") == "1"  # as it was
+
+
+def test_the_served_page_explains_a_kind_of_model_that_is_registered(tab, tmp_path):
+    with numbers() as plugin:
+        model = load_model(save_numbers(plugin, tmp_path / "numbers"))
+    with running(make_app({"numbers": model})) as url:
+        tab.goto(f"{url}/#text=3+1+4+1+5&edges=attention")
+        tab.wait_for_selector(".token.traced")
+        assert not tab.is_visible("#answer-field")
+        tab.check("[name=method][value=rollout]", force=True)
+        found = attnflow.explain("3 1 4 1 5", model, edges="attention", method="rollout")
+        tab.wait_for_function(
+            "() => [...document.querySelectorAll('.token')].every(t => t.dataset.value)"
+        )
+        assert strip(tab) == pytest.approx(found.values, abs=1e-6)

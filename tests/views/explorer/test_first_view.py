@@ -7,8 +7,8 @@ import attnflow
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.views.explorer.exploration import exploration_of
-from attnflow.views.findings import find
-from attnflow.views.summary import summarize
+from attnflow.views.wording.findings import find
+from attnflow.views.wording.summaries import summarize
 from seen import settle, slide, strip
 
 pytestmark = pytest.mark.browser

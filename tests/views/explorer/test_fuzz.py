@@ -90,6 +90,6 @@ SPANS = st.none() | st.dictionaries(
 )
 def test_any_prompt_is_answered(description, text, answer, parts):
     """Prompts and answers of all scripts, and parts that exist or do not."""
-    body = {"model": "tiny/talker", "text": text, "answer": answer, "length": 2, "parts": parts}
+    body = {"model": "tiny/talker", "text": text, "answer": answer, "generate": 2, "parts": parts}
     case = description["/api/answer"]["POST"].Case(body=body, media_type="application/json")
     assert case.call_and_validate(checks=CHECKS).status_code in (200, 422)

@@ -13,7 +13,7 @@ from attnflow.views.explorer.generation import FORMAT, generation_document
 from attnflow.views.explorer.plain import plain_page
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
-from attnflow.views.numbers import number
+from attnflow.views.wording.numbers import number
 from seen import settle, violations
 from serving import running
 
@@ -31,7 +31,7 @@ def model():
 @pytest.fixture(scope="module")
 def found(model):
     options = {"edges": "attention", "method": "rollout", "correction": None, "deletions": True}
-    return attnflow.explain(PARTS, model, answer=ANSWER, **options)
+    return attnflow.explain_answer(PARTS, model, answer=ANSWER, **options)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,13 @@ def shares(page):
         ".part-section", "all => all.map((e) => [e.querySelector('.name').textContent, e.dataset])"
     )
     return {name: float(data["share"]) for name, data in rows}
+
+
+def scores(page):
+    rows = page.eval_on_selector_all(
+        ".part-section", "all => all.map((e) => [e.querySelector('.name').textContent, e.dataset])"
+    )
+    return {name: float(data["score"]) for name, data in rows}
 
 
 def pieces(page):
@@ -68,7 +75,7 @@ def test_the_document_has_every_number(found):
 
 
 def test_an_answer_that_was_cut_says_so(tab, model, tmp_path):
-    found = attnflow.explain(PARTS, model, generate=4, edges="alti", method="direct")
+    found = attnflow.explain_answer(PARTS, model, generate=4, edges="alti", method="direct")
     document = generation_document(found)
     assert "stopped at 4 tokens" in plain_page(document)
     tab.goto(found.explore().save(tmp_path / "cut.html").as_uri())
@@ -121,7 +128,7 @@ def test_the_sentence_says_which_part_hurts_most_without_it(tab, file, found):
 
 def test_ratios_to_chance_have_no_shares(tab, model, tmp_path):
     options = {"edges": "attention", "method": "rollout", "correction": "uniform"}
-    found = attnflow.explain(PARTS, model, answer=ANSWER, **options)
+    found = attnflow.explain_answer(PARTS, model, answer=ANSWER, **options)
     assert all(row.share is None for row in found.table())
     tab.goto(found.explore().save(tmp_path / "ratios.html").as_uri())
     best = max(found.table(), key=lambda row: row.score)
@@ -207,7 +214,7 @@ def test_nothing_is_violated_and_nothing_overflows(tab, file, scheme, width):
 
 
 def test_signs_have_two_colours_and_no_bar(tab, model, tmp_path):
-    found = attnflow.explain(PARTS, model, answer=ANSWER, method="gradient-input")
+    found = attnflow.explain_answer(PARTS, model, answer=ANSWER, method="gradient-input")
     tab.goto(found.explore().save(tmp_path / "signs.html").as_uri())
     tab.wait_for_selector(".word")
     assert not tab.is_visible("#part-bar")
@@ -219,7 +226,7 @@ def test_signs_have_two_colours_and_no_bar(tab, model, tmp_path):
 
 def test_parts_alone_have_no_token_scores(tab, model, tmp_path):
     options = {"method": "flow", "correction": None, "parts_only": True}
-    found = attnflow.explain(PARTS, model, answer=ANSWER, **options)
+    found = attnflow.explain_answer(PARTS, model, answer=ANSWER, **options)
     tab.goto(found.explore().save(tmp_path / "parts.html").as_uri())
     tab.wait_for_selector(".word")
     assert shares(tab)["first"] == pytest.approx(expected_shares(found, None)["first"], abs=1e-6)
@@ -263,10 +270,10 @@ def test_a_server_writes_and_explains_an_answer(tab, served, model):
     tab.wait_for_selector(".word")
     assert not tab.is_visible("#view")
     parts = {"1: the keys are here": (0, 17), "2: a red cat is": (19, 35)}
-    expected = attnflow.explain(text, model, generate=5, parts=parts)
-    for name, share in shares(tab).items():
-        wanted = expected_shares(expected, None)[name]
-        assert share == pytest.approx(wanted, abs=1e-5)
+    expected = attnflow.explain_answer(text, model, generate=5, parts=parts)
+    wanted = {row.name: row.score for row in expected.table(None)}
+    for name, score in scores(tab).items():  # which have signs, and are no shares of a whole
+        assert score == pytest.approx(wanted[name], abs=1e-5)
     settle(tab)
     assert violations(tab) == []
     tab.click(".word >> nth=1")
@@ -304,14 +311,14 @@ def test_a_server_refuses_what_it_can_not_answer(served):
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 
-    status, said = ask(text="the keys", length=3, answer=None)
+    status, said = ask(text="the keys", generate=3, answer=None)
     assert status == 200
     assert said["format"] == FORMAT
     assert ask(text="the keys", model="tiny/verbs")[0] == 422
     assert ask(text="the keys", model="none")[0] == 404
-    assert ask(text="the keys", length=1000)[0] == 422
+    assert ask(text="the keys", generate=1000)[0] == 422
     assert ask(text="the keys", parts={"a": [0, 99]})[0] == 422
-    assert ask(text="the keys " * 500, length=3)[0] in (413, 422)
+    assert ask(text="the keys " * 500, generate=3)[0] in (413, 422)
     assert ask(text="the keys", method="none")[0] == 422
     pair = {"text": "the keys", "pair": "a cat", "model": "tiny/verbs"}
     request = urllib.request.Request(

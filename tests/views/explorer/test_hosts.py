@@ -7,8 +7,8 @@ import attnflow
 import heard
 from attnflow.records import Attribution
 from attnflow.views.explorer.exploration import exploration_of
-from attnflow.views.labels import printable
-from attnflow.views.numbers import number
+from attnflow.views.wording.labels import printable
+from attnflow.views.wording.numbers import number
 from seen import drawn, found_token, settle, slide, stopwatch, strip
 
 pytestmark = pytest.mark.browser

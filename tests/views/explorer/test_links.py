@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.views.numbers import number
+from attnflow.views.wording.numbers import number
 from seen import TEXT, drawn, found_token, settle, slide, strip
 
 pytestmark = pytest.mark.browser

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import attnflow
+from attnflow.views.colours import SLOTS, colour_of
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.explorer.schema import pack
-from attnflow.views.numbers import number
-from attnflow.views.palette import SLOTS, colour_of
+from attnflow.views.wording.numbers import number
 from seen import drawn, faded, settle, slide, strip
 
 pytestmark = pytest.mark.browser

@@ -77,5 +77,5 @@ def test_nothing_is_overwritten_silently(classifier, tmp_path):
 def test_without_script_every_finding_names_its_method(classifier):
     page = attnflow.explore("the keys to the cabinet", classifier).html
     plain = page[page.index("<noscript>") : page.index("</noscript>")]
-    for title in ("Raw edges", "Rollout", "Flow"):
+    for title in ("Relevance flow", "Raw attention", "Attention rollout", "Attention flow"):
         assert f"<li>{title}: " in plain

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.errors import InputError
 from attnflow.views.explorer.server import routes
 from attnflow.views.explorer.server.app import make_app
-from attnflow.views.numbers import correlation
+from attnflow.views.wording.numbers import correlation
 from serving import error, running
 
 TEXT = "the keys to the cabinet"
@@ -30,10 +29,14 @@ def ask(address):
 def test_methods_are_compared_with_blanking_where_that_is_cheap(ask, classifier):
     (view,) = ask("explain", text=TEXT, edges="auto").json()["views"]
     blanked = attnflow.blank_out(TEXT, classifier)
-    rollout = attnflow.explain(TEXT, classifier, edges="alti", method="rollout")
-    expected = correlation(attnflow.agreement(rollout, blanked, special=False))
+    named = {
+        "relevance flow": attnflow.explain(TEXT, classifier),
+        "rollout": attnflow.explain(TEXT, classifier, method="rollout"),
+    }
     assert view["agreement"].startswith("Blanking ")
-    assert f"rollout (ρ {expected})" in view["agreement"]
+    for name, found in named.items():
+        expected = correlation(attnflow.agreement(found, blanked, special=False))
+        assert f"{name} (ρ {expected})" in view["agreement"]
 
 
 def test_explaining_answers_quickly(ask):
@@ -212,13 +215,14 @@ def test_a_target_is_explained_and_named(ask, classifier):
     (view,) = view["views"]
     assert view["options"]["target"] == "singular"
     assert view["options"]["contrast"] == "plural"
-    assert view["rule"]["name"] == "gradient"
-    asked = {"text": TEXT, "edges": "auto", "target": "singular", "contrast": "plural"}
-    for method in ("direct-all", "gradient-input"):
-        scores = ask("scores", **asked, method=method, layers=[3], query=0).json()
+    assert view["rule"]["name"] == "relevance"
+    asked = {"text": TEXT, "target": "singular", "contrast": "plural"}
+    for edges, method in (("auto", "flow"), ("gradient", "direct-all"), ("auto", "gradient-input")):
+        scores = ask("scores", **asked, edges=edges, method=method, layers=[3], query=0).json()
         found = np.frombuffer(base64.b64decode(scores["values"]["data"]), "<f4")
-        options = {"target": "singular", "contrast": "plural", "method": method}
-        expected = attnflow.explain(TEXT, classifier, **options)
+        options = {"target": "singular", "contrast": "plural"}
+        named = {} if method == "flow" else {"method": method}
+        expected = attnflow.explain(TEXT, classifier, **options, **named)
         np.testing.assert_allclose(found, expected.values, atol=1e-5)
 
 
@@ -243,17 +247,61 @@ def test_edges_without_a_target_say_so(ask):
 
 def test_the_default_is_what_answers_best(ask, classifier):
     document = ask("explain", text=TEXT, edges="auto").json()
-    assert document["method"] == "rollout"
-    assert document["views"][0]["rule"]["name"] == "alti"
+    assert document["method"] == "relevance-flow"
+    (view,) = document["views"]
+    assert view["rule"]["name"] == "relevance"
+    assert [each["name"] for each in view["methods"][:4]] == [
+        "relevance-flow", "raw", "rollout", "flow",
+    ]  # fmt: skip
+    (scores,) = [part for part in view["scores"] if part["method"] == "relevance-flow"]
+    assert (scores["layers"], scores["queries"]) == ([3], [view["query"]])
+    found = np.frombuffer(base64.b64decode(scores["values"]["data"]), "<f4")
+    np.testing.assert_allclose(found, attnflow.explain(TEXT, classifier).values, atol=1e-5)
+
+
+def test_methods_beside_relevance_are_those_of_attention(ask, classifier):
+    (view,) = ask("explain", text=TEXT, edges="auto").json()["views"]
+    for part in view["scores"]:
+        if part["method"] == "relevance-flow":
+            continue
+        expected = attnflow.explain(
+            TEXT, classifier, method=part["method"], layers="all", query="all"
+        )
+        found = np.frombuffer(base64.b64decode(part["values"]["data"]), "<f4")
+        np.testing.assert_allclose(found, expected.scores.ravel(), atol=1e-6)
+        again = ask(
+            "scores", text=TEXT, edges="attention", method=part["method"], layers=[1], query=0
+        ).json()
+        row = np.frombuffer(base64.b64decode(again["values"]["data"]), "<f4")
+        np.testing.assert_allclose(row, expected.scores[0, 0], atol=1e-6)
 
 
 @pytest.mark.parametrize("edges", ["relevance", "removal"])
-def test_edges_of_one_target_are_not_offered_and_are_refused_before_work(address, edges):
+def test_edges_of_one_target_are_offered_and_shown(ask, address, edges):
     offered = [each["name"] for each in httpx.get(f"{address}/api/models").json()["rules"]]
-    assert edges not in offered
-    assert "attention" in offered
-    answer = httpx.post(f"{address}/api/explain", json={"text": TEXT, "edges": edges})
+    assert edges in offered
+    document = ask("explain", text=TEXT, edges=edges).json()
+    assert document["method"] == f"{edges}-{attnflow.EDGE_RULES[edges].method}"
+    (view,) = document["views"]
+    assert view["rule"]["name"] == edges
+    assert {"raw", "rollout", "flow"} <= {part["method"] for part in view["scores"]}
+
+
+def test_a_cut_is_removed_from_the_model_where_that_is_asked_for(ask, classifier):
+    asked = {"text": TEXT, "edges": "auto", "method": "flow", "layer": 3, "query": 0, "key": 2}
+    plain = ask("trace", **asked).json()
+    assert "verified" not in plain
+    found = ask("trace", **asked, verify=True).json()
+    traced = attnflow.routes(TEXT, classifier, to=2, verify=True)
+    assert found["verified"].lower() == f"{traced.knockout.summary}.".lower()
+    assert found["sentence"] == traced.summary
+    assert found["value"] - found["opposed"] == pytest.approx(traced.score, abs=1e-5)
+
+
+def test_an_answer_that_is_read_at_a_token_has_no_routes_from_it(ask):
+    (view,) = ask("explain", text=TEXT, edges="auto").json()["views"]
+    assert view["sources"] == [view["query"]]
+    place = {"layer": 3, "query": 0, "key": view["query"]}
+    answer = ask("trace", text=TEXT, edges="auto", method="flow", **place)
     assert answer.status_code == 422
-    assert "those of one target" in answer.text
-    with pytest.raises(InputError, match="those of one target"):
-        attnflow.explore(TEXT, edges=edges)
+    assert "takes no routes" in answer.text

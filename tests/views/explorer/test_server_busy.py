@@ -327,7 +327,7 @@ def is_ours(kind):
 @pytest.mark.parametrize(
     ("options", "at"),
     [
-        ({"length": 40}, 3),  # while it is written
+        ({"generate": 40}, 3),  # while it is written
         ({"answer": "the keys are on the mat", "method": "blank-out"}, 3),
     ],
 )
@@ -379,7 +379,7 @@ def test_an_answer_that_nobody_waits_for_is_given_up(monkeypatch, options, at):
 @pytest.mark.parametrize(
     "options",
     [
-        {"length": 3},
+        {"generate": 3},
         {"answer": "the cat", "edges": "value-zeroing"},
         {"answer": "the cat", "edges": "attention", "method": "flow"},
         {"answer": "the cat", "method": "blank-out"},
@@ -390,17 +390,6 @@ def test_an_answer_can_be_given_up_at_every_check(options):
     talker = load_model(talkers.llama())
     cache = make_app({"tiny/talker": talker}).state.sessions
     request = requests.AnswerRequest(text="the keys are here", **options)
-
-    @dataclass
-    class Ending(Job):
-        left: int = 10**9
-
-        def check(self):
-            self.left -= 1
-            if not self.left:
-                self.stopped.set()
-            super().check()
-
     whole = Ending()
     routes.answer(request)(cache, whole)
     checks = 10**9 - whole.left
@@ -411,6 +400,45 @@ def test_an_answer_can_be_given_up_at_every_check(options):
             routes.answer(request)(cache, job)
         assert job.left == 0
         assert cache.memory.taken == 0
+
+
+@pytest.mark.parametrize("ask", [routes.explain, routes.answer])
+def test_an_encoder_decoder_can_be_stopped_at_every_token_that_it_writes(ask):
+    writer = load_model(talkers.t5())
+    cache = make_app({"tiny/writer": writer}).state.sessions
+    explains = ask is routes.explain
+    kind = requests.InputRequest if explains else requests.AnswerRequest
+    body = {"text": "the keys are here"} | ({} if explains else {"length": 12})
+    runs = []
+    hook = writer.network.decoder.register_forward_pre_hook(lambda *_: runs.append(1))
+    try:
+        ask(kind(**body))(cache, Job())  # what is made once per model
+        cache._cached.clear()
+        stopped_after = []
+        for checks in range(1, 12):
+            runs.clear()
+            with pytest.raises(Cancelled):
+                ask(kind(**body))(cache, Ending(left=checks))
+            stopped_after.append(len(runs))
+            assert cache.memory.taken == 0
+        first = stopped_after.index(1)
+        assert stopped_after[first:] == list(range(1, 12 - first))
+        assert first < 5
+    finally:
+        hook.remove()
+
+
+@dataclass
+class Ending(Job):
+    """A job whose client leaves after so many checks."""
+
+    left: int = 10**9
+
+    def check(self):
+        self.left -= 1
+        if not self.left:
+            self.stopped.set()
+        super().check()
 
 
 def wait_until(so):

@@ -133,4 +133,4 @@ def test_a_run_of_another_model_is_refused(made, capsys):
     assert program(["serve", "--run", str(made.folder), "--model", shipped]) == 2
     assert "with other weights, settings or another tokenizer" in capsys.readouterr().err
     assert program(["serve", "--run", str(made.folder.parent)]) == 2
-    assert "is no run" in capsys.readouterr().err
+    assert "is not a run" in capsys.readouterr().err

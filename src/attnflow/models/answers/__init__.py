@@ -1,9 +1,8 @@
 """Answers that models write, explained token by token.
 
-    chats, prompts   the messages of a chat as one text; a prompt with its named parts as tokens
-    interface        how a model reads a prompt, writes an answer and accounts for it
-    text, pair       causal language models and encoder–decoders
-    finding          which of them a model needs
+    prompts       the messages of a chat as one text; a prompt with its named parts as tokens
+    interface     how a model reads a prompt, writes an answer and accounts for it
+    text, pair    causal language models and encoder–decoders
 
-How tokens are drawn is in `attnflow.models.text.writing`.
+How tokens are sampled is in `attnflow.models.text.writing`.
 """

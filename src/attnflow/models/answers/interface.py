@@ -1,6 +1,6 @@
 """A prompt and its answer in one forward pass, for models that write.
 
-The token at position p of an answer was predicted at position p − 1, which has seen all that stands
+The token at position p of an answer was predicted at position p − 1, which has seen all that comes
 before: one pass over prompt and answer shows how every token of the answer came about.
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from attnflow.errors import ModelError
 from attnflow.models.adapter import Tokens
 from attnflow.models.outputs import predict
 from attnflow.models.text.writing import Writing
@@ -32,12 +33,12 @@ class AnswerPass:
     Attributes:
         tokens: Prompt and answer.
         activations: What the model computed.
-        positions: Where the tokens of the answer stand; each was predicted one position before.
+        positions: The positions of the answer's tokens; each was predicted one position before.
         predictions: What the model predicted there.
         log_probabilities: ``[answer]``: of the tokens that were written.
         towards: The activations with what is special to one token of the answer, by its number:
-            gradients and readout, where they were asked for.
-        warnings: What a reader must know of the model.
+            gradients and readout, where they were requested.
+        warnings: Caveats about the model.
     """
 
     tokens: Tokens
@@ -60,6 +61,10 @@ class Answers(Protocol):
     def tokenizer(self) -> Any:
         """Its tokenizer."""
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `run` can keep the rows alone at which tokens were predicted (``queries``)."""
+
     def read(self, text: str, *, truncate: bool = False, special: bool = True) -> Tokens:
         """A prompt as tokens; without ``special``, the text has its special tokens already."""
 
@@ -73,8 +78,16 @@ class Answers(Protocol):
         """``[answer]`` for every prompt with its answer, in float64."""
 
 
+def answers_of(model: ModelAdapter) -> Answers:
+    """How this model writes answers; an error for one that writes none."""
+    found = model.answers()
+    if found is None:
+        raise ModelError(model.why_no_answers)
+    return found
+
+
 def answer_positions(tokens: Tokens) -> tuple[int, ...]:
-    """Where the answer's tokens stand: without the token that starts a decoder's."""
+    """The positions of the answer's tokens, without the token that starts a decoder's."""
     segments = tokens.segments or ()
     start = segments.index("target") if "target" in segments else -1
     return tuple(

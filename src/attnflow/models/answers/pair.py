@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import ModelError
-from attnflow.models.adapter import Objective, Tokens
+from attnflow.models.adapter import Aim, Objective, Tokens
 from attnflow.models.answers.interface import (
     AnswerPass,
     answer_positions,
@@ -18,7 +18,6 @@ from attnflow.models.answers.interface import (
     written_log_probabilities,
 )
 from attnflow.models.capture import run as network
-from attnflow.models.capture.towards import Aim
 from attnflow.models.outputs import objective_value
 from attnflow.models.pair import sides
 from attnflow.models.pair.seq2seq import Seq2SeqModel
@@ -36,6 +35,8 @@ class PairAnswers:
 
     model: Seq2SeqModel
 
+    keeps_rows = False
+
     @property
     def tokenizer(self) -> Any:
         """The model's tokenizer."""
@@ -50,14 +51,14 @@ class PairAnswers:
         written = self.model.write_target(prompt, writing)
         if len(written) < 2:
             msg = (
-                f"{self.model.name} ends its answer at once: there is nothing to explain. Give "
+                f"{self.model.name} ends its answer immediately: there is nothing to explain. Give "
                 "another text, or an answer of your own with answer="
             )
             raise ModelError(msg)
         return self.model.join(prompt, written)
 
     def run(self, tokens: Tokens, spec: CaptureSpec) -> AnswerPass:
-        """One forward pass; gradients of each token's log-probability are taken when asked for."""
+        """One forward pass; gradients of each token's log-probability are taken on demand."""
         model, positions, source = self.model, answer_positions(tokens), source_size(tokens)
         output, capture = model.run_captured([tokens], spec)
         seen = model.activations(capture, 0, tokens)
@@ -86,7 +87,7 @@ class PairAnswers:
         return make_pass(model, tokens, seen, rows, ids, positions, towards, warnings)
 
     def log_probabilities(self, batch: Sequence[Tokens]) -> list[Tensor]:
-        """Of the answers' tokens, given the source and what stands before."""
+        """The log-probabilities of the answers' tokens, given the source and what comes before."""
         model = self.model
         with torch.no_grad():
             evaluated = network.in_eval_mode(model.network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode
-from attnflow.models.answers.chats import blanks_before_answer, write_chat
 from attnflow.records.parts import Part
 from attnflow.records.selection import is_integer
 
@@ -17,9 +17,118 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
     from attnflow.models.answers.interface import Answers
 
+
 Span = tuple[int, int]
+Message = Mapping[str, Any]
+# In place of a content; a content itself may be in the template's own text, too, as a role is.
+MARK = "\ue000{}\ue001"
+MARKS = re.compile(MARK.format("([0-9]+)"))
+
+
+def write_chat(
+    messages: Sequence[Message], tokenizer: Any, model: str, taken: Sequence[str]
+) -> tuple[str, tuple[tuple[str, Span], ...]]:
+    """The text of a chat, and the messages that are not empty by the names of their roles.
+
+    ``taken`` are names that no message may have; it is numbered instead, as a second one is.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        msg = (
+            f"{model} has no chat template: its tokenizer can't write messages as a text. Give a "
+            "text (with --part NAME=FILE, or as a dict, in named parts)"
+        )
+        raise ModelError(msg)
+    for number, message in enumerate(messages):
+        if not isinstance(message.get("content"), str):
+            msg = f"message {number + 1} has content {shown(message.get('content'))}; give a text"
+            raise InputError(msg)
+        check_unicode(f"message {number + 1}", message["content"])
+    text = _render(messages, tokenizer, model)
+    filled = [number for number, message in enumerate(messages) if message["content"].strip()]
+    marked = [
+        {**message, "content": MARK.format(number)} if number in filled else message
+        for number, message in enumerate(messages)
+    ]
+    contents = [each["content"] for each in messages]
+    places = _find_contents(text, _render(marked, tokenizer, model), contents)
+    names = _name_messages([str(message["role"]) for message in messages], taken)
+    for number in filled:
+        if number not in places:
+            msg = (
+                f"the chat template of {model} changes message {number + 1} "
+                f"({messages[number]['role']}): its own tokens can't be identified"
+            )
+            raise InputError(msg)
+    return text, tuple((names[number], places[number]) for number in filled)
+
+
+def blanks_before_answer(messages: Sequence[Message], tokenizer: Any, text: str) -> str:
+    """The blanks that a template puts between a chat and its answer, as Llama 2's does.
+
+    ``text`` is the chat as `write_chat` gives it. What else a template puts there (an empty
+    train of thought, for instance) is up to the caller.
+    """
+    mark = MARK.format(len(messages))
+    answer = {"role": "assistant", "content": mark}
+    try:
+        whole = tokenizer.apply_chat_template(
+            [*(dict(message) for message in messages), answer], tokenize=False
+        )
+    except Exception:  # noqa: BLE001 - a template is a program, and may know no such role
+        return ""
+    between = str(whole).removeprefix(text).partition(mark)[0]
+    return between if between.isspace() and str(whole).startswith(text) else ""
+
+
+def _render(messages: Sequence[Message], tokenizer: Any, model: str) -> str:
+    try:
+        return str(
+            tokenizer.apply_chat_template(
+                [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+            )
+        )
+    except Exception as error:  # a template is a program of the model's author
+        msg = f"the chat template of {model} refuses these messages: {error}"
+        raise InputError(msg) from error
+
+
+def _find_contents(text: str, marked: str, contents: Sequence[str]) -> dict[int, Span]:
+    """Where contents are, without blanks around them, up to the first that was changed.
+
+    ``marked`` is the same text with marks in their places. Templates may trim contents.
+    """
+    before, *pieces = MARKS.split(marked)
+    at, places = len(before), dict[int, Span]()
+    if not text.startswith(before):
+        return places
+    for number, after in zip(map(int, pieces[::2]), pieces[1::2], strict=True):
+        content = contents[number]
+        forms = (content, content.strip(), content.lstrip(), content.rstrip())
+        form = next((each for each in forms if text.startswith(each + after, at)), None)
+        if form is None or number in places:
+            return {kept: span for kept, span in places.items() if kept != number}
+        start = at + len(form) - len(form.lstrip())
+        places[number] = start, start + len(content.strip())
+        at += len(form) + len(after)
+    return places if at == len(text) else {}
+
+
+def _name_messages(roles: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Each message's role, with a number from the second of a role on."""
+    names, used, counts = [], set(taken), dict[str, int]()
+    for role in roles:
+        counts[role] = counts.get(role, 0) + 1
+        name = role if counts[role] == 1 else f"{role} {counts[role]}"
+        while name in used:
+            counts[role] += 1
+            name = f"{role} {counts[role]}"
+        used.add(name)
+        names.append(name)
+    return names
+
+
 Parts = Mapping[str, Any]  # a name, and the text of the part or where it starts and ends
-BETWEEN = "\n\n"  # what stands between parts that are given one by one
+BETWEEN = "\n\n"  # between parts that are given one by one
 REST, WHOLE, ANSWER = "rest", "prompt", "answer"
 
 
@@ -29,7 +138,7 @@ class Prompt:
 
     Attributes:
         text: The text.
-        spans: Where the named parts stand in it; a later one takes its text from an earlier one.
+        spans: Where the named parts are in it; a later one takes its text from an earlier one.
         special: Whether the tokenizer puts special tokens around it: a template has them already.
         blanks: What a chat template puts before an answer.
     """
@@ -85,8 +194,8 @@ def read_prompt(
 ) -> tuple[Tokens, tuple[Part, ...]]:
     """The tokens of a prompt and its parts: those named, then all other tokens.
 
-    A token that stands in two parts belongs to the one that has more of it. What a tokenizer puts
-    around a text (BOS, say) is in none of them, and stays where they are deleted.
+    A token in two parts belongs to the one that has more of it. What a tokenizer puts
+    around a text (such as BOS) is in none of them, and stays where they are deleted.
     """
     tokens = answers.read(prompt.text, truncate=truncate, special=prompt.special)
     if tokens.spans is None and not prompt.spans:
@@ -112,7 +221,7 @@ def read_prompt(
 
 
 def _owner(span: Span, parts: Sequence[tuple[str, Span]], text: str) -> int | None:
-    """The part that has most of a token's characters that are no blanks; the last of several."""
+    """The part with most of a token's characters that are not blanks; the last of several."""
     start, end = span
     best, most = None, 0
     inside = {at for at in range(start, end) if not text[at].isspace()} or set(range(start, end))
@@ -154,7 +263,7 @@ def _name(name: Any) -> str:
 
 
 def _find(name: Any, given: Any, text: str) -> Span:
-    """Where a part stands: a text that occurs once, or its start and end."""
+    """Where a part is: a text that occurs once, or its start and end."""
     if isinstance(given, str) and given.strip():
         given = given.strip()
         at = text.find(given)

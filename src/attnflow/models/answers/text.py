@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError
-from attnflow.models.adapter import Objective, Tokens
+from attnflow.models.adapter import Aim, Objective, Tokens
 from attnflow.models.answers.interface import (
     ANSWER,
     PROMPT,
@@ -20,14 +20,13 @@ from attnflow.models.answers.interface import (
     written_log_probabilities,
 )
 from attnflow.models.capture import run as network
-from attnflow.models.capture.towards import Aim, add_edges
-from attnflow.models.checks.deciding import refuse_seeing_ahead
+from attnflow.models.capture.blocks import make_readout
+from attnflow.models.capture.towards import add_edges
+from attnflow.models.checks.deciding import refuse_looking_ahead
 from attnflow.models.checks.mixing import mixing_warnings
 from attnflow.models.outputs import objective_value
-from attnflow.models.readouts import make_readout
 from attnflow.models.sizes import limit
-from attnflow.models.text.answers import join_answer, read_tokens
-from attnflow.models.text.joining import join_text, with_space_notice
+from attnflow.models.text.answers import join_answer, join_text, read_tokens, with_space_notice
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import check_text, tokenize
 from attnflow.models.text.writing import Writing, cut_at, end_tokens, without_ends
@@ -42,6 +41,8 @@ class TextAnswers:
     """Answers of a causal language model: they go on where the prompt ends."""
 
     model: TextModel
+
+    keeps_rows = True
 
     @property
     def tokenizer(self) -> Any:
@@ -77,7 +78,7 @@ class TextAnswers:
         elif room < 1:
             msg = (
                 f"the prompt has {len(prompt)} tokens and this model takes at most {most}: there "
-                "is no room for an answer. Shorten the prompt"
+                "is no space left for an answer. Shorten the prompt"
             )
             raise InputError(msg)
         else:
@@ -88,7 +89,7 @@ class TextAnswers:
             generation = model.network.generation_config
             ends = end_tokens(tokenizer, generation) | writing.ends
             ids, stopped = without_ends(made, ends, model.name), cut_at(made, ends, room)
-        answer = read_tokens(tokenizer, ids, behind=prompt.inputs["input_ids"])
+        answer = read_tokens(tokenizer, ids, before=prompt.inputs["input_ids"])
         if not ids:
             msg = f"answer={writing.text!r} has no tokens; give a text that is not empty"
             raise InputError(msg)
@@ -101,9 +102,9 @@ class TextAnswers:
         return join_answer(prompt, answer, **inputs)
 
     def run(self, tokens: Tokens, spec: CaptureSpec) -> AnswerPass:
-        """One forward pass; gradients of each token's log-probability are taken when asked for.
+        """One forward pass; gradients of each token's log-probability are taken on demand.
 
-        With ``spec.queries`` each token has the rows of attention where it was predicted, alone.
+        With ``spec.queries`` each token has only the rows of attention where it was predicted.
         """
         model, positions = self.model, answer_positions(tokens)
         before = [at - 1 for at in positions]
@@ -116,11 +117,11 @@ class TextAnswers:
         if spec.queries is None:
             network.expect(capture.sites, model.depth, (size, size), model.network)
             seen = replace(network.square_activations(capture, 0, size), model=model.name)
-            refuse_seeing_ahead(model.network, list(seen.attention))
+            refuse_looking_ahead(model.network, list(seen.attention))
         else:
             network.expect(capture.sites, model.depth, (len(before), size), model.network)
             seen = replace(network.chosen_rows(capture, before, size), model=model.name)
-            refuse_seeing_ahead(model.network, [each[..., before[0] :] for each in seen.attention])
+            refuse_looking_ahead(model.network, [each[..., before[0] :] for each in seen.attention])
         if spec.zeroing:
             seen = model.zeroed(seen, tokens, spec)
         rows = output.logits[0] if some else output.logits[0, before]
@@ -151,7 +152,7 @@ class TextAnswers:
         )
 
     def log_probabilities(self, batch: Sequence[Tokens]) -> list[Tensor]:
-        """Of the answers' tokens, given what stands before."""
+        """The log-probabilities of the answers' tokens, given what comes before them."""
         model = self.model
         places = [answer_positions(tokens) for tokens in batch]
         inputs = model.inputs(batch)

@@ -1,4 +1,4 @@
-"""Sounds: models that hear, and those that write what they hear.
+"""Sounds: models that classify or transcribe them.
 
-`waves` and `sounds` read files and arrays, `frames` knows which samples a token stands for.
+`sounds` reads files and arrays; `model` knows which samples a token stands for.
 """

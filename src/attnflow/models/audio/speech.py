@@ -1,4 +1,4 @@
-"""Encoder–decoders that hear: a sound in, a text out, such as Whisper and Speech2Text."""
+"""Encoder–decoders that transcribe sounds, such as Whisper and Speech2Text."""
 
 from __future__ import annotations
 
@@ -10,30 +10,39 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import Filler, Kind, Tokens
-from attnflow.models.audio.frames import find_frames
-from attnflow.models.audio.model import check_extractor, features_of, hear, show_sound, silence
+from attnflow.models.adapter import Filler, Tokens
+from attnflow.models.audio.model import (
+    check_extractor,
+    features_of,
+    find_frames,
+    read_input,
+    show_sound,
+    silence,
+)
 from attnflow.models.capture import run as network
-from attnflow.models.checks.layout import find_frame_layout
-from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import answer_mixing_warnings
-from attnflow.models.decoding import FORCED, SUPPRESSED, plain_decoding
-from attnflow.models.grids import size_of
-from attnflow.models.heads import HeadKind
+from attnflow.models.checks.padding import once
+from attnflow.models.grids import find_frame_layout, size_of
+from attnflow.models.kinds import HeadKind
 from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.text.answers import source_size
+from attnflow.models.text.writing import FORCED, SUPPRESSED, plain_decoding
 
 
 class SpeechModel(Seq2SeqModel):
-    """A model that writes what it hears, with its feature extractor and tokenizer."""
+    """A model that transcribes sounds, with its feature extractor and tokenizer."""
 
+    kind = "speech"
+    reads_text = False
+    reads_sound = True
+    erases = False
     starts_itself = True
 
     def __init__(self, net: Any, processor: Any, name: str, head: HeadKind) -> None:
         parts = [getattr(processor, part, None) for part in ("feature_extractor", "tokenizer")]
         if parts[1] is None:
             msg = (
-                f"{type(net).__name__} hears and writes; give (model, processor) with a feature "
+                f"{type(net).__name__} transcribes sounds; give (model, processor) with a feature "
                 "extractor and a tokenizer"
             )
             raise ModelError(msg)
@@ -45,14 +54,25 @@ class SpeechModel(Seq2SeqModel):
 
     @property
     def keeps(self) -> tuple[str, ...]:
-        """What Whisper never writes, too: marks that are no text, and an end at the start."""
+        """Also what Whisper never writes: marks that are not text, and an end at the start."""
         whisper = hasattr(self.network, "generate_with_fallback")
         return (FORCED, *SUPPRESSED) if whisper else (FORCED,)
 
     @property
-    def kind(self) -> Kind:
-        """It takes a sound and writes a text."""
-        return "speech"
+    def reads_pairs(self) -> bool:
+        """It reads one sound."""
+        return False
+
+    def answers(self) -> None:
+        """None: what it writes is explained at its last token."""
+
+    @property
+    def why_no_answers(self) -> str:
+        """That the last token is explained, and how the others are."""
+        return (
+            f"what {self.name} writes is explained at its last token, not token by token: leave "
+            "out generate= (--generate); the tokens before are positions for query= (--query)"
+        )
 
     @property
     def reads(self) -> str:
@@ -61,7 +81,7 @@ class SpeechModel(Seq2SeqModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Frames and the text as one list of tokens."""
-        sound, notices = hear(item, self.extractor, truncate=truncate)
+        sound, notices = read_input(item, self.extractor, truncate=truncate)
         inputs = features_of(self.network, self.extractor, sound)
         frames = find_frames(self.network, self.extractor, inputs[self.reads])
         names = frames.names()
@@ -80,7 +100,7 @@ class SpeechModel(Seq2SeqModel):
         return self.join(source, self._answer(source, answer, most, truncate=truncate))
 
     def generate(self, tokens: Tokens, length: int) -> list[int]:
-        """What the model hears, with the tokens that it starts with (language, task)."""
+        """The transcription, with the tokens that it starts with (language, task)."""
         inputs: dict[str, Any] = self._sources([tokens])
         if not hasattr(self.network, "generate_with_fallback"):
             return network.generate(self.network, inputs, length)
@@ -92,7 +112,7 @@ class SpeechModel(Seq2SeqModel):
             made = network.called(evaluated, {**inputs, **options}, "generate")
         parts = made["segments"][0]
         if not parts:
-            msg = f"{self.name} hears no speech in this sound; give a text with answer="
+            msg = f"{self.name} finds no speech in this sound; give a text with answer="
             raise InputError(msg)
         return [int(token) for token in parts[0]["result"]]
 
@@ -101,7 +121,7 @@ class SpeechModel(Seq2SeqModel):
         return len({tokens.inputs[self.reads].shape for tokens in inputs}) == 1
 
     def filler(self, name: str | None = None) -> Filler:
-        """Nothing to be heard."""
+        """Silence."""
         return Filler("mean", "silence")
 
     def blankable(self, tokens: Tokens, query: int) -> list[int]:
@@ -127,14 +147,14 @@ class SpeechModel(Seq2SeqModel):
         return found
 
     def warnings(self, tokens: Tokens) -> tuple[str, ...]:
-        """Whether frames reach each other past attention, and stand in the order of their time."""
+        """Whether frames reach each other past attention, and are in the order of their time."""
         frames = find_frames(self.network, self.extractor, tokens.inputs[self.reads])
 
-        def find_out() -> tuple[str, ...]:
+        def find() -> tuple[str, ...]:
             encoder = network.in_eval_mode(self.network).get_encoder()
             inputs, size = self._sources([tokens]), source_size(tokens)
             return find_frame_layout(encoder, inputs, self.reads, frames, size).warnings
 
         key = ("layout", *size_of(tokens, self.reads))
-        found = (*once(self.network, key, find_out), *answer_mixing_warnings(self, tokens))
+        found = (*once(self.network, key, find), *answer_mixing_warnings(self, tokens))
         return tuple(dict.fromkeys(found))

@@ -1,11 +1,13 @@
-"""Reading attention out of a model that runs, without touching the model.
+"""Reading attention out of a running model, without touching the model.
 
-    spec, sites, keeping, mode     what is kept, of each call of attention, and how it is seen
-    run                            one forward pass, and activations of what was seen
-    probabilities                  those of a fused kernel, which does not show them
-    blocks, readout                what follows attention: projection, residual, norm; the logits
-    linear                         projections of quantised layers, which torch does not show
-    copies, relevance              a copy that shares the weights; one pass for layer-wise relevance
+    spec, mode                      what is kept, and how it is recognised
+    run                             one forward pass, and activations made of what was captured
+    probabilities                   those of a fused kernel, which does not show them
+    blocks                          what follows attention: projection, residual, norm; the logits
+    windows                         attention in windows, which no call of torch shows
+    copies, differentiable          copies that share the weights; layers that cut gradients off
+    towards, backward, relevance    edges towards a target, read off the backward pass
+    kernels, triton_edges           the same on a GPU
 
-`run` is the way in.
+`run` is the entry point.
 """

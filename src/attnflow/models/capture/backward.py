@@ -24,13 +24,17 @@ from torch import Tensor
 from attnflow.errors import ModelError
 from attnflow.models.capture import kernels
 from attnflow.models.capture.mode import PRODUCTS, SOFTMAX, Capture, operands_of
-from attnflow.models.capture.probabilities import for_each_head, probabilities_of, wide_product
-from attnflow.models.capture.sites import Site
-from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.probabilities import (
+    FusedCall,
+    for_each_head,
+    probabilities_of,
+    wide_product,
+)
+from attnflow.models.capture.spec import CaptureSpec, Site
 from attnflow.records import NotKept
 
 BLOCK = {"cpu": 1 << 21, "cuda": 1 << 25}  # entries of [batch, head, row, key] held at a time
-# Where a position reads one key alone, nothing is left to read without it: costs end there.
+# Where a position reads a single key, nothing is left to read without it: costs are capped there.
 LEAST_REST = 1e-3
 
 
@@ -45,7 +49,7 @@ class Place:
     def map(self) -> Tensor | None:
         """``[batch, query, key]`` or ``[batch, head, query, key]``, once a backward pass began.
 
-        ``None`` where nothing is kept: the attention of a head that pools is no layer.
+        ``None`` where nothing is kept: the attention of a head that pools is not a layer.
         """
         return self._reading.map_of(self._number)
 
@@ -128,7 +132,7 @@ class Reading:
         """
         self.streams.clear()
         shapes = self._shapes[:count]
-        if len(set(shapes)) == 1:  # one array for all layers, so that nobody copies them into one
+        if len(set(shapes)) == 1:  # one array, so that layers need not be copied into one
             shape, dtype, device = shapes[0]
             self._maps = list(torch.zeros(count, *shape, dtype=dtype, device=device))
         else:
@@ -150,7 +154,7 @@ class Reading:
 
 
 class Attend(torch.autograd.Function):
-    """A fused kernel, with probabilities in its backward pass alone; nothing is dropped out."""
+    """A fused kernel, with probabilities only in its backward pass; nothing is dropped out."""
 
     @staticmethod
     def forward(  # noqa: PLR0913 - the arguments of torch's own function, and what is read
@@ -167,10 +171,8 @@ class Attend(torch.autograd.Function):
         """The kernel's own output."""
         ctx.save_for_backward(query, key, value, mask)
         ctx.causal, ctx.scale, ctx.fixed, ctx.place = causal, scale, fixed, place
-        grouped = {"enable_gqa": True} if key.size(-3) != query.size(-3) else {}
-        return F.scaled_dot_product_attention(
-            query, key, value, mask, 0.0, causal, scale=scale, **grouped
-        )
+        grouped = key.size(-3) != query.size(-3)
+        return FusedCall(query, key, value, mask, 0.0, causal, scale, grouped).run()
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> Any:
@@ -220,14 +222,14 @@ class Beside(torch.autograd.Function):
         fixed: bool,
         place: Place,
     ) -> Tensor:
-        """The output as it is."""
+        """The output, unchanged."""
         ctx.save_for_backward(query, key, value, mask)
         ctx.causal, ctx.scale, ctx.fixed, ctx.place = causal, scale, fixed, place
         return output.view_as(output)
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> Any:
-        """The gradient as it is."""
+        """The gradient, unchanged."""
         query, key, value, mask = ctx.saved_tensors
         (given,) = outputs
         into = ctx.place.map
@@ -248,7 +250,7 @@ class Beside(torch.autograd.Function):
 
 
 class Weigh(torch.autograd.Function):
-    """A product of probabilities and values, which tells its edges in the backward pass."""
+    """A product of probabilities and values, which records its edges in the backward pass."""
 
     @staticmethod
     def forward(
@@ -348,8 +350,8 @@ class WordTable:
 class BackwardCapture(Capture):
     """A context in which the backward pass of any model that runs in this thread adds up edges.
 
-    They are added up where the spec says so. Word embeddings are leaves of the tape. ``output`` is
-    for what the model returned.
+    They are added up where the spec requests it. Word embeddings are leaves of the tape.
+    ``output`` is for what the model returned.
     """
 
     fixed = False  # whether no gradient goes through attention weights
@@ -366,7 +368,7 @@ class BackwardCapture(Capture):
         """Answer one call of torch; the mode is off inside."""
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention:
-            return self._fused_kernel(*args, **kwargs)
+            return self._fused_kernel(FusedCall.of(*args, **kwargs))
         if func is F.multi_head_attention_forward:
             return self._multi_head_attention(func, args, kwargs)
         if func is F.embedding:
@@ -424,34 +426,20 @@ class BackwardCapture(Capture):
 
         return Weigh.apply(weights, value, product, self.fixed, place)
 
-    def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
+    def _fused_kernel(self, call: FusedCall) -> Tensor:
+        call = call._replace(dropout=0.0)
         if self.fixed:
-            query, key = query.detach(), key.detach()
-        reads = self.spec.reads_backward
-        beside = reads and kernels.can_run(query, key, value, attn_mask)
-        output = None
-        if beside or not reads:
-            grouped = {"enable_gqa": True} if enable_gqa else {}
-            output = F.scaled_dot_product_attention(
-                query, key, value, attn_mask, 0.0, is_causal, scale=scale, **grouped
-            )
-        if output is not None and not reads:
-            return output
+            call = call._replace(query=call.query.detach(), key=call.key.detach())
+        query, key, value, mask, _, causal, scale, _ = call
+        if not self.spec.reads_backward:
+            return call.run()
+        # On a GPU kernels read the edges beside torch's own; elsewhere `Attend` does it all.
+        output = call.run() if kernels.can_run(query, key, value, mask) else None
         shape = self._four_axes(query).shape[:3] + key.shape[-2:-1]
-        ahead = _sees_ahead(attn_mask, causal=is_causal, size=shape[-2:])
+        ahead = _sees_ahead(mask, causal=causal, size=shape[-2:])
         ahead = ahead * self.batch if len(ahead) == 1 else ahead
         place = self._place(shape, query, sums=None, ahead=ahead)
-        rest = (query, key, value, attn_mask, is_causal, scale, self.fixed, place)
+        rest = (query, key, value, mask, causal, scale, self.fixed, place)
         if output is None:
             return Attend.apply(*rest)
         held = (each.detach() if isinstance(each, Tensor) else each for each in rest)

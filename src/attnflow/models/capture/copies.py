@@ -19,8 +19,8 @@ def copied(network: Any, watch: Watch | None = None, only: Collection[str] | Non
     """A copy in eval mode that shares every parameter; ``watch`` may replace what modules do.
 
     The network that was given is never changed, so that other threads may use it meanwhile. With
-    ``only`` these modules alone are watched, and those that hold none of them are shared: copying
-    hundreds takes its time. The network must be in eval mode then.
+    ``only`` just these modules are watched, and those that hold none of them are shared: copying
+    hundreds takes time. The network must be in eval mode then.
     """
     copies: dict[int, torch.nn.Module] = {}
     above = {name.rsplit(".", up)[0] for name in only or () for up in range(name.count(".") + 1)}
@@ -61,7 +61,7 @@ def copied(network: Any, watch: Watch | None = None, only: Collection[str] | Non
 
 
 def _held_by_attribute(module: torch.nn.Module) -> str | None:
-    """The attribute in which a module refers to modules beside its children; ``None`` is none."""
+    """The attribute in which a module refers to modules that are not its children, if any."""
 
     def refers(value: Any) -> bool:
         if isinstance(value, torch.nn.Module):

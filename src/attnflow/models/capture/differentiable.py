@@ -1,4 +1,4 @@
-"""Gradients that a layer cuts off are refused: quantised layers may hand on none.
+"""Gradients that a layer cuts off are refused: quantised layers may pass on none.
 
 Autograd takes what comes out of such a layer for a constant. What goes around it (the residual
 connection) still has a gradient, which looks like one of the whole model.
@@ -16,13 +16,13 @@ from torch import Tensor
 
 from attnflow.errors import ModelError
 from attnflow.models.capture.copies import Forward, copied
-from attnflow.models.checks.memory import once
+from attnflow.models.checks.padding import once
 
 STEPS = 3  # of a tape that a layer ends with: its operation, and what fits the result to the input
 
 
 class NoGradientError(ModelError):
-    """A layer hands on no gradient."""
+    """A layer passes on no gradient."""
 
 
 def check_once(network: torch.nn.Module, run: Callable[[], Any]) -> None:
@@ -57,7 +57,7 @@ def watched(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
         kind = type(getattr(forward, "__self__", network)).__name__
         msg = (
             f"{type(network).__name__} can't be differentiated: its layer {name!r} ({kind}) "
-            "hands on no gradient, as quantised layers may do. Use the model as it was before, or "
+            "passes on no gradient, as quantised layers may do. Use the original model, or "
             "what needs no gradients: method='blank-out' or edges='attention'"
         )
         raise NoGradientError(msg)
@@ -111,7 +111,7 @@ def _is_cut(forward: Forward, args: Any, kwargs: Mapping[str, Any], output: Any)
         return False
     if not any(each.requires_grad for each in _floats([*args, *kwargs.values()])):
         return False
-    # A module may ask its input for the shape alone, as position embeddings do.
+    # A module may read only the shape of its input, as position embeddings do.
     with torch.no_grad():
         again = forward(*map(_moved, args), **{k: _moved(v) for k, v in kwargs.items()})
     others = _floats(again if isinstance(again, tuple | list) else [again])

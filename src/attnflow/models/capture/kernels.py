@@ -95,7 +95,7 @@ def add_edges(  # noqa: PLR0913 - of attention, and of what is read
 
 
 def _fitting(place: Any, run: Callable[..., None]) -> bool:
-    """Run with the largest tiles that a GPU has the memory for, found out once for each place."""
+    """Run with the largest tiles that fit into a GPU's memory, determined once for each place."""
     from triton.runtime.errors import OutOfResources
 
     for number in range(_fits.get(place, 0), len(TILES)):

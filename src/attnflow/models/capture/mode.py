@@ -4,8 +4,8 @@
 makes in this thread, and recognises attention in two shapes: a fused kernel
 (`F.scaled_dot_product_attention`, also inside `nn.MultiheadAttention`), and a softmax whose result,
 after dropout, casts and views, multiplies something. The model gets no hook, no other
-configuration and, unless gradients are requested, the very same results: a fused kernel is called
-as it was, and its probabilities are computed beside it.
+configuration and, unless gradients are requested, exactly the same results: a fused kernel is
+called unchanged, and its probabilities are computed separately.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-from attnflow.models.capture.blocks import UNCHANGED
+from attnflow.errors import CaptureError
+from attnflow.models.capture.blocks import UNCHANGED, BlockTracker, SeenReadout, weights_of
 from attnflow.models.capture.copies import Forward
-from attnflow.models.capture.keeping import HEADS_FIRST, Keeper
-from attnflow.models.capture.linear import weights_of
-from attnflow.models.capture.probabilities import for_each_head, probabilities_of
-from attnflow.models.capture.sites import Site
-from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.capture.windows import Read
+from attnflow.models.capture.probabilities import FusedCall, give_sink_to_self, probabilities_of
+from attnflow.models.capture.spec import CaptureSpec, Site
+from attnflow.models.capture.windows import Read, thinned
 
+HEADS_FIRST = 4  # axes: [batch, head, query, key]
 BLOCK = 1 << 20  # entries of [batch, head, query, key] held at a time where heads are fused
 
 SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm}
 
 
-class Capture(Keeper):
+class Capture(TorchFunctionMode):
     """A context in which the attention of any model that runs in this thread is kept.
 
     >>> import torch
@@ -46,7 +46,12 @@ class Capture(Keeper):
     """
 
     def __init__(self, spec: CaptureSpec | None = None, batch: int = 1) -> None:
-        super().__init__(spec, batch)
+        super().__init__()
+        self.spec = spec or CaptureSpec()
+        self.batch = batch  # for models that flatten batch and heads into one axis
+        self.sites: list[Site] = []
+        self._calls = 0
+        self._block = BlockTracker()
         self._paused = False
         # Tensors on their way from a softmax to a product, by id. They are held, so that no id is
         # used twice.
@@ -64,7 +69,7 @@ class Capture(Keeper):
         if self._paused:
             return func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
-            return self._fused_kernel(*args, **kwargs)
+            return self._fused_kernel(FusedCall.of(*args, **kwargs))
         if func is F.multi_head_attention_forward:
             return self._multi_head_attention(func, args, kwargs)
         result = func(*args, **kwargs)
@@ -156,95 +161,64 @@ class Capture(Keeper):
 
     def _inner_kernel(self, *args: Any) -> Tensor:
         """A fused kernel that such code calls."""
-        return self._fused_kernel(*args)
+        return self._fused_kernel(FusedCall.of(*args))
 
     def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """The probabilities that `F.multi_head_attention_forward` returns when asked to."""
+        """The probabilities that `F.multi_head_attention_forward` returns on request."""
         return probabilities_of(query, key, mask, causal)
 
-    def _fused_kernel(  # noqa: PLR0913 - the signature of F.scaled_dot_product_attention
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
-        keys, values = for_each_head(query, key, value) if enable_gqa else (key, value)
+    def _fused_kernel(self, call: FusedCall) -> Tensor:
+        each = call.for_each_head()
         if self.spec.gradients and self.spec.queries is not None:
-            return self._chosen_rows(query, keys, values, attn_mask, dropout_p, is_causal, scale)
+            return self._chosen_rows(each)
         if self.spec.gradients:
-            probabilities = probabilities_of(query, keys, attn_mask, is_causal, scale)
+            probabilities = each.probabilities()
             self._on_tape(probabilities)
-            output = F.dropout(probabilities, dropout_p).to(value.dtype) @ values
-            self._product(probabilities, values, output, sink=False)
+            output = F.dropout(probabilities, call.dropout).to(call.value.dtype) @ each.value
+            self._product(probabilities, each.value, output, sink=False)
             return output
-        newer = {"enable_gqa": True} if enable_gqa else {}  # torch 2.4 does not know it
-        output = F.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **newer
-        )
+        output = call.run()
         if self._is_wanted():
             with torch.no_grad():
-                rows, sums = self._beside(query, keys, attn_mask, is_causal, scale)
-            self._keep(Site(rows, sums, query.dtype), values, output, None)
+                rows, sums = self._beside(each)
+            self._keep(Site(rows, sums, call.query.dtype), each.value, output, None)
         return output
 
-    def _chosen_rows(  # noqa: PLR0913 - as above
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        dropout: float,
-        causal: bool,
-        scale: float | None,
-    ) -> Tensor:
-        """A fused kernel with the probabilities of some rows alone on the tape.
+    def _chosen_rows(self, call: FusedCall) -> Tensor:
+        """A fused kernel with only the probabilities of some rows on the tape.
 
         What these rows read is computed from them; all others cost no map.
         """
-        output = F.scaled_dot_product_attention(
-            query, key, value, mask, dropout, causal, scale=scale
-        )
+        output = call.run()
         chosen = list(self.spec.queries or ())
-        probabilities = probabilities_of(query, key, mask, causal, scale, chosen)
+        probabilities = call.probabilities(chosen)
         self._on_tape(probabilities)
-        own = F.dropout(probabilities, dropout).to(value.dtype) @ value
+        own = F.dropout(probabilities, call.dropout).to(call.value.dtype) @ call.value
         output = output.index_copy(-2, torch.tensor(chosen, device=output.device), own)
         if self._is_wanted():
             rows, sums = self._finish(self._four_axes(probabilities), sink=False)
-            self._keep(Site(rows, sums, query.dtype), value, output, probabilities)
+            self._keep(Site(rows, sums, call.query.dtype), call.value, output, probabilities)
         return output
 
-    def _beside(
-        self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scale: float | None
-    ) -> tuple[Tensor, Tensor]:
+    def _beside(self, call: FusedCall) -> tuple[Tensor, Tensor]:
         """The probabilities a fused kernel did not show, some rows at a time."""
-        count = query.size(-2)
+        query, count = call.query, call.query.size(-2)
         rows = range(count) if self.spec.queries is None else list(self.spec.queries)
-        row_size = max(1, query.numel() // (count * query.size(-1))) * key.size(-2)
+        row_size = max(1, query.numel() // (count * query.size(-1))) * call.key.size(-2)
         step = len(rows) if self.spec.fuse is None else max(1, BLOCK // row_size)
         blocks = [
-            self._finish(
-                self._four_axes(
-                    probabilities_of(query, key, mask, causal, scale, rows[i : i + step])
-                ),
-                sink=False,
-            )
+            self._finish(self._four_axes(call.probabilities(rows[i : i + step])), sink=False)
             for i in range(0, len(rows), step)
         ]
         if len(blocks) == 1:
             return blocks[0]
         return torch.cat([b for b, _ in blocks], dim=-2), torch.cat([s for _, s in blocks], dim=-1)
 
-    # -- attention in windows, which a module tells itself
+    # -- attention in windows, which a module returns itself
 
     def keep_windows(self, read: Read, width: int) -> Any:
         """Run a module that attends in windows, and keep its maps of the first positions."""
-        self._paused = True  # its pieces are no maps
+        self._paused = True  # its pieces are not maps
         try:
             output, rows, sums = read(lambda attention: self._finish(attention, sink=False))
         finally:
@@ -270,6 +244,93 @@ class Capture(Keeper):
         finally:
             self._paused = False
         return result
+
+    # -- what is kept
+
+    @property
+    def readout(self) -> SeenReadout | None:
+        """How logits were read off the last block's stream, where blocks were captured."""
+        return self._block.readout.found
+
+    def gradients(self, target: Tensor, *, keep: bool = False) -> tuple[Tensor, ...]:
+        """The gradient of a scalar by the probabilities of each site, ``[batch, head, q, k]``.
+
+        With ``keep`` the tape stays, for another scalar.
+        """
+        leaves = [site.leaf for site in self.sites]
+        if not leaves or any(leaf is None for leaf in leaves):
+            msg = "there is nothing to differentiate by: capture with CaptureSpec(gradients=True)"
+            raise CaptureError(msg)
+        found = torch.autograd.grad(
+            target,
+            leaves,  # type: ignore[arg-type]
+            allow_unused=True,
+            retain_graph=keep,
+        )
+        return tuple(
+            self._rows_of(self._four_axes(torch.zeros_like(leaf) if grad is None else grad))
+            for grad, leaf in zip(found, leaves, strict=True)
+            if leaf is not None
+        )
+
+    def _rows_of(self, gradient: Tensor) -> Tensor:
+        """The chosen rows, where the model made all of them."""
+        chosen = self.spec.queries
+        if chosen is None or gradient.shape[-2] == len(chosen):
+            return gradient
+        return gradient[:, :, list(chosen)]
+
+    def gradients_of_last(self, target: Tensor) -> Tensor:
+        """The gradient of a scalar by the probabilities of the last site, ``[batch, head, q, k]``.
+
+        Nothing below the last layer is differentiated.
+        """
+        leaf = self.sites[-1].leaf
+        if leaf is None:
+            msg = "there is nothing to differentiate by: capture with CaptureSpec(gradients=True)"
+            raise CaptureError(msg)
+        (found,) = torch.autograd.grad(target, [leaf], allow_unused=True)
+        return self._four_axes(torch.zeros_like(leaf) if found is None else found)
+
+    def _is_wanted(self) -> bool:
+        self._calls += 1
+        return self.spec.layers is None or self._calls in self.spec.layers
+
+    def _on_tape(self, probabilities: Tensor) -> None:
+        if self.spec.gradients and torch.is_grad_enabled() and not probabilities.requires_grad:
+            probabilities.requires_grad_(True)
+
+    def _four_axes(self, attention: Tensor) -> Tensor:
+        if attention.dim() >= HEADS_FIRST:
+            return attention
+        return attention.reshape(self.batch, -1, *attention.shape[1:])
+
+    def _finish(self, attention: Tensor, *, sink: bool) -> tuple[Tensor, Tensor]:
+        """Rows in float32 that sum to 1, heads fused; and what the rows summed to before.
+
+        Where more than attention is kept, a sink's share stays out of the rows: no token reads it.
+        """
+        rounded = attention.dtype in (torch.float16, torch.bfloat16)
+        attention = attention.detach().to(torch.promote_types(attention.dtype, torch.float32))
+        sums = attention.sum(-1)
+        if sink and (self.spec.blocks or self.spec.gradients):
+            pass
+        elif sink:
+            attention = give_sink_to_self(attention, sums)
+        elif rounded:  # probabilities of half precision sum to 1 only roughly
+            attention = attention / sums.clamp_min(torch.finfo(sums.dtype).tiny).unsqueeze(-1)
+        return (attention if self.spec.fuse is None else self.spec.fuse(attention)), sums
+
+    def _keep(self, site: Site, value: Tensor | None, output: Tensor, leaf: Tensor | None) -> None:
+        if isinstance(site.probabilities, Tensor):
+            site.probabilities = thinned(site.probabilities, self.spec)
+        site.call = self._calls
+        self.sites.append(site)
+        if self.spec.gradients:
+            site.leaf = leaf
+        if self.spec.blocks and value is not None:
+            site.values, site.output = self._four_axes(value), output
+            self._block.start(site, output)
 
 
 def operands_of(args: Any) -> Any:

@@ -1,15 +1,67 @@
-"""The probabilities of one call of attention."""
+"""One call of fused attention, and the probabilities that it does not show."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import Tensor
 
 # Whether products of half precision can be given in float32.
 WIDE_OUTPUTS = torch.torch_version.TorchVersion(torch.__version__) >= "2.8"
+
+
+class FusedCall(NamedTuple):
+    """A call of `F.scaled_dot_product_attention`.
+
+    ``grouped`` means that several heads of the query may share keys and values.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None = None
+    dropout: float = 0.0
+    causal: bool = False
+    scale: float | None = None
+    grouped: bool = False
+
+    @classmethod
+    def of(  # noqa: PLR0913 - the signature of torch's function
+        cls,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> FusedCall:
+        """The call with these arguments, as torch names them."""
+        return cls(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+    def run(self) -> Tensor:
+        """What torch gives."""
+        newer = {"enable_gqa": True} if self.grouped else {}  # torch 2.4 does not know it
+        query, key, value, mask, dropout, causal, scale, _ = self
+        return F.scaled_dot_product_attention(
+            query, key, value, mask, dropout, causal, scale=scale, **newer
+        )
+
+    def for_each_head(self) -> FusedCall:
+        """The call with keys and values for each head of the query."""
+        if not self.grouped:
+            return self
+        key, value = for_each_head(self.query, self.key, self.value)
+        return self._replace(key=key, value=value, grouped=False)
+
+    def probabilities(self, rows: Sequence[int] | None = None) -> Tensor:
+        """What values are weighted by, in float32 or better; of some rows where they are named."""
+        return probabilities_of(self.query, self.key, self.mask, self.causal, self.scale, rows)
 
 
 def probabilities_of(

@@ -51,7 +51,7 @@ TANH = {torch.tanh, Tensor.tanh, F.tanh}
 SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__rsub__, torch.rsub}
 IN_PLACE = {Tensor.add_, Tensor.__iadd__, Tensor.sub_, Tensor.__isub__}
 DIVISIONS = {torch.div, Tensor.div, Tensor.__truediv__, Tensor.div_, Tensor.__itruediv__}
-# How a tensor's shape is asked for, say.
+# How a tensor's shape is read, say.
 ATTRIBUTE = type(Tensor.shape.__get__)  # type: ignore[attr-defined] # of the class, it is no Size
 JOINS = {torch.cat, torch.concat, torch.concatenate, torch.stack}
 
@@ -66,7 +66,7 @@ HALF = (torch.float16, torch.bfloat16)
 def with_activations_seen(network: Any) -> Any:
     """The network; with activations that torch does not show, a copy that follows the rule there.
 
-    The copy is for `Relevance` alone.
+    The copy is only for `Relevance`.
     """
     names = {
         f"{type(network).__name__}.{name}"
@@ -89,7 +89,7 @@ def with_activations_seen(network: Any) -> Any:
 
 
 class TogetherError(ModelError):
-    """The items of a batch can't be told apart well enough; each must run alone."""
+    """The items of a batch can't be separated well enough; each must run by itself."""
 
 
 class Relevance(BackwardCapture):
@@ -114,7 +114,7 @@ class Relevance(BackwardCapture):
         if type(func) is ATTRIBUTE:
             return func(*args, **kwargs)
         if not _depend(args) and not _depend(kwargs.values()):
-            # What is made of parameters alone is a constant. A parameter itself stays one: modules
+            # What is made only of parameters is a constant. A parameter itself stays one: modules
             # may be putting it elsewhere.
             result = super().__torch_function__(func, types, args, kwargs)
             return result if func is F.embedding else _without_tape(result, args)
@@ -154,7 +154,7 @@ class Relevance(BackwardCapture):
     # -- what is added
 
     def _leaf(self, tensor: Tensor) -> Tensor:
-        """What is added, as a leaf of its own: the network's parameters are left alone."""
+        """What is added, as a leaf: the network's parameters are left alone."""
         self.reading.added.append(tensor.detach().requires_grad_())
         return self.reading.added[-1]
 
@@ -282,7 +282,7 @@ class Relevance(BackwardCapture):
     ) -> tuple[list[Tensor], float]:
         """Hand the targets of a batch back: the relevance of its inputs, and how far it is off.
 
-        ``values`` has the target of each item, ``expected`` what the model says by itself. The
+        ``values`` has the target of each item, ``expected`` the model's own output. The
         inputs are ``[batch, position]`` for each sequence that comes in. What does not add up is
         refused.
         """
@@ -419,8 +419,8 @@ def _is_inverse(args: Any) -> bool:
     return len(args) > 1 and isinstance(args[1], Real) and args[1] < 0
 
 
-# Python runs these for every call of torch: a plain tensor is told from a parameter by its type,
-# since `isinstance(…, Parameter)` is slow.
+# These run for every call of torch: a parameter is recognised by its type, since
+# `isinstance(…, Parameter)` is slow.
 
 
 def _is_parameter(value: Any) -> bool:

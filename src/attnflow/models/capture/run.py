@@ -11,16 +11,15 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import AttnflowError, CaptureError, ModelError
+from attnflow.models.capture.blocks import with_projections_read
 from attnflow.models.capture.copies import copied
 from attnflow.models.capture.differentiable import watched
-from attnflow.models.capture.linear import with_projections_read
 from attnflow.models.capture.mode import Capture
-from attnflow.models.capture.sites import Site
-from attnflow.models.capture.spec import CaptureSpec
+from attnflow.models.capture.spec import CaptureSpec, Site
 from attnflow.models.capture.windows import all_alike, as_tensor, sees_ahead, with_windows_read
-from attnflow.models.checks.room import check_room
-from attnflow.models.decoding import plain_decoding
-from attnflow.records import Activations, Block, NotKept
+from attnflow.models.checks.memory import check_memory
+from attnflow.models.text.writing import plain_decoding
+from attnflow.records import Activations, AttentionBlock, NotKept
 from attnflow.records.arrays import row_tolerance
 from attnflow.records.sparse import SparseLayer
 
@@ -58,9 +57,9 @@ def called(
     *,
     watch: bool = True,
 ) -> Any:
-    """What the network returns; an error of its own comes with the network's name.
+    """What the network returns; errors that it raises are given with the network's name.
 
-    With ``watch`` a layer that hands on no gradient is refused, where gradients are enabled.
+    With ``watch`` a layer that passes on no gradient is refused, where gradients are enabled.
     """
     try:
         with watched(network) if watch else nullcontext(network) as running:
@@ -85,7 +84,7 @@ def run(
 ) -> tuple[Any, Capture]:
     """Call the network with its attention captured.
 
-    ``attends`` says how often each layer attends, for what is read off a backward pass.
+    ``attends`` is how often each layer attends, for what is read off a backward pass.
     """
     if spec.reads_backward:
         from attnflow.models.capture.towards import run_backward  # which reads what is here
@@ -95,7 +94,7 @@ def run(
     evaluated = in_eval_mode(network)
     if spec.gradients:
         rows = None if spec.queries is None else len(spec.queries)
-        check_room(network, inputs, device_of(network), rows)
+        check_memory(network, inputs, device_of(network), rows)
     with torch.set_grad_enabled(spec.gradients), Capture(spec, batch) as capture:
         ids = inputs.get("input_ids")
         width = 0 if ids is None else ids.shape[-1]
@@ -108,7 +107,7 @@ def run(
 
 
 def drop_pooling(capture: Capture, network: Any) -> None:
-    """Forget the attention of a head that pools all positions by one query: it is no layer.
+    """Forget the attention of a head that pools all positions by one query: it is not a layer.
 
     In an encoder–decoder the only token of an answer attends so to the source.
     """
@@ -122,7 +121,7 @@ def drop_pooling(capture: Capture, network: Any) -> None:
 def device_of(network: torch.nn.Module) -> torch.device:
     """Where inputs go: where the first parameter is that is anywhere.
 
-    Of a model spread over devices or offloaded to a disk (accelerate), where its hook runs it.
+    For a model spread over devices or offloaded to disk (accelerate), where its hook runs it.
     """
     there = getattr(getattr(network, "_hf_hook", None), "execution_device", None)
     if there is not None:
@@ -194,14 +193,14 @@ def cut(site: Site, item: int, queries: int, keys: int) -> Tensor | NotKept:
 
 
 def _check_sums(site: Site, item: int, queries: int) -> None:
-    """Refuse what is no attention: rows that don't sum to 1."""
+    """Refuse what is not attention: rows that don't sum to 1."""
     sums = site.sums[item, ..., :queries]
     low, high = float(sums.min()), float(sums.max())
     kind = str(site.precision).removeprefix("torch.")
     tolerance = row_tolerance(kind)
     if not high <= 1 + tolerance or not (site.sink or low >= 1 - tolerance):
         msg = (
-            f"what was captured is no attention: its rows sum to {low:g} … {high:g}, not to 1 "
+            f"what was captured is not attention: its rows sum to {low:g} … {high:g}, not to 1 "
             f"(within {tolerance:g} for {kind})"
         )
         raise CaptureError(msg)
@@ -233,7 +232,7 @@ def _held(site: Site, item: int, size: int) -> Tensor | SparseLayer | NotKept:
     return held
 
 
-def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Block | None:
+def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> AttentionBlock | None:
     """One item's attention block without padding; ``None`` where its projection was not found."""
     if site.values is None or site.projection is None or site.block is None:
         return None
@@ -255,7 +254,7 @@ def cut_block(site: Site, item: int, batch: int, queries: int, keys: int) -> Blo
     weight = None
     if norm is not None:
         weight = torch.ones(width) if norm.weight is None else _off(norm.weight)
-    return Block(
+    return AttentionBlock(
         values=_off(site.values[item, :, :keys]),
         projection=_off(site.projection),
         output=output,
@@ -291,5 +290,5 @@ def _off(tensor: Tensor) -> Tensor:
 
 
 def is_causal(layers: Sequence[Tensor | SparseLayer]) -> bool:
-    """Whether no position attends to a later one; one token alone tells nothing."""
+    """Whether no position attends to a later one; unknown, so false, for a single token."""
     return layers[0].shape[-1] > 1 and not any(map(sees_ahead, layers))

@@ -1,8 +1,8 @@
 """Edges towards a target: one forward pass, then a backward pass that is read.
 
 `run_backward` runs a network so that `add_edges` can hand a target's value back through it, once
-the target is known. For relevance the network runs once more as it is, without a tape: what it says
-by itself is what relevance must add up to.
+the target is known. For relevance the network also runs unchanged, without a tape: its own output
+is what relevance must add up to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import ModelError
-from attnflow.models.adapter import Objective
+from attnflow.models.adapter import Aim
 from attnflow.models.capture import run as network_run
 from attnflow.models.capture.backward import BackwardCapture, Reading, WordTable
 from attnflow.models.capture.copies import Forward, copied
@@ -25,19 +25,11 @@ from attnflow.models.capture.relevance import Relevance, with_activations_seen
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import with_windows_read
 from attnflow.models.checks.layers import Layers, given_states, layers_of, made_states, with_states
-from attnflow.models.checks.memory import once
-from attnflow.models.checks.room import check_room
+from attnflow.models.checks.memory import check_memory
+from attnflow.models.checks.padding import once
 from attnflow.records import Activations, Relevances
 
 SIDES = {"input_ids": "get_encoder", "decoder_input_ids": "get_decoder"}
-
-
-@dataclass(frozen=True, eq=False)
-class Aim:
-    """What a target is: a number, as a function of a network's output, and its names."""
-
-    value: Callable[[Any], Tensor]
-    named: Objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +62,10 @@ def run_backward(
 ) -> tuple[Any, BackwardCapture]:
     """Call the network so that edges can be read off a backward pass.
 
-    ``attends`` says how often each layer attends. Returns what the network says by itself.
+    ``attends`` is how often each layer attends. Returns the network's own output.
     """
     batch = int(next(iter(inputs.values())).shape[0])
-    check_room(network, inputs, network_run.device_of(network), maps_only=True)
+    check_memory(network, inputs, network_run.device_of(network), maps_only=True)
     running = with_windows_read(network_run.in_eval_mode(network), spec, 0, _never)
     check_once(running, lambda: network_run.called(running, inputs))
     output = None
@@ -104,7 +96,7 @@ def run_backward(
 
 
 def word_tables(network: Any, inputs: dict[str, Any]) -> tuple[list[WordTable], bool]:
-    """The tables that words are looked up in; and whether the (first) input is no words."""
+    """The tables that words are looked up in, and whether the (first) input is not words."""
     paired = "decoder_input_ids" in inputs
     found = []
     for number, (name, side) in enumerate(SIDES.items()):
@@ -117,7 +109,7 @@ def word_tables(network: Any, inputs: dict[str, Any]) -> tuple[list[WordTable], 
 def hand_back(
     network: Any, inputs: dict[str, Any], run: Callable[[Any], Tensor], name: str
 ) -> ItemRelevance:
-    """The relevance of one input's tokens alone, for the number that ``run`` has a network make.
+    """The relevance of one input's tokens, without edges, for the number that ``run`` computes.
 
     No edges are read, so that the attention may be of any kind.
     """
@@ -231,13 +223,13 @@ def _watching(
 def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -> Layers | None:
     """The layers of a network; ``None`` where they are not modules that read one another."""
 
-    def find_out() -> Layers | None:
+    def find() -> Layers | None:
         try:
             return layers_of(network, inputs, attends)
         except ModelError:
             return None
 
-    return once(network, "followed layers", find_out)
+    return once(network, "followed layers", find)
 
 
 def _first_item(inputs: dict[str, Any], batch: int) -> dict[str, Any]:
@@ -251,5 +243,5 @@ def _first_item(inputs: dict[str, Any], batch: int) -> dict[str, Any]:
 
 
 def _never(*_: Any) -> Any:
-    msg = "attention in windows is read forward alone"
+    msg = "attention in windows is read only in a forward pass"
     raise AssertionError(msg)

@@ -43,7 +43,7 @@ def thinned(rows: Tensor, spec: CaptureSpec) -> Layer:
 def all_alike(layers: Sequence[Any]) -> tuple[Any, ...]:
     """Layers ``[query, key]`` that are all sparse, where most of all entries are 0, or all dense.
 
-    Models may have windows in some of their layers alone.
+    Models may have windows in only some of their layers.
     """
     if not any(isinstance(each, SparseLayer) for each in layers):
         return tuple(layers)
@@ -72,7 +72,7 @@ def sees_ahead(layer: Layer) -> bool:
 
 
 def with_windows_read(network: Any, spec: CaptureSpec, width: int, keep: Keep) -> Any:
-    """The network; with attention in windows, a copy that tells ``keep`` the maps of each layer.
+    """The network; with attention in windows, a copy that gives ``keep`` the maps of each layer.
 
     The maps are those of the first ``width`` positions: such models fill texts up.
     """
@@ -123,7 +123,7 @@ def _read_longformer(
     A row has its probabilities for global tokens, then for the window around it; rows of global
     tokens themselves are returned apart.
     """
-    asked = kwargs.pop("output_attentions", False)
+    requested = kwargs.pop("output_attentions", False)
     output = forward(*args, **kwargs, output_attentions=True)
     band, sums = finish(output[1].transpose(1, 2))
     is_global = kwargs["is_index_global_attn"]
@@ -141,7 +141,7 @@ def _read_longformer(
             maps[item][..., places] = band[item][..., :count]
             maps[item][..., places, :] = own[item][..., :count, :]
             sums[item][..., places] = own_sums[item][..., :count]
-    return (output if asked else output[:1]), maps, sums
+    return (output if requested else output[:1]), maps, sums
 
 
 def _read_bigbird(
@@ -150,7 +150,7 @@ def _read_bigbird(
     """What the module returns, its maps, and the sums of their rows.
 
     Outside of training all random blocks are the first one, which the rows in between read as a
-    global block already: they read it so many times more than the module says.
+    global block already: they read it as many times more as there are such blocks.
     """
     output = forward(*args, **kwargs)
     module: Any = forward.__self__  # type: ignore[attr-defined] # a method

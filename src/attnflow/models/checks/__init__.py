@@ -1,11 +1,10 @@
-"""Finding out what a network does, by running it, instead of assuming it from its name.
+"""Finding out what a network does by running it, instead of assuming it from its name.
 
-    deciding          which positions its outputs depend on
-    padding           whether inputs that run together give what each gives alone
-    mixing            whether tokens reach each other past attention
-    layout, layers    where patches and frames stand; which modules are its layers
-    room              whether all heads fit into memory, with gradients or scores of each
-    samples, memory   short inputs to try; each answer is found once for a network
+    deciding    which positions its outputs depend on
+    padding     whether a batch changes results; short samples, each tried once for a network
+    mixing      whether tokens reach each other past attention
+    layers      which modules are its layers
+    memory      whether all heads fit into memory, with gradients or scores of each
 
 What can't be found out is an error, never a guess.
 """

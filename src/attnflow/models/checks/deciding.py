@@ -1,7 +1,7 @@
 """Where a head decides: the positions whose last states its outputs depend on.
 
 Pooling differs between models and between configurations of one model (the first token, the last
-that is no padding, the mean of all, of patches alone), so it is measured: a position that is read
+that is not padding, the mean of all, or of patches), so it is measured: a position that is read
 has a gradient at its row of the last layer's attention, and one that is not has exactly none.
 """
 
@@ -18,7 +18,7 @@ from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.run import called, drop_pooling, in_eval_mode
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import Layer, sees_ahead
-from attnflow.models.heads import CAUSAL, head_of
+from attnflow.models.kinds import CAUSAL, head_of
 
 Positions = tuple[int, ...]
 Rule = Callable[[int], Positions]  # from the number of tokens
@@ -62,27 +62,27 @@ def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
     return positions
 
 
-def check_sight(network: Any, inputs: dict[str, Any]) -> None:
-    """Run one input, to refuse what `refuse_seeing_ahead` does where no maps were read."""
+def check_causal(network: Any, inputs: dict[str, Any]) -> None:
+    """Run one input, to refuse what `refuse_looking_ahead` does where no maps were captured."""
     if head_of(type(network).__name__) is not CAUSAL:
         return
     size = inputs["input_ids"].shape[1]
     with torch.no_grad(), Capture(CaptureSpec()) as capture:
         called(in_eval_mode(network), inputs)
     maps = (site.probabilities[0] for site in capture.sites)
-    refuse_seeing_ahead(network, [each for each in maps if each.shape[-2:] == (size, size)])
+    refuse_looking_ahead(network, [each for each in maps if each.shape[-2:] == (size, size)])
 
 
-def refuse_seeing_ahead(network: Any, maps: Sequence[Layer]) -> None:
-    """Refuse a head for the token that follows on a network that sees the tokens that follow.
+def refuse_looking_ahead(network: Any, maps: Sequence[Layer]) -> None:
+    """Refuse a head that predicts the next token on a network that attends to later tokens.
 
-    Models of several parts that see all of a prompt are trained so, and have other names.
+    Models of several parts that attend to a whole prompt are trained so, and have other names.
     """
     name = type(network).__name__
     if head_of(name) is CAUSAL and any(map(sees_ahead, maps)):
         msg = (
             f"{name} has the head of a causal language model and attends to later tokens, too: "
-            "what its head says at a position is not the token that follows. Set is_decoder=True "
+            "what its head predicts at a position is not the next token. Set is_decoder=True "
             "in its configuration where it was trained so, or explain it without its head "
             "(transformers.AutoModel)"
         )

@@ -20,7 +20,7 @@ from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.run import called
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.checks.memory import once
+from attnflow.models.checks.padding import once
 
 STATES = 3  # axes: [batch, position, dimension]
 
@@ -29,7 +29,7 @@ STATES = 3  # axes: [batch, position, dimension]
 class Layers:
     """The names of the modules that are layers, how wide states are, and how they are laid out.
 
-    ``items_first`` says that states are ``[batch, position, dimension]``, not positions first.
+    ``items_first`` means that states are ``[batch, position, dimension]``, not positions first.
     """
 
     names: frozenset[str]
@@ -38,7 +38,7 @@ class Layers:
 
 
 @dataclass
-class _Call:
+class _ModuleCall:
     """One call of a module: its name, and the states that it was given and made."""
 
     name: str
@@ -55,7 +55,7 @@ class _Watch(Capture):
 
     def __init__(self) -> None:
         super().__init__(CaptureSpec(layers=()))
-        self.calls: list[_Call] = []
+        self.calls: list[_ModuleCall] = []
         self.underway: list[int] = []
         self.seen: list[tuple[int, ...]] = []
 
@@ -67,7 +67,7 @@ class _Watch(Capture):
         """Note every call of a module."""
 
         def observed(*args: Any, **kwargs: Any) -> Any:
-            call = _Call(name)
+            call = _ModuleCall(name)
             self.underway.append(len(self.calls))
             self.calls.append(call)
             try:
@@ -81,7 +81,7 @@ class _Watch(Capture):
 
 
 def layers_of(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -> Layers:
-    """The layers of a network that attend so many times each; found out once for a network."""
+    """The layers of a network, by how often each attends; found once for a network."""
     return once(network, "layers", lambda: _find_layers(network, inputs, attends))
 
 
@@ -92,7 +92,7 @@ def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -
     name = type(network).__name__
     config = getattr(network, "config", None)
     if len(seen.seen) == sum(attends) + 1 and not getattr(config, "is_encoder_decoder", False):
-        # A head that pools by one query (SigLIP) is no layer, as `drop_pooling` knows.
+        # A head that pools by one query (SigLIP) is not a layer, as in `drop_pooling`.
         seen.seen.pop()
     if len(seen.seen) != sum(attends):
         msg = (
@@ -121,7 +121,7 @@ def made_states(output: Any) -> Tensor | None:
     return first if isinstance(first, Tensor) else None
 
 
-def _outermost(seen: _Watch, group: Sequence[int]) -> _Call | None:
+def _outermost(seen: _Watch, group: Sequence[int]) -> _ModuleCall | None:
     for number in seen.seen[group[0]]:
         within = [site for site, underway in enumerate(seen.seen) if number in underway]
         if within == list(group) and seen.calls[number].keeps_shape:

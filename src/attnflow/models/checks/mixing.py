@@ -1,8 +1,8 @@
 """Whether tokens reach each other past attention.
 
-With every attention map replaced by the identity, the state of a position may depend on its own
-token alone. Where it depends on another token, something else than attention mixes positions (a
-convolution, a state-space layer), and the graph of attention does not hold all the ways.
+With every attention map replaced by the identity, the state of a position may depend only on its
+own token. Where it depends on another one, something other than attention mixes positions (a
+convolution, a state-space layer), and the graph of attention does not hold all paths.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from torch import Tensor
 from attnflow.errors import AttnflowError
 from attnflow.models.adapter import Tokens
 from attnflow.models.capture.mode import SOFTMAX, Capture
-from attnflow.models.capture.probabilities import for_each_head
+from attnflow.models.capture.probabilities import FusedCall, for_each_head
 from attnflow.models.capture.run import called, in_eval_mode
 from attnflow.models.capture.windows import without_windows
-from attnflow.models.checks.memory import once
-from attnflow.models.checks.samples import shorten
+from attnflow.models.checks.padding import once, shorten
 
 log = logging.getLogger("attnflow")
 SAMPLE = 11  # tokens; a number that few models have experts or groups of
@@ -30,15 +29,15 @@ CHANGED = 1e-5  # of the largest number, in float32
 
 MIXES = (
     "{} mixes tokens outside attention too (for instance by a convolution or a recurrent layer): "
-    "scores show the ways through attention alone"
+    "scores show only the paths through attention"
 )
 NOT_CHECKED = "whether {} mixes tokens outside attention could not be checked"
 
 
 class IdentityAttention(Capture):
-    """A context in which every position attends to itself alone, in all layers.
+    """A context in which every position attends only to itself, in all layers.
 
-    Attention from one sequence to another (of another length) stays as it is.
+    Attention from one sequence to another (of another length) is left unchanged.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -51,14 +50,11 @@ class IdentityAttention(Capture):
             return result
         return torch.eye(rows, columns, dtype=result.dtype, device=result.device).expand_as(result)
 
-    def _fused_kernel(  # what follows is passed on
-        self, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any
-    ) -> Tensor:
-        if query.size(-2) != key.size(-2):
-            return torch.nn.functional.scaled_dot_product_attention(
-                query, key, value, *rest, **more
-            )
-        return for_each_head(query, value)[0] if value.dim() > 3 else value
+    def _fused_kernel(self, call: FusedCall) -> Tensor:
+        if call.query.size(-2) != call.key.size(-2):
+            return call.run()
+        value = call.value
+        return for_each_head(call.query, value)[0] if value.dim() > 3 else value
 
 
 def last_states(network: Any, inputs: dict[str, Any]) -> Tensor | None:
@@ -95,7 +91,7 @@ class TextAdapter(Protocol):
 
 
 def mixing_warnings(adapter: TextAdapter, tokens: Tokens) -> tuple[str, ...]:
-    """A warning where tokens reach each other past attention; found out once for a network."""
+    """A warning where tokens reach each other past attention; measured once for a network."""
     sample = shorten(tokens, SAMPLE)
     if len(sample.inputs["input_ids"]) < 2:
         return ()

@@ -1,22 +1,72 @@
-"""Whether inputs that run together give what each gives alone.
+"""Whether a batch changes results, tried on short samples; `once` remembers what was tried.
 
 Whether padding changes a result depends on the model: a decoder's classifier looks for the last
-token that is no padding by its number, some heads read the last position, and convolutions read
-what stands beside a token. So a short batch is run, and compared.
+token that is not padding by its number, some heads read the last position, and convolutions read
+the neighbours of a token. So a short batch is run, and compared.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from attnflow.errors import AttnflowError
 from attnflow.models.adapter import Tokens
-from attnflow.models.checks.memory import once
-from attnflow.models.checks.samples import shorten
+from attnflow.models.text.edits import per_token
+
+Found = TypeVar("Found")
+_known: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def once(network: Any, key: Hashable, find: Callable[[], Found]) -> Found:
+    """What ``find`` returns, called once for a network and a key.
+
+    Two threads that ask at the same time may both find out: they find the same.
+    """
+    with _lock:
+        known = _known.setdefault(network, {})
+    if key not in known:
+        known[key] = find()
+    found: Found = known[key]
+    return found
+
+
+def shorten(tokens: Tokens, size: int) -> Tokens:
+    """At most ``size`` tokens of the (source) text, from both of its ends.
+
+    Both ends are kept, since that is where special tokens are.
+    """
+    length = len(tokens.inputs["input_ids"])
+    if length <= size:
+        return tokens
+    first = (size + 1) // 2
+    kept = [*range(first), *range(length - (size - first), length)]
+    names = per_token(tokens)
+    inputs = {
+        name: [values[at] for at in kept] if name in names else values
+        for name, values in tokens.inputs.items()
+    }
+    after = range(length, len(tokens))  # the target of an encoder–decoder
+    return replace(tokens.select([*kept, *after], inputs), word_ids=None)
+
+
+def lengthen(tokens: Tokens) -> Tokens:
+    """An input of one token, which shows nothing about attention, twice; others unchanged."""
+    if len(tokens) > 1:
+        return tokens
+    names = per_token(tokens)
+    inputs = {name: each * 2 if name in names else each for name, each in tokens.inputs.items()}
+    return replace(
+        tokens, names=tokens.names * 2, inputs=inputs, word_ids=None, segments=None, spans=None
+    )
+
 
 Outcomes = Callable[[Sequence[Tokens]], list[list[Tensor]]]  # per input, what is compared
 SAMPLE = 10  # tokens of the longer input that is tried
@@ -26,7 +76,7 @@ CLOSE = 2e-5  # in float32, of the largest number
 def batchable(
     network: Any, inputs: Sequence[Tokens], outcomes: Outcomes, padding: Hashable
 ) -> bool:
-    """Whether these inputs give together what each gives alone.
+    """Whether batching these inputs leaves their results unchanged.
 
     Tried once for a network and its padding tokens, with and without padding, on short samples.
     """
@@ -50,11 +100,11 @@ def _lists(tokens: Tokens) -> list[list[int]]:
 
 
 def same_together(outcomes: Outcomes, sample: Sequence[Tokens]) -> bool:
-    """Whether a batch gives what its inputs give alone; one that can't be run does not."""
+    """Whether a batch gives the results of its inputs; one that can't be run does not."""
     try:
         together = outcomes(sample)
         alone = [outcomes([tokens])[0] for tokens in sample]
-    except (AttnflowError, ValueError, RuntimeError):  # this batch; the error comes back alone
+    except (AttnflowError, ValueError, RuntimeError):  # a single input raises it again
         return False
     return all(
         len(one) == len(other) and all(map(is_close, one, other))

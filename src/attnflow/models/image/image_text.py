@@ -1,8 +1,8 @@
 """Models that read images and text in one sequence, such as LLaVA, PaliGemma and Qwen2-VL.
 
-The patches of an image stand in the text where its placeholder stood. Every layer of the language
+The patches of an image take the place of its placeholder in the text. Every layer of the language
 model attends over both, so that they are positions of one graph. What a vision tower did to the
-patches before is no part of it.
+patches before is not part of it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from attnflow.io.pictures import names_image, open_image
 from attnflow.models.adapter import ForwardPass, Objective, Query, Tokens, refuse_answer
 from attnflow.models.capture import run as network
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.checks.layout import change_patch
-from attnflow.models.checks.memory import once
 from attnflow.models.checks.mixing import last_states
-from attnflow.models.heads import CAUSAL, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.checks.padding import once
+from attnflow.models.grids import change_patch
 from attnflow.models.image.vision import seen_box
+from attnflow.models.kinds import CAUSAL, SEQ2SEQ, HeadKind, head_of
 from attnflow.models.sizes import limit
 from attnflow.models.text.model import TextModel
-from attnflow.models.text.tokens import name_token
+from attnflow.models.text.tokens import is_encoded, name_token
 from attnflow.records import PatchGrid
 
 if TYPE_CHECKING:
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 BEFORE = (
     "the patches are what the vision tower of {} made of the image, in which they attend to each "
-    "other: scores show the ways through the language model alone"
+    "other: scores show only the paths through the language model"
 )
 HOW = 'give {"image": …, "text": …}, with the placeholder of the image in the text'
 
 _reading = threading.Lock()
 NEED_IMAGES = {
-    "paligemma": "without an image, transformers lets its tokens see those behind them with sdpa "
+    "paligemma": "without an image, transformers lets its tokens attend to later ones with sdpa "
     "and not with eager attention"
 }
 
 
 def make_image_text(net: Any, processor: Any, name: str) -> TextModel:
-    """The model with its processor; with a tokenizer alone, it reads texts alone."""
+    """The model with its processor; with only a tokenizer, it reads only texts."""
     if hasattr(processor, "image_processor"):
         return ImageTextModel(net, processor, name)
     check_text_alone(net)
@@ -58,12 +58,12 @@ def make_image_text(net: Any, processor: Any, name: str) -> TextModel:
 
 
 def check_text_alone(net: Any) -> None:
-    """Refuse a model of which it is uncertain what it does with a text alone."""
+    """Refuse a model whose treatment of a text without an image is uncertain."""
     reason = NEED_IMAGES.get(str(net.config.model_type))
     if reason is not None:
         msg = (
-            f"{type(net).__name__} can't be explained on a text alone: {reason}. Load it with its "
-            f"processor, and {HOW}"
+            f"{type(net).__name__} can't be explained on a text without an image: {reason}. Load "
+            f"it with its processor, and {HOW}"
         )
         raise ModelError(msg)
 
@@ -72,11 +72,19 @@ class ImageTextModel(TextModel):
     """A causal language model that reads patches among its tokens, with its processor."""
 
     processor: Any
-    takes_images = "with text"
+    reads_images = "with text"
 
     def __init__(self, net: Any, processor: Any, name: str, head: HeadKind = CAUSAL) -> None:
         object.__setattr__(self, "processor", processor)
         super().__init__(net, processor.tokenizer, name, head)
+
+    @property
+    def reads_pairs(self) -> bool:
+        """It reads one text, perhaps with an image."""
+        return False
+
+    def answers(self) -> None:
+        """None: what it writes is explained at its last token."""
 
     @property
     def image_token(self) -> int:
@@ -89,7 +97,7 @@ class ImageTextModel(TextModel):
         raise ModelError(msg)
 
     def decision(self, tokens: Tokens) -> int:
-        """Where the model decides, for methods that change the input: text alone."""
+        """Where the model decides, for methods that change the input: only without an image."""
         if tokens.grid is not None:
             msg = (
                 f"{self.name} reads patches that its vision tower made, which can't be blanked or "
@@ -100,8 +108,8 @@ class ImageTextModel(TextModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """A text as tokens; an image with a text as patches and tokens."""
-        if isinstance(item, str):
-            if names_image(item):
+        if isinstance(item, str) or is_encoded(item):
+            if isinstance(item, str) and names_image(item):
                 msg = f"{shown(item)} is an image, and its name would be read as a text; {HOW}"
                 raise InputError(msg)
             check_text_alone(self.network)
@@ -121,7 +129,7 @@ class ImageTextModel(TextModel):
         if getattr(self.network.config.get_text_config(), "cross_attention_layers", None):
             msg = (
                 f"{type(self.network).__name__} reads images by cross-attention, not among its "
-                "tokens: not supported; give the text alone"
+                "tokens: not supported; give only the text"
             )
             raise ModelError(msg)
         image, notices = open_image(item["image"])
@@ -135,7 +143,7 @@ class ImageTextModel(TextModel):
         if most and len(ids) > most:
             msg = (
                 f"image and text have {len(ids)} tokens, {len(places)} of them patches; this model "
-                f"takes at most {most}. Shorten the text: beside an image it can't be cut"
+                f"takes at most {most}. Shorten the text: with an image it can't be truncated"
             )
             raise InputError(msg)
         grid = self._grid(len(places), made, (image.height, image.width))
@@ -172,7 +180,7 @@ class ImageTextModel(TextModel):
         return made
 
     def _grid(self, count: int, made: Any, size: tuple[int, int]) -> PatchGrid:
-        """How so many patches lie on the image: as stated, or in a square."""
+        """How the patches lie on the image: as stated, or in a square."""
         rows = columns = isqrt(count)
         stated = made.get("image_grid_thw")
         if stated is not None and len(stated) == 1:
@@ -194,7 +202,7 @@ class ImageTextModel(TextModel):
         return [at for at in places if segments[at] != "patch"]
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Images run alone; texts as those of other models."""
+        """Images run one by one; texts as those of other models."""
         if any(tokens.grid is not None for tokens in inputs):
             return len(inputs) < 2
         return super().batchable(inputs)
@@ -210,7 +218,7 @@ class ImageTextModel(TextModel):
         if batch[0].grid is None:
             return super().run(batch, query, spec, objectives)
         if spec.towards_target or spec.blocks or spec.zeroing:
-            msg = "of images with text, attention alone is read; choose edges='attention'"
+            msg = "for images with text only attention can be read; choose edges='attention'"
             raise InputError(msg)
         (tokens,) = batch
         inputs = self.inputs(batch)
@@ -227,8 +235,8 @@ class ImageTextModel(TextModel):
         shape = tuple(getattr(tokens.inputs.get("pixel_values"), "shape", ()))
         once(self.network, ("layout", shape), lambda: self._check_layout(tokens))
         warnings = (BEFORE.format(type(self.network).__name__),)
-        (said,) = self._predictions(output, batch, [at])
-        return [ForwardPass(tokens, activations, at, said, warnings=warnings)]
+        (prediction,) = self._predictions(output, batch, [at])
+        return [ForwardPass(tokens, activations, at, prediction, warnings=warnings)]
 
     def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
@@ -237,8 +245,8 @@ class ImageTextModel(TextModel):
         pictured = any(tokens.grid is not None for tokens in batch)
         if pictured and (edit is not None or len(batch) > 1):
             msg = (
-                f"of images with text, attention alone is read: {self.name} can't be asked again "
-                "without parts of an image; give the text alone, or another method"
+                f"for images with text, only attention can be read: {self.name} can't be run again "
+                "without parts of an image; give only the text, or another method"
             )
             raise InputError(msg)
         return super().logits(batch, positions, edit)
@@ -256,7 +264,7 @@ class ImageTextModel(TextModel):
         return dict(sorted(found.items(), key=lambda pair: pair[0] != "input_ids"))
 
     def _check_layout(self, tokens: Tokens) -> None:
-        """Refuse patches that do not stand in the order in which they lie on the image.
+        """Refuse patches that are not in the order in which they lie on the image.
 
         With every map the identity, in the vision tower too, a changed piece of the image changes
         its own position most. Where that can't be tried, an image is refused: patches in another
@@ -267,7 +275,7 @@ class ImageTextModel(TextModel):
         unknown = (
             f"whether {name} keeps patches in the order in which they lie on the image can't be "
             "tried: its processor gives no single image (Qwen2-VL's cuts it into patches before); "
-            "give the text alone"
+            "give only the text"
         )
         if grid is None or not isinstance(pixels, Tensor) or pixels.dim() != 4 or len(pixels) > 1:
             raise ModelError(unknown)

@@ -1,6 +1,6 @@
 """Models of two towers, one for texts and one for images, such as CLIP and SigLIP.
 
-The towers meet only behind their last layers, so each is explained by itself: a text by the tower
+The towers meet only after their last layers, so each is explained by itself: a text by the tower
 that reads texts, an image by the one that sees.
 """
 
@@ -17,17 +17,16 @@ from attnflow.io.pictures import PICTURES, names_image
 from attnflow.models.adapter import (
     Filler,
     ForwardPass,
-    Kind,
     ModelAdapter,
     Objective,
     Query,
     Tokens,
 )
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.heads import BARE
 from attnflow.models.image.vision import VisionModel
+from attnflow.models.kinds import BARE
 from attnflow.models.text.model import TextModel
-from attnflow.models.text.tokens import check_text, name_token
+from attnflow.models.text.tokens import is_encoded, name_token
 from attnflow.records import Prediction
 
 if TYPE_CHECKING:
@@ -40,9 +39,13 @@ TOWERS = ("text", "vision")
 class FilledTextModel(TextModel):
     """A tower that was trained on texts filled up to its length, and reads the last position."""
 
+    @property
+    def reads_pairs(self) -> bool:
+        """It reads one text."""
+        return False
+
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """One text as tokens, filled up with padding that the model reads like any token."""
-        check_text(self.name, item)
         tokens = super().tokenize(item, truncate=truncate, answer=answer)
         missing = int(self.network.config.max_position_embeddings) - len(tokens)
         number = self.tokenizer.pad_token_id
@@ -80,17 +83,20 @@ def make_towers(found: tuple[Any, Any], processor: Any, name: str) -> ModelAdapt
 
 
 @dataclass(frozen=True, eq=False)
-class TowersModel:
-    """Two towers, each asked about what it reads."""
+class TowersModel(ModelAdapter):
+    """Two towers, each for the inputs that it reads."""
 
     text: TextModel
     vision: VisionModel
     name: str
 
-    takes_images = "alone"
+    kind = "text"
+    reads_images = "alone"
+    edits_words = True
+    estimates_memory = True
 
     def tower(self, name: str) -> ModelAdapter:
-        """One tower alone."""
+        """One tower by itself."""
         if name not in TOWERS:
             msg = f"tower={shown(name)} is unknown; allowed: {', '.join(map(repr, TOWERS))}"
             raise InputError(msg)
@@ -98,6 +104,8 @@ class TowersModel:
 
     def _of(self, item: Any) -> TextModel | VisionModel:
         """A text that names an image file is that image; one that is not there is a slip."""
+        if is_encoded(item):
+            return self.text
         if not isinstance(item, str) or names_image(item):
             return self.vision
         if item.lower().endswith(PICTURES) and not any(map(str.isspace, item)):
@@ -112,9 +120,19 @@ class TowersModel:
         return self.vision if "pixel_values" in batch[0].inputs else self.text
 
     @property
-    def kind(self) -> Kind:
-        """It takes a text; images, too."""
-        return "text"
+    def reads_pairs(self) -> bool:
+        """Whether its texts can be pairs."""
+        return self.text.reads_pairs
+
+    @property
+    def predicts(self) -> bool:
+        """It has no head."""
+        return False
+
+    @property
+    def text_reader(self) -> ModelAdapter:
+        """The tower for texts."""
+        return self.text
 
     @property
     def description(self) -> dict[str, Any]:
@@ -132,20 +150,16 @@ class TowersModel:
         """The most heads that a layer has."""
         return max(self.text.heads, self.vision.heads)
 
-    @property
-    def mask_token(self) -> None:
-        """It predicts no masked words."""
-
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """A text as tokens, an image as patches."""
         return self._of(item).tokenize(item, truncate=truncate, answer=answer)
 
     def is_decoder(self, tokens: Tokens) -> bool:
-        """Whether positions attend to none behind them, in the tower that reads this."""
+        """Whether no position attends to a later one, in the tower that reads this."""
         return self._for([tokens]).is_decoder(tokens)
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these inputs are of one tower, and give together what each gives alone."""
+        """Whether these inputs are of one tower, which batching leaves unchanged."""
         kinds = {"pixel_values" in tokens.inputs for tokens in inputs}
         return len(kinds) == 1 and self._for(inputs).batchable(inputs)
 
@@ -167,32 +181,17 @@ class TowersModel:
         """Not defined: it has no head."""
         return self._for([tokens]).decision(tokens)
 
-    def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Never."""
-        return False
-
     def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
     ) -> Tensor:
         """Not defined: it has no head."""
         return self._for(batch).logits(batch, positions, edit)
 
-    def probabilities(
-        self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None
-    ) -> Tensor:
-        """Not defined: it has no head."""
-        return self._for(batch).probabilities(batch, positions, edit)
-
     def relevance(
         self, tokens: Tokens, position: int, target: int, contrast: int | None = None
     ) -> ItemRelevance:
         """Not defined: it has no head."""
         return self._for([tokens]).relevance(tokens, position, target, contrast)
-
-    @property
-    def labels_of(self) -> Any:
-        """None: it has no head."""
-        return None
 
     def row_bytes(self, length: int, *, gradients: bool = False) -> int:
         """About how much memory one text takes."""
@@ -203,7 +202,7 @@ class TowersModel:
         return self.vision.output_indices(target)
 
     def output_name(self, index: int) -> str:
-        """A token as it is shown."""
+        """A token as displayed."""
         return self.text.output_name(index)
 
     def filler(self, name: str | None = None) -> Filler:
@@ -218,6 +217,6 @@ class TowersModel:
         """The input with fillers."""
         return self._for([tokens]).blank(tokens, positions, filler)
 
-    def generate(self, tokens: Tokens, length: int) -> list[int]:
-        """Not defined: it writes no text."""
-        return self._for([tokens]).generate(tokens, length)
+    def inputs(self, batch: Sequence[Tokens]) -> dict[str, Any]:
+        """What the tower that reads these inputs is called with."""
+        return self._for(batch).inputs(batch)

@@ -9,16 +9,17 @@ from typing import Any
 
 from attnflow.errors import ModelError
 from attnflow.io.pictures import open_image
-from attnflow.models.adapter import Filler, Kind, Tokens, refuse_answer
-from attnflow.models.checks.layout import Layout, find_layout
-from attnflow.models.grids import GridModel
-from attnflow.models.heads import IMAGES
+from attnflow.models.adapter import Filler, Tokens, refuse_answer
+from attnflow.models.grids import GridModel, Layout, find_layout
+from attnflow.models.kinds import IMAGES
 from attnflow.records import PatchGrid
 
 
 class VisionModel(GridModel):
     """A vision transformer with its image processor."""
 
+    kind = "image"
+    reads_images = "alone"
     labels = IMAGES
     reads = "pixel_values"
     pieces = ("patch", "its row and column")
@@ -26,11 +27,6 @@ class VisionModel(GridModel):
     def check(self) -> None:
         """Refuse what has no patches."""
         self._patch_size()
-
-    @property
-    def kind(self) -> Kind:
-        """It takes an image."""
-        return "image"
 
     @property
     def config(self) -> Any:
@@ -71,7 +67,7 @@ class VisionModel(GridModel):
         return replace(tokens, inputs={"pixel_values": pixels})
 
     def find_layout(self, tokens: Tokens, grid: PatchGrid, size: int) -> Layout:
-        """Where the patches stand, measured."""
+        """Where the patches are, measured."""
         pixels = self.inputs([tokens])["pixel_values"]
         return find_layout(self.network, pixels, (grid.rows, grid.columns), size)
 

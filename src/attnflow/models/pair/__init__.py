@@ -1,4 +1,4 @@
 """Encoder–decoders: a text in and another out, or a label.
 
-`sides` puts both sides into one graph, `seq2seq` runs the model, and `classifier` is for labels.
+`sides` puts both sides into one graph, and `seq2seq` runs the model.
 """

@@ -1,29 +1,45 @@
-"""Encoder–decoder models: one graph through encoder, decoder and cross-attention (`sides`)."""
+"""Encoder–decoders: one graph through encoder, decoder and cross-attention (`sides`).
+
+Of classifiers, such as BART for natural language inference, the decoder reads the same text as the
+encoder, one position later, and the head reads its state at the last end of the text. So the graph
+is that of an encoder–decoder, and its answer is the text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
-from attnflow.models.adapter import Filler, ForwardPass, Kind, Objective, Query, Tokens
+from attnflow.models.adapter import (
+    Aim,
+    Filler,
+    ForwardPass,
+    ModelAdapter,
+    Objective,
+    Query,
+    Tokens,
+    refuse_answer,
+)
 from attnflow.models.capture import run as network
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.capture.towards import Aim
+from attnflow.models.checks.deciding import deciding_positions
 from attnflow.models.checks.mixing import answer_mixing_warnings, last_states, mixing_warnings
-from attnflow.models.checks.padding import batchable
-from attnflow.models.decoding import FORCED, kept_decoding
-from attnflow.models.heads import CLASSIFIER, SEQ2SEQ, HeadKind
-from attnflow.models.objectives import make_aim, token_indices
-from attnflow.models.outputs import predict
+from attnflow.models.checks.padding import batchable, is_close, once
+from attnflow.models.kinds import CLASSIFIER, SEQ2SEQ, HeadKind
+from attnflow.models.outputs import label_indices, make_aim, predict, predict_label, token_indices
 from attnflow.models.pair.sides import add_edges, add_zeroed, check_sites, pair_activations
-from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit
+from attnflow.models.sizes import depths_of_sides, describe, heads_in, limit, vocabulary_of
 from attnflow.models.text.answers import (
+    changed_notice,
     cut_answer,
+    decode,
+    first_tokens,
     join_answer,
     put_before,
     read_answer,
@@ -31,26 +47,32 @@ from attnflow.models.text.answers import (
     start_token,
     without_end,
 )
-from attnflow.models.text.blanking import blank_tokens, find_filler
-from attnflow.models.text.joining import changed_notice, decode
-from attnflow.models.text.tokens import check_text, name_token, tokenize
-from attnflow.models.text.writing import Writing
-from attnflow.models.unmeasured import UnmeasuredModel
+from attnflow.models.text.edits import blank_tokens, find_filler
+from attnflow.models.text.encoded import read_encoded
+from attnflow.models.text.tokens import check_text, check_texts, is_encoded, name_token, tokenize
+from attnflow.models.text.writing import FORCED, Writing, kept_decoding
 from attnflow.models.zeroing import measure_zeroing
 from attnflow.records import Activations, Prediction
+
+if TYPE_CHECKING:
+    from attnflow.models.answers.interface import Answers
+
 
 ANSWER = 32  # the most tokens of the model's own answer
 SOURCE = {name: name for name in ("input_ids", "attention_mask")}  # what every encoder takes
 
 
 @dataclass(frozen=True, eq=False)
-class Seq2SeqModel(UnmeasuredModel):
+class Seq2SeqModel(ModelAdapter):
     """An encoder–decoder language model with its tokenizer."""
 
     network: Any
     tokenizer: Any
     name: str
     head: HeadKind
+
+    kind = "pair"
+    has_source = True
 
     def __post_init__(self) -> None:
         if self.head not in (SEQ2SEQ, CLASSIFIER):
@@ -62,9 +84,9 @@ class Seq2SeqModel(UnmeasuredModel):
             raise ModelError(msg)
 
     @property
-    def kind(self) -> Kind:
-        """It takes a text and writes another."""
-        return "pair"
+    def reads_pairs(self) -> bool:
+        """Classifiers do; what is translated or summarised is one text."""
+        return self.head is CLASSIFIER
 
     @property
     def description(self) -> dict[str, Any]:
@@ -86,8 +108,21 @@ class Seq2SeqModel(UnmeasuredModel):
         return heads_in(self.network)
 
     @property
-    def mask_token(self) -> None:
-        """It predicts no masked words."""
+    def steps(self) -> int:
+        """One per encoder layer, two per decoder layer."""
+        encoder, decoder = self._depths
+        return encoder + 2 * decoder
+
+    @property
+    def labels_of(self) -> Any:
+        """The network's configuration where outputs are labels of a whole input; else ``None``."""
+        return self.network.config if self.head is CLASSIFIER else None
+
+    def answers(self) -> Answers | None:
+        """The target side, token by token."""
+        from attnflow.models.answers.pair import PairAnswers
+
+        return PairAnswers(self) if self.head is SEQ2SEQ else None
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Source and target as one list of tokens."""
@@ -96,14 +131,19 @@ class Seq2SeqModel(UnmeasuredModel):
         return self.join(source, self._answer(source, answer, most, truncate=truncate))
 
     def read_source(self, item: Any, *, truncate: bool = False, special: bool = True) -> Tokens:
-        """The source alone; without ``special``, the text has its special tokens already."""
-        check_text(self.name, item)
+        """The source; without ``special``, the text has its special tokens already."""
         most = limit(self.network, self.tokenizer)
-        source = tokenize(self.tokenizer, item, most, truncate=truncate, special=special)
+        if is_encoded(item):
+            size = vocabulary_of(self.network)
+            source = read_encoded(self.tokenizer, item, most, size, truncate=truncate)
+            check_text(self.name, source.text if source.segments is None else ("", ""))
+        else:
+            check_text(self.name, item)
+            source = tokenize(self.tokenizer, item, most, truncate=truncate, special=special)
         return replace(source, segments=("source",) * len(source))
 
     def write_target(self, source: Tokens, writing: Writing) -> Tokens:
-        """The answer that the model writes, or a text, behind the token that starts it."""
+        """The answer that the model writes, or a text, after the token that starts it."""
         if writing.text is not None:
             most = limit(self.network, self.tokenizer)
             return self._answer(source, writing.text, most, truncate=False)
@@ -135,7 +175,7 @@ class Seq2SeqModel(UnmeasuredModel):
             written = tokenize(self.tokenizer, answer, None, truncate=False, as_target=True)
             start = start_token(self.network, self.name, written.inputs["input_ids"])
             written = without_end(written, self.tokenizer)
-            if not written.notices:  # that words are unknown, or the text was cut, says as much
+            if not written.notices:  # a notice about unknown words covers it
                 read = decode(self.tokenizer, written.inputs["input_ids"], special=False)
                 written = replace(written, notices=changed_notice(read, answer))
             if written.inputs["input_ids"][:1] != [start] or not self.starts_itself:
@@ -168,24 +208,24 @@ class Seq2SeqModel(UnmeasuredModel):
         """Run encoder and decoder once on a batch."""
         output, capture = self.run_captured(batch, spec)
         warnings = self.warnings(batch[0])
-        asked = [self._position(query, tokens) for tokens in batch]
+        positions = [self._position(query, tokens) for tokens in batch]
         seen = [self.activations(capture, item, tokens) for item, tokens in enumerate(batch)]
         wanted: list[Objective | None] = [None] * len(batch)
         if spec.towards_target:
             objectives = objectives or [Objective()] * len(batch)
             aims = [
                 self._aim(output, item, *of, objectives[item], centred=spec.relevance)
-                for item, of in enumerate(zip(batch, asked, strict=True))
+                for item, of in enumerate(zip(batch, positions, strict=True))
             ]
             seen = add_edges(seen, capture, output, aims)
             wanted = [aim.named for aim in aims]
         if spec.zeroing:
             seen = [self.zeroed(*pair, spec) for pair in zip(batch, seen, strict=True)]
-        said = [
+        predictions = [
             self._prediction(output, item, *of)
-            for item, of in enumerate(zip(batch, asked, strict=True))
+            for item, of in enumerate(zip(batch, positions, strict=True))
         ]
-        parts = zip(batch, seen, asked, said, wanted, strict=True)
+        parts = zip(batch, seen, positions, predictions, wanted, strict=True)
         return [ForwardPass(*each, warnings=warnings) for each in parts]
 
     def run_captured(self, batch: Sequence[Tokens], spec: CaptureSpec) -> tuple[Any, Capture]:
@@ -205,7 +245,7 @@ class Seq2SeqModel(UnmeasuredModel):
         return pair_activations(capture, item, sizes, self._depths, self.network, self.name)
 
     def zeroed(self, tokens: Tokens, seen: Activations, spec: CaptureSpec) -> Activations:
-        """With what becomes of every layer without single values."""
+        """With how every layer's output changes without single values."""
 
         def measure(layers: list[list[Tensor]]) -> list[list[Tensor]]:
             return measure_zeroing(self.network, self.inputs([tokens]), layers, spec.progress)
@@ -221,7 +261,7 @@ class Seq2SeqModel(UnmeasuredModel):
         return token_indices(self.tokenizer, target, size, self.name, as_target=True)
 
     def output_name(self, index: int) -> str:
-        """A token as it is displayed."""
+        """A token as displayed."""
         return name_token(self.tokenizer, index)
 
     def filler(self, name: str | None = None) -> Filler:
@@ -256,7 +296,7 @@ class Seq2SeqModel(UnmeasuredModel):
         return self._batch(batch, SOURCE)
 
     def warnings(self, tokens: Tokens) -> tuple[str, ...]:
-        """What a reader must know: whether tokens reach each other past attention."""
+        """Warnings where tokens reach each other past attention."""
         found = (*mixing_warnings(self, tokens), *answer_mixing_warnings(self, tokens))
         return tuple(dict.fromkeys(found))
 
@@ -269,7 +309,7 @@ class Seq2SeqModel(UnmeasuredModel):
         return {name: tensor.to(device) for name, tensor in inputs.items()}
 
     def batchable(self, inputs: Sequence[Tokens]) -> bool:
-        """Whether these inputs give together what each gives alone."""
+        """Whether batching these inputs leaves their results unchanged."""
         return batchable(self.network, inputs, self._outcomes, self.tokenizer.pad_token_id)
 
     def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
@@ -283,16 +323,13 @@ class Seq2SeqModel(UnmeasuredModel):
         return found
 
     def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
-        """The last states of a side in which every position attends to itself alone."""
+        """The last states of a side in which every position attends only to itself."""
         if ids == "decoder_input_ids":
             found = last_states(self.network, self.inputs([tokens]))
         else:
             encoder = network.in_eval_mode(self.network).get_encoder()
             found = last_states(encoder, self._sources([tokens]))
         return None if found is None or found.shape[1] != len(tokens.inputs[ids]) else found[0]
-
-    def _labels_inputs(self) -> bool:
-        return self.head is CLASSIFIER
 
     def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
         """Of what follows a position of the answer; positions of the source predict nothing."""
@@ -322,3 +359,125 @@ class Seq2SeqModel(UnmeasuredModel):
         if logits is None:
             return None
         return predict(logits, lambda token: name_token(self.tokenizer, token), at)
+
+
+class Seq2SeqClassifier(Seq2SeqModel):
+    """A classifier whose decoder reads the text again."""
+
+    def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
+        """The text, or a pair, as the encoder reads it and as the decoder does."""
+        refuse_answer(self.name, answer)
+        most = limit(self.network, self.tokenizer)
+        if is_encoded(item):
+            size = vocabulary_of(self.network)
+            source = read_encoded(self.tokenizer, item, most, size, truncate=truncate)
+        else:
+            check_texts(self.name, item)
+            source = tokenize(self.tokenizer, item, most, truncate=truncate)
+        if source.segments is None:
+            source = replace(source, segments=("source",) * len(source))
+        end = self._end()
+        if source.inputs["input_ids"].count(end) == 0:
+            msg = (
+                f"{self.name} decides where the text ends, and its tokenizer puts no end there "
+                f"(token {end}); use the tokenizer that it was trained with"
+            )
+            raise ModelError(msg)
+        tokens = self._twice(source)
+        once(self.network, "shifted", lambda: self._check_shift(tokens))
+        return tokens
+
+    def _twice(self, source: Tokens) -> Tokens:
+        """The text, then what the decoder reads: the same, one position later."""
+        ids = list(source.inputs["input_ids"])
+        cut = first_tokens(source, len(ids) - 1)
+        start = start_token(self.network, self.name, ids)
+        written = put_before(start, self.tokenizer, cut)
+        return replace(self.join(source, written), answer=None)
+
+    def _check_shift(self, tokens: Tokens) -> bool:
+        """Refuse a model whose decoder reads something else than the text moved by one."""
+        inputs = self.inputs([tokens])
+        own = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        with torch.no_grad():
+            evaluated = network.in_eval_mode(self.network)
+            ours, its = (network.called(evaluated, each).logits for each in (inputs, own))
+        if not is_close(ours, its):
+            msg = (
+                f"{type(self.network).__name__}: the decoder of this classifier reads something "
+                "else than the text moved by one position, and can't be explained"
+            )
+            raise ModelError(msg)
+        return True
+
+    def _end(self) -> int:
+        return int(self.network.config.eos_token_id)
+
+    def _position(self, query: Query, tokens: Tokens) -> int:
+        """Where the head reads: at the last end of the text."""
+        if query is not None and query != "all":
+            return tokens.position(query)
+        found = deciding_positions(self.network, self.inputs([tokens]))
+        if len(found) != 1:
+            msg = (
+                f"{self.name} decides from {len(found)} positions of its decoder; name the one to "
+                "explain with query="
+            )
+            raise ModelError(msg)
+        return source_size(tokens) + found[0]
+
+    def output_indices(self, target: str | int) -> tuple[int, ...]:
+        """The numbers of the labels of a name."""
+        return label_indices(self.network.config, target, self.name)
+
+    def output_name(self, index: int) -> str:
+        """The name of a label."""
+        return str(self.network.config.id2label[index])
+
+    def filler(self, name: str | None = None) -> Filler:
+        """What replaces a blanked token; none may be the end, where the head reads."""
+        found = super().filler(name)
+        if found.token == self._end():
+            msg = f"the filler {found.label!r} is where {self.name} decides; choose another"
+            raise InputError(msg)
+        return found
+
+    def blankable(self, tokens: Tokens, query: int) -> list[int]:
+        """The tokens of the text, without special ones."""
+        words = tokens.word_ids or [0] * len(tokens)
+        ends = [token == self._end() for token in tokens.inputs["input_ids"]]
+        return [at for at, end in enumerate(ends) if not end and words[at] is not None]
+
+    def blank(self, tokens: Tokens, positions: Sequence[int], filler: Filler) -> Tokens:
+        """The text with a filler at each of these positions, for the encoder and the decoder."""
+        size = source_size(tokens)
+        inputs = {n: v for n, v in tokens.inputs.items() if n != "decoder_input_ids"}
+        source = tokens.select(range(size), inputs)
+        return self._twice(blank_tokens(source, positions, filler))
+
+    def batchable(self, inputs: Sequence[Tokens]) -> bool:
+        """Whether batching leaves results unchanged; pairs have more ends than texts."""
+        ends = {tokens.inputs["input_ids"].count(self._end()) for tokens in inputs}
+        return len(ends) == 1 and super().batchable(inputs)
+
+    def _outcomes(self, batch: Sequence[Tokens]) -> list[list[Tensor]]:
+        output, capture = self.run_captured(batch, CaptureSpec())
+        return [
+            [output.logits[item], *self.activations(capture, item, tokens).attention]
+            for item, tokens in enumerate(batch)
+        ]
+
+    def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
+        """The last states of a side, without the head, which reads both."""
+        whole = network.in_eval_mode(self.network).base_model
+        decoder = ids == "decoder_input_ids"
+        inputs = self.inputs([tokens]) if decoder else self._sources([tokens])
+        found = last_states(whole if decoder else whole.get_encoder(), inputs)
+        return None if found is None or found.shape[1] != len(tokens.inputs[ids]) else found[0]
+
+    def _logits(self, output: Any, item: int, tokens: Tokens, at: int) -> Tensor | None:
+        logits: Tensor = output.logits[item]
+        return logits
+
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction | None:
+        return predict_label(output.logits[item], self.network.config)

@@ -8,7 +8,7 @@ cross-attention, which move the target and carry the source along:
               | 0 I |                    | 0 W |             | C 0 |
 
 The residual that all edges get, (1 − r)·W + r·I, then gives each sub-layer its own residual, and
-leaves what is carried along as it is.
+leaves what is carried along unchanged.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ import torch
 from torch import Tensor
 
 from attnflow.errors import CaptureError
+from attnflow.models.adapter import Aim
 from attnflow.models.capture import run as network
 from attnflow.models.capture.backward import BackwardCapture
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.relevance import Relevance
-from attnflow.models.capture.sites import Site
-from attnflow.models.capture.towards import Aim, ItemRelevance, read_relevance
+from attnflow.models.capture.spec import Site
+from attnflow.models.capture.towards import ItemRelevance, read_relevance
 from attnflow.models.capture.windows import sees_ahead
-from attnflow.records import Activations, Array, Block, NotKept, Relevances
+from attnflow.records import Activations, Array, AttentionBlock, NotKept, Relevances
 
 Sizes = tuple[int, int]  # of the source or encoder, and of the target or decoder
 
 
 @dataclass(frozen=True)
-class Step:
+class AttentionStep:
     """One step of attention: the positions that it moves, and those that they read."""
 
     queries: range
@@ -67,7 +68,7 @@ class Step:
         whole[..., carried, carried] = 1
         return whole
 
-    def place_block(self, block: Block | None) -> Block | None:
+    def place_block(self, block: AttentionBlock | None) -> AttentionBlock | None:
         """An attention block: positions of the other side have no values and take nothing."""
         if block is None:
             return None
@@ -85,7 +86,7 @@ class Step:
         return whole
 
     def first(self, block: Tensor) -> Tensor:
-        """What is between queries and keys, without padding behind them."""
+        """What is between queries and keys, without the padding after them."""
         return block[..., : len(self.queries), : len(self.keys)]
 
     def cut(self, whole: Array) -> Array:
@@ -94,12 +95,12 @@ class Step:
         return whole[..., first.start : first.stop, last.start : last.stop]
 
 
-def make_steps(sizes: Sizes, depths: Sizes) -> list[Step]:
+def make_steps(sizes: Sizes, depths: Sizes) -> list[AttentionStep]:
     """The steps of an encoder, then self- and cross-attention of every decoder layer."""
     source, size = sizes[0], sum(sizes)
     left, right = range(source), range(source, size)
-    own, cross = Step(right, right, size), Step(right, left, size)
-    return [Step(left, left, size)] * depths[0] + [own, cross] * depths[1]
+    own, cross = AttentionStep(right, right, size), AttentionStep(right, left, size)
+    return [AttentionStep(left, left, size)] * depths[0] + [own, cross] * depths[1]
 
 
 def check_sites(sites: Sequence[Site], sizes: Sizes, depths: Sizes, net: Any) -> None:
@@ -252,10 +253,10 @@ def add_zeroed(
     return replace(seen, zeroed=tuple(zeroed), carried=tuple(carried))
 
 
-def steps_of(seen: Activations) -> list[Step]:
-    """The steps of activations: of one sequence, all positions read all; of two, as they stand."""
+def steps_of(seen: Activations) -> list[AttentionStep]:
+    """The steps of activations: of one sequence, all positions read all; of two, by side."""
     source, size = seen.source, int(seen.attention[0].shape[-1])
     if source is None:
-        return [Step(range(size), range(size), size)] * len(seen.attention)
+        return [AttentionStep(range(size), range(size), size)] * len(seen.attention)
     decoder = len(seen.attention) - len(seen.steps)
     return make_steps((source, size - source), (len(seen.steps) - decoder, decoder))

@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from attnflow.errors import InputError, ModelError
 from attnflow.models.adapter import Objective, Tokens
 from attnflow.models.capture import run as network
-from attnflow.models.checks.deciding import Rule, check_sight, deciding_positions, find_rule
-from attnflow.models.checks.memory import once
-from attnflow.models.checks.samples import shorten
-from attnflow.models.heads import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER
+from attnflow.models.checks.deciding import Rule, check_causal, deciding_positions, find_rule
+from attnflow.models.checks.padding import once, shorten
+from attnflow.models.kinds import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER
 from attnflow.models.outputs import no_probability
-from attnflow.models.text.sequence import MEASURED, SequenceModel
-from attnflow.models.text.tagging import find_tagged
+
+if TYPE_CHECKING:
+    from attnflow.models.text.model import TextModel
+
+MEASURED = (CLASSIFIER, TAGGER, MASKED, CAUSAL)  # heads with a probability of a target
+OUTSIDE = "O"  # the label of tokens that are part of nothing
+ALL_OUTSIDE = (
+    "every token is labelled O, part of nothing; explained is the one whose next label is most "
+    "likely. Name another with query="
+)
+
+
+def find_tagged(
+    logits: Tensor, tokens: Tokens, labels: Mapping[int, str], target: int | None = None
+) -> tuple[int, tuple[str, ...]]:
+    """The token to explain, and notices about the choice.
+
+    ``logits`` are ``[position, label]``. It is the token with the most likely label other than O;
+    with a target, the one at which that is most likely. Special tokens have no label of their own.
+    """
+    words = tokens.word_ids or [0] * len(tokens)
+    places = [at for at, word in enumerate(words) if word is not None] or list(range(len(tokens)))
+    shares = logits.detach().double().softmax(-1)[places]
+    if target is not None:
+        return places[int(shares[:, target].argmax())], ()
+    outside = [number for number, name in labels.items() if str(name) == OUTSIDE]
+    inside = shares.clone()
+    inside[:, outside] = -1.0
+    best, likely = inside.max(-1).values, shares.max(-1).values
+    labelled = best >= likely
+    if bool(labelled.any()):
+        return places[int(torch.where(labelled, best, -1.0).argmax())], ()
+    return places[int(best.argmax())], (ALL_OUTSIDE,)
+
 
 SAMPLE = 16  # tokens of an input that a check runs
-DISTINCT = 3  # tokens that tell the first, the last and all of them apart
+DISTINCT = 3  # tokens by which the first, the last and all of them can be distinguished
 
 
-def decision(model: SequenceModel, tokens: Tokens) -> int:
+def decision(model: TextModel, tokens: Tokens) -> int:
     """Where the head predicts: the mask, the last token, a token with a label, or the start."""
     if model.head not in MEASURED:
         raise no_probability(model.name)
@@ -42,13 +75,14 @@ def decision(model: SequenceModel, tokens: Tokens) -> int:
         return masks[0]
     if model.head is CAUSAL:
         if len(tokens) > 1:
-            once(model.network, "sight", lambda: check_sight(model.network, model.inputs([tokens])))
+            inputs = model.inputs([tokens])
+            once(model.network, "causal", lambda: check_causal(model.network, inputs))
         return len(tokens) - 1
     return classifier_positions(model, tokens)[0]
 
 
 def explained_positions(
-    model: SequenceModel,
+    model: TextModel,
     tokens: Tokens,
     output: Any,
     item: int,
@@ -74,7 +108,7 @@ def explained_positions(
 
 
 def tagged_position(
-    model: SequenceModel, output: Any, item: int, tokens: Tokens, objective: Objective
+    model: TextModel, output: Any, item: int, tokens: Tokens, objective: Objective
 ) -> tuple[int, tuple[str, ...]]:
     """The token whose label is explained where none is named."""
     target = None if objective.target is None else model.output_indices(objective.target)[0]
@@ -82,13 +116,13 @@ def tagged_position(
     return find_tagged(logits, tokens, model.network.config.id2label, target)
 
 
-def masks_in(model: SequenceModel, tokens: Tokens) -> list[int]:
-    """Where the tokens that are to be predicted stand."""
+def masks_in(model: TextModel, tokens: Tokens) -> list[int]:
+    """The positions of the masks, which are to be predicted."""
     ids = tokens.inputs["input_ids"]
     return [i for i, token in enumerate(ids) if token == model.tokenizer.mask_token_id]
 
 
-def classifier_positions(model: SequenceModel, tokens: Tokens) -> tuple[int, ...]:
+def classifier_positions(model: TextModel, tokens: Tokens) -> tuple[int, ...]:
     """Where a classifier decides, measured once; an input with padding in it has its own."""
     size = len(tokens)
     padded = 0 in tokens.inputs["attention_mask"] or any(
@@ -97,10 +131,10 @@ def classifier_positions(model: SequenceModel, tokens: Tokens) -> tuple[int, ...
     if padded or size < DISTINCT:
         return deciding_positions(model.network, model.inputs([tokens]))
 
-    def find_out() -> Rule | None:
+    def find() -> Rule | None:
         sample = shorten(tokens, SAMPLE)
         positions = deciding_positions(model.network, model.inputs([sample]))
         return find_rule(positions, len(sample))
 
-    rule = once(model.network, ("deciding", model.padding), find_out)
+    rule = once(model.network, ("deciding", model.padding), find)
     return rule(size) if rule else deciding_positions(model.network, model.inputs([tokens]))

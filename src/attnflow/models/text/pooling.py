@@ -12,7 +12,7 @@ import torch
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.capture import run as network
-from attnflow.models.heads import BARE
+from attnflow.models.kinds import BARE
 from attnflow.models.text.model import TextModel
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
@@ -46,46 +46,45 @@ def check_embedder(adapter: ModelAdapter) -> TextModel:
     return adapter
 
 
-def find_pooling(model: TextModel, asked: str) -> str:
-    """How states become an embedding: as asked, or as the model's own files say; else the mean."""
-    if not isinstance(asked, str) or asked not in ("auto", *POOLINGS):
-        msg = (
-            f"pooling={shown(asked)} is unknown; allowed: 'auto', {', '.join(map(repr, POOLINGS))}"
-        )
+def find_pooling(model: TextModel, requested: str) -> str:
+    """How states are pooled: as requested, or as the model's own files state; else the mean."""
+    if not isinstance(requested, str) or requested not in ("auto", *POOLINGS):
+        allowed = ", ".join(map(repr, ("auto", *POOLINGS)))
+        msg = f"pooling={shown(requested)} is unknown; allowed: {allowed}"
         raise InputError(msg)
     modules = _read(model, "modules.json") or []
     kinds = {str(each.get("type", "")).rpartition(".")[2]: each.get("path", "") for each in modules}
     other = next((kind for kind in kinds if kind not in HARMLESS), None)
-    if asked != "auto":
-        return asked
+    if requested != "auto":
+        return requested
     if other is not None:
         msg = (
-            f"{model.name} puts its pooled states through {other}, so that the cosine is no sum "
+            f"{model.name} puts its pooled states through {other}, so that the cosine is not a sum "
             "over tokens; name a pooling to compare what it pools: pooling='mean'"
         )
         raise ModelError(msg)
-    said = _read(model, f"{kinds['Pooling']}/config.json") if "Pooling" in kinds else None
-    return _named(model, said) if said else "mean"
+    stated = _read(model, f"{kinds['Pooling']}/config.json") if "Pooling" in kinds else None
+    return _named(model, stated) if stated else "mean"
 
 
-def _named(model: TextModel, said: dict[str, Any]) -> str:
+def _named(model: TextModel, stated: dict[str, Any]) -> str:
     prefix = "pooling_mode_"
     modes = [
-        name.removeprefix(prefix) for name, on in said.items() if name.startswith(prefix) and on
+        name.removeprefix(prefix) for name, on in stated.items() if name.startswith(prefix) and on
     ]
-    if isinstance(said.get("pooling_mode"), str):
-        modes = [said["pooling_mode"]]
+    if isinstance(stated.get("pooling_mode"), str):
+        modes = [stated["pooling_mode"]]
     if len(modes) != 1 or modes[0] not in NAMES:
         msg = (
-            f"{model.name} pools its states by {' and '.join(modes) or 'nothing'}, which is no sum "
-            f"over tokens; allowed: {', '.join(POOLINGS)}"
+            f"{model.name} pools its states by {' and '.join(modes) or 'nothing'}, which is not a "
+            f"sum over tokens; allowed: {', '.join(POOLINGS)}"
         )
         raise ModelError(msg)
     return NAMES[modes[0]]
 
 
 def _read(model: TextModel, name: str) -> Any:
-    """A file that sentence-transformers puts beside a model; ``None`` where there is none."""
+    """A file that sentence-transformers stores next to a model; ``None`` if it is missing."""
     where = getattr(model.network.config, "_name_or_path", "")
     if not where:
         return None

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import is_pair
-from attnflow.models.adapter import Objective, Query, Tokens
+from attnflow.models.adapter import Aim, Objective, Query, Tokens
 from attnflow.models.capture import run as network
-from attnflow.models.capture.towards import Aim
 from attnflow.models.outputs import ALTERNATIVES, no_probability, objective_value
 from attnflow.models.text.model import TextModel
+from attnflow.models.text.tokens import is_encoded
 from attnflow.records import Prediction
 
 LONGEST = 30  # tokens of an answer
@@ -48,6 +48,8 @@ class Spans(NamedTuple):
 class SpanModel(TextModel):
     """A model that answers a question by a span of a passage; it reads both as a pair."""
 
+    finds_spans = True
+
     @property
     def description(self) -> dict[str, Any]:
         """What was loaded, and that it decides the answer."""
@@ -55,7 +57,7 @@ class SpanModel(TextModel):
 
     def tokenize(self, item: Any, *, truncate: bool = False, answer: str | None = None) -> Tokens:
         """Question and passage as tokens."""
-        if not is_pair(item):
+        if not is_pair(item) and not is_encoded(item):
             msg = (
                 f"{self.name} answers a question by a span of a passage; give both, as a tuple of "
                 f"two texts: (question, passage). This is {shown(item)}"
@@ -63,15 +65,19 @@ class SpanModel(TextModel):
             raise InputError(msg)
         tokens = super().tokenize(item, truncate=truncate, answer=answer)
         if "second" not in (tokens.segments or ()):
-            msg = f"nothing is left of the passage: {shown(item[1])}; shorten the question"
+            msg = (
+                f"{self.name} needs the encoding of a pair: tokenizer(question, passage)"
+                if is_encoded(item)
+                else f"nothing is left of the passage: {shown(item[1])}; shorten the question"
+            )
             raise InputError(msg)
         return tokens
 
     def output_indices(self, target: str | int) -> tuple[int, ...]:
-        """Of the start, the end or the whole span, which can be asked about."""
+        """The number of the target: the start, the end or the whole span."""
         if target not in TARGETS:
             allowed = ", ".join(map(repr, TARGETS))
-            msg = f"target={shown(target)} can't be asked about the answer; allowed: {allowed}"
+            msg = f"target={shown(target)} is not a part of the answer; allowed: {allowed}"
             raise InputError(msg)
         return (TARGETS.index(str(target)),)
 
@@ -90,7 +96,7 @@ class SpanModel(TextModel):
         return [
             Spans(
                 self._spans(output, item, tokens)[0],
-                self._prediction(output, item, 0, tokens),
+                self._prediction(output, item, tokens, 0),
                 torch.stack(self._both(output, item, tokens)).double().log_softmax(-1).cpu(),
             )
             for item, tokens in enumerate(batch)
@@ -99,7 +105,7 @@ class SpanModel(TextModel):
     def _positions(
         self, tokens: Tokens, output: Any, item: int, objective: Objective, *, causal: bool
     ) -> tuple[int, ...]:
-        """The answer's first and last token, or the one that was asked about."""
+        """The answer's first and last token, or the one that is the target."""
         best, *_ = self._spans(output, item, tokens)
         ends = {START: (best.start,), END: (best.end,)}
         both = tuple(dict.fromkeys((best.start, best.end)))
@@ -108,7 +114,7 @@ class SpanModel(TextModel):
     def _notices(
         self, query: Query, tokens: Tokens, output: Any, item: int, objective: Objective
     ) -> tuple[str, ...]:
-        """That the model would rather give no answer, which it says by the first token."""
+        """A notice where the model prefers to give no answer, which the first token stands for."""
         start, end = self._shares(output, item, tokens)
         nothing, (best, *_) = float(start[0] * end[0]), self._spans(output, item, tokens)
         if nothing <= best.probability:
@@ -118,8 +124,8 @@ class SpanModel(TextModel):
             f"the likeliest span",
         )
 
-    def _asked(self, objective: Objective) -> Objective | None:
-        """The start or the end alone is asked about by name, whatever the edges."""
+    def _objective(self, objective: Objective) -> Objective | None:
+        """The start or the end can be named as the target, whatever the edges."""
         return None if objective.target in (None, SPAN) else objective
 
     def _aim(
@@ -145,7 +151,7 @@ class SpanModel(TextModel):
             ]
             return torch.stack(parts).sum()
 
-        return Aim(value, self._asked(objective) or Objective())
+        return Aim(value, self._objective(objective) or Objective())
 
     def _spans(self, output: Any, item: int, tokens: Tokens) -> list[Answer]:
         """The likeliest spans of the passage, the best first."""
@@ -158,8 +164,8 @@ class SpanModel(TextModel):
         ]
         return sorted(found, key=lambda each: -each.probability)[:ALTERNATIVES]
 
-    def _prediction(self, output: Any, item: int, query: int, tokens: Tokens) -> Prediction:
-        """The answer as it stands in the passage, with its probability."""
+    def _prediction(self, output: Any, item: int, tokens: Tokens, at: int) -> Prediction:
+        """The answer as written in the passage, with its probability."""
         found = self._spans(output, item, tokens)
         ranked = tuple((self._text(tokens, each), each.probability) for each in found)
         return Prediction(*ranked[0], alternatives=ranked)

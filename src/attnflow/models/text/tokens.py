@@ -1,15 +1,187 @@
-"""Text as tokens: the model's inputs, and the names that are displayed."""
+"""Text as tokens: the model's inputs, the words they are part of, and the names that are displayed.
+
+A word is a run of letters, digits and marks, apostrophes inside it included; a Chinese, Japanese
+or Korean ideograph; a run of one punctuation mark; or a run of symbols (an emoji with its modifiers
+is one). Where a token spans several of these, they become one word.
+"""
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, shown
 from attnflow.io.inputs import NO_TEXT, is_pair
+from attnflow.io.pictures import PICTURES
 from attnflow.models.adapter import Tokens
-from attnflow.models.text.notices import cut_notice, unknown_notice
-from attnflow.models.text.words import Span, assign_words
+from attnflow.models.audio.sounds import SOUNDS
+from attnflow.records.selection import is_integer
+
+if TYPE_CHECKING:
+    from attnflow.models.adapter import ModelAdapter
+
+
+Span = tuple[int, int]
+APOSTROPHES = "'’"
+IDEOGRAPHS = ("CJK UNIFIED", "CJK COMPATIBILITY", "HIRAGANA", "KATAKANA")
+JOINERS = "\u200d\ufe0f\ufe0e"
+
+
+def split_words(text: str) -> list[Span]:
+    """Where each word starts and ends."""
+    words: list[Span] = []
+    before = ""
+    for at, character in enumerate(text):
+        kind = _kind(text, at)
+        if kind == "join" and before:
+            kind = before
+        joins = bool(words) and words[-1][1] == at and kind == before and kind != "ideograph"
+        if kind == "space":
+            before = ""
+        elif joins and (not kind.startswith("mark") or text[at - 1] == character):
+            words[-1] = (words[-1][0], at + 1)
+        else:
+            words.append((at, at + 1))
+            before = kind
+    return words
+
+
+def _kind(text: str, at: int) -> str:
+    character = text[at]
+    category = unicodedata.category(character)
+    inside = 0 < at < len(text) - 1 and text[at - 1].isalnum() and text[at + 1].isalnum()
+    if character in JOINERS or category in ("Mn", "Me", "Mc") or _is_tag(character):
+        return "join"
+    if character.isspace() or category in ("Cc", "Cf"):
+        return "space"
+    if category == "Lo" and unicodedata.name(character, "").startswith(IDEOGRAPHS):
+        return "ideograph"
+    if category[0] in "LN" or character == "_" or (character in APOSTROPHES and inside):
+        return "letter"
+    return "mark " + character if category[0] == "P" else "symbol"
+
+
+def _is_tag(character: str) -> bool:
+    return 0x1F3FB <= ord(character) <= 0x1F3FF or 0xE0020 <= ord(character) <= 0xE007F
+
+
+def assign_words(
+    text: str, spans: Sequence[Span], special: frozenset[int]
+) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
+    """For each token the index of its word, and the words; special tokens have none."""
+    words = split_words(text)
+    overlaps = [
+        None if at in special else _overlapping(_strip(text, span), words)
+        for at, span in enumerate(spans)
+    ]
+    parent = list(range(len(words)))
+    for indices in overlaps:
+        for index in indices or ():
+            parent[index] = min(parent[index], parent[(indices or [index])[0]])
+    for index in range(len(words)):
+        parent[index] = parent[parent[index]]
+    owners = [None if not indices else parent[indices[0]] for indices in overlaps]
+    # A token that is only blanks marks where the next word begins.
+    for at in reversed(range(len(owners) - 1)):
+        if owners[at] is None and at not in special and at + 1 not in special:
+            owners[at] = owners[at + 1]
+    number = {owner: i for i, owner in enumerate(sorted({o for o in owners if o is not None}))}
+    ends = {parent[i]: words[i][1] for i in range(len(words))}
+    texts = tuple(text[words[owner][0] : ends[owner]] for owner in number)
+    return tuple(None if owner is None else number[owner] for owner in owners), texts
+
+
+def _strip(text: str, span: Span) -> Span:
+    start, end = span
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def _overlapping(span: Span, words: Sequence[Span]) -> list[int]:
+    return [i for i, (start, end) in enumerate(words) if start < span[1] and span[0] < end]
+
+
+MOST_NAMED = 5
+MOSTLY = 0.5
+SHORT = 2.0  # letters of a piece, on average: of longer ones a model may make sense
+FEWEST = 3  # words: fewer may be rare ones in a language that the model knows
+SMALLEST = 1000  # tokens of a vocabulary: smaller ones spell everything, as they are meant to
+# Their signs stand for syllables, or their words are not apart: short pieces are usual.
+SYLLABLES = ("HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+
+
+def cut_notice(kept: int, length: int, what: str = "text", end: str = "first") -> tuple[str, ...]:
+    """That a text was longer than what the model read, of which the first or last tokens remain.
+
+    Of a pair some of each text may remain, so ``end`` is left out.
+    """
+    if kept >= length:
+        return ()
+    which = f"the {end} {kept}" if end else str(kept)
+    return (f"the {what} was cut: only {which} of its {length} tokens were read",)
+
+
+def unknown_notice(
+    tokenizer: Any, ids: Sequence[int], text: str, spans: Sequence[Span] | None
+) -> tuple[str, ...]:
+    """Which words the tokenizer has no token for, so that they all look the same to the model."""
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    name = str(getattr(tokenizer, "unk_token", None))
+    # Where one token serves for everything (GPT-2's end of text), it doesn't mean an unknown word.
+    shared = unknown in (
+        getattr(tokenizer, "eos_token_id", None),
+        getattr(tokenizer, "bos_token_id", None),
+    )
+    if unknown is None or shared:
+        return ()
+    places = [at for at, token in enumerate(ids) if token == unknown]
+    words = [text[slice(*spans[at])] for at in places] if spans is not None else []
+    words = [word for word in words if word != name]
+    count = len(words) if spans is not None else len(places)
+    if not count:
+        return ()
+    special = set(tokenizer.all_special_ids) - {unknown}
+    size = sum(token not in special for token in ids)
+    distinct = list(dict.fromkeys(words))
+    named = ", ".join(f"“{word}”" for word in distinct[:MOST_NAMED])
+    more = f" and {len(distinct) - MOST_NAMED} more" if len(distinct) > MOST_NAMED else ""
+    which = f": {named}{more}" if named else ""
+    most = "; that is most of the text, so the answer says little" if count > MOSTLY * size else ""
+    return (f"the model does not know {count} of {size} tokens and reads {name}{which}{most}",)
+
+
+def spelled_notice(
+    tokenizer: Any, words: Sequence[int | None] | None, texts: Sequence[str]
+) -> tuple[str, ...]:
+    """That most words are split into letters: the model hardly knows the language.
+
+    ``words`` has for each token its place in ``texts``.
+    """
+    size = getattr(tokenizer, "vocab_size", None)
+    if words is None or not isinstance(size, int) or size < SMALLEST:
+        return ()
+    spelled = []
+    known = 0
+    for word, pieces in Counter(word for word in words if word is not None).items():
+        text = texts[word]
+        if not text[0].isalpha() or unicodedata.name(text[0], "").startswith(SYLLABLES):
+            continue
+        known += 1
+        if pieces > 1 and len(text) <= SHORT * pieces:
+            spelled.append(text)
+    if len(spelled) < FEWEST or len(spelled) <= MOSTLY * known:
+        return ()
+    named = ", ".join(f"“{word}”" for word in list(dict.fromkeys(spelled))[:FEWEST])
+    return (
+        f"the model reads {len(spelled)} of {known} words in pieces of a letter or two ({named} "
+        "…): it hardly knows the language, so the answer says little",
+    )
+
 
 BETWEEN = " / "  # the texts of a pair where they are displayed
 SEGMENTS = {0: "first", 1: "second", None: "special"}
@@ -21,8 +193,18 @@ BLANKS = {"\n": "⏎", "\t": "⇥"}
 BROKEN = "\ufffd"
 
 
+def is_encoded(item: Any) -> bool:
+    """Whether an input is token ids (a list or an array of integers) or a tokenizer's encoding."""
+    if isinstance(item, Mapping):
+        return "input_ids" in item
+    if isinstance(item, list | tuple):
+        return len(item) > 0 and all(map(is_integer, item))
+    shape, dtype = getattr(item, "shape", None), str(getattr(item, "dtype", ""))
+    return shape is not None and "int" in dtype and (len(shape) == 1 or tuple(shape)[:-1] == (1,))
+
+
 def check_text(model: str, item: Any) -> None:
-    """Refuse anything but a text, and texts of whitespace alone."""
+    """Refuse anything but a text, and texts of nothing but whitespace."""
     if is_pair(item):
         msg = (
             f"{model} takes one text, and a tuple of two texts is a pair; join them into one text "
@@ -56,7 +238,7 @@ def tokenize(
 ) -> Tokens:
     """One text or one pair as tokens; beyond the limit an error, or truncated if requested.
 
-    Without ``special`` no special tokens are put around it: the text has them already.
+    Without ``special`` no special tokens are added: the text has them already.
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
     cut = {"truncation": True, "max_length": limit} if truncate and limit else {}
@@ -104,6 +286,7 @@ def tokenize(
         ]
     words, texts = (None, ()) if spans is None else assign_words(text, spans, marks)
     notices = unknown_notice(tokenizer, ids, text, spans)
+    notices += spelled_notice(tokenizer, words, texts)
     if cut and len(ids) == limit:
         whole = tokenizer(**given, truncation=False, verbose=False)
         notices += cut_notice(len(ids), len(whole["input_ids"]), end=end)
@@ -135,7 +318,7 @@ def find_sides(
 
 
 def _parted(segments: Sequence[str]) -> bool:
-    """Whether a special token stands between the texts of a pair."""
+    """Whether a special token separates the texts of a pair."""
     if "first" not in segments or "second" not in segments:
         return True
     end = len(segments) - 1 - segments[::-1].index("first")
@@ -143,7 +326,7 @@ def _parted(segments: Sequence[str]) -> bool:
 
 
 def name_token(tokenizer: Any, token: int) -> str:
-    """A token as it is displayed: without marks for blanks, and bytes as characters."""
+    """A token as displayed: without marks for blanks, and bytes as characters."""
     piece = tokenizer.convert_ids_to_tokens(int(token))
     if piece is None:  # an output that the vocabulary has no word for: models round sizes up
         return f"[{int(token)}]"
@@ -160,7 +343,7 @@ def without_marks(name: str) -> str:
 
 
 def _decoded(tokenizer: Any, piece: str) -> str:
-    """A piece as text; tokenizers of speech (CTC) give it in a dict, beside where it was heard."""
+    """A piece as text; tokenizers for speech (CTC) return a dict that also has its offsets."""
     made = tokenizer.convert_tokens_to_string([piece])
     return str(made["text"] if isinstance(made, Mapping) else made)
 
@@ -192,3 +375,22 @@ def _names(tokenizer: Any, ids: list[int], text: str, spans: list[Span] | None) 
         if BROKEN in decoded and text[start:end].strip():
             names[at] = text[start:end].strip()
     return tuple(names)
+
+
+def refuse_file_name(adapter: ModelAdapter, text: str) -> None:
+    """Refuse a text that is nothing but the name of an image or a sound, for models of texts.
+
+    Whether such a file exists is not checked: a row must be the same wherever it is explained.
+    """
+    alone = adapter.reads_images == "alone"
+    name = text.strip().lower()
+    if not adapter.reads_text or len(name.split()) != 1:
+        return
+    picture, sound = name.endswith(PICTURES), name.endswith(SOUNDS)
+    if sound or (picture and not alone):
+        kind, read = ("an image", "images") if picture else ("a sound", "sounds")
+        msg = (
+            f"{shown(text)} is the name of {kind}, and {adapter.name} reads texts: its letters "
+            f"would be explained; give a text, or a model that reads {read}"
+        )
+        raise InputError(msg)

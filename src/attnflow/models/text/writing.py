@@ -1,13 +1,13 @@
-"""How a model writes an answer: how long, drawn by which seed or most likely, seen as it is made.
+"""How a model writes an answer: how long, the most likely tokens or sampled ones, and streamed.
 
-Tokens are drawn by a random generator of their own: no state that a program shares is read or
+Tokens are sampled with a random generator of their own: no state that a program shares is read or
 changed, so that threads don't disturb each other and a seed always gives the same answer.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,9 @@ from attnflow.records.selection import is_integer
 if TYPE_CHECKING:
     import torch
 
-Stream = Callable[[str], None]  # called with every piece of the answer's text as it is made
-# What reshapes the distribution that tokens are drawn from, in the order of transformers.
+
+Stream = Callable[[str], None]  # called with every piece of the answer's text as it is written
+# What reshapes the distribution that tokens are sampled from, in the order of transformers.
 WARPERS = {
     "temperature": "TemperatureLogitsWarper",
     "top_k": "TopKLogitsWarper",
@@ -27,7 +28,7 @@ WARPERS = {
     "min_p": "MinPLogitsWarper",
     "typical_p": "TypicalLogitsWarper",
 }
-# What changes the scores of tokens whether they are drawn or not: transformers does it.
+# What changes the scores of tokens whether they are sampled or not; left to transformers.
 PASSED_ON = (
     "repetition_penalty",
     "no_repeat_ngram_size",
@@ -43,15 +44,15 @@ SEEDS = 1 << 32
 
 @dataclass(frozen=True)
 class Writing:
-    """What is written behind a prompt.
+    """What is written after a prompt.
 
     Attributes:
         length: The most tokens that the model writes.
         text: The answer, where it is given instead.
-        sampling: How tokens are drawn (``temperature``, ``top_k``, ``top_p``, ``min_p``,
+        sampling: How tokens are sampled (``temperature``, ``top_k``, ``top_p``, ``min_p``,
             ``typical_p``), or else their scores changed (``repetition_penalty``, …). Without any
             of the former the most likely token is written.
-        seed: Of the random numbers that tokens are drawn by; where none is given, one is chosen.
+        seed: The seed for sampling; where none is given, one is chosen.
         stream: Called with the pieces of the answer while it is made.
         check: Called before every token that is written, and between pieces of the work that
             explains them; it may raise to end it.
@@ -78,37 +79,38 @@ class Writing:
         if self.text is not None and (self.sampling or self.seed is not None):
             msg = "sampling and seed are for what the model writes; with answer= leave them out"
             raise InputError(msg)
-        if self.seed is not None and not self.draws:
+        if self.seed is not None and not self.samples:
             msg = (
-                f"seed={self.seed} has no effect: the most likely tokens are written; draw them "
+                f"seed={self.seed} has no effect: the most likely tokens are written; sample them "
                 "with sampling={'temperature': 1.0} (--temperature 1), or leave the seed out"
             )
             raise InputError(msg)
         if self.stream is not None and not callable(self.stream):
             msg = f"stream={shown(self.stream)} must be a function that takes a text, like print"
             raise InputError(msg)
-        if self.draws and self.seed is None:
-            object.__setattr__(self, "seed", secrets.randbelow(SEEDS))  # told, to be repeated
+        if self.samples and self.seed is None:
+            # It is recorded, so that the answer can be written again.
+            object.__setattr__(self, "seed", secrets.randbelow(SEEDS))
 
     @property
-    def draws(self) -> bool:
-        """Whether tokens are drawn."""
+    def samples(self) -> bool:
+        """Whether tokens are sampled."""
         return any(name in WARPERS for name in self.sampling)
 
     @property
     def ends(self) -> set[int]:
-        """The tokens that end the answer beside the model's own."""
+        """The tokens that end the answer in addition to the model's own."""
         stated = self.sampling.get("eos_token_id", ())
         return {stated} if is_integer(stated) else set(stated)
 
     def options(self, tokenizer: Any, *, skip_prompt: bool) -> dict[str, Any]:
-        """What `generate` of transformers is called with beside the input."""
+        """What `generate` of transformers is called with in addition to the input."""
         found: dict[str, Any] = {
             name: value for name, value in self.sampling.items() if name in PASSED_ON
         }
         processors = [] if self.check is None else [_checking(self.check)]
-        if self.draws:
-            processors.append(_drawing(self.sampling, self.seed or 0))
+        if self.samples:
+            processors.append(_sampling(self.sampling, self.seed or 0))
         if processors:
             found["logits_processor"] = processors
         if self.stream is not None:
@@ -150,10 +152,10 @@ def _checking(check: Callable[[], None]) -> Any:
     return Checking()
 
 
-def _drawing(sampling: Mapping[str, Any], seed: int) -> Any:
-    """A processor that leaves only the token that it has drawn.
+def _sampling(sampling: Mapping[str, Any], seed: int) -> Any:
+    """A processor that leaves only the token that it has sampled.
 
-    The most likely of these is written, so that nothing else draws.
+    Generation then takes the most likely token, which is this one.
     """
     import torch
     from transformers.generation import logits_process
@@ -169,17 +171,17 @@ def _drawing(sampling: Mapping[str, Any], seed: int) -> Any:
         raise InputError(msg) from error
     generator = torch.Generator().manual_seed(seed)
 
-    class Drawing(logits_process.LogitsProcessor):
+    class Sampling(logits_process.LogitsProcessor):
         def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
             warped = scores.float()
             for warper in warpers:
                 warped = warper(input_ids, warped)
             probabilities = warped.softmax(-1).cpu()
-            drawn = torch.multinomial(probabilities, 1, generator=generator).to(scores.device)
+            sampled = torch.multinomial(probabilities, 1, generator=generator).to(scores.device)
             only = torch.full_like(scores, -torch.inf)
-            return only.scatter(-1, drawn, 0.0)
+            return only.scatter(-1, sampled, 0.0)
 
-    return Drawing()
+    return Sampling()
 
 
 def _streamer(tokenizer: Any, stream: Stream, *, skip_prompt: bool) -> Any:
@@ -200,8 +202,8 @@ def without_ends(ids: Sequence[int], ends: Set[int | None], model: str) -> list[
         kept.pop()
     if not kept:
         msg = (
-            f"{model} ends its answer at once: there is nothing to explain. Give another prompt "
-            "(for a chat model, messages: --chat), or an answer of your own with answer= (--answer)"
+            f"{model} ends its answer immediately: there is nothing to explain. Give another "
+            "prompt (for a chat model, messages: --chat), or your own answer: answer= (--answer)"
         )
         raise ModelError(msg)
     return kept
@@ -223,3 +225,46 @@ def end_tokens(tokenizer: Any, generation: Any) -> set[int | None]:
         stated = getattr(generation, name, None)
         ends.update(stated if isinstance(stated, list) else [stated])
     return ends
+
+
+FORCED = "forced_bos_token_id"  # of many translators: the language that is written
+ENDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", FORCED)
+# What decides how fast tokens are computed, and not which; how many is always given.
+INDIFFERENT = ("use_cache", "compile_config", "disable_compile", "max_length")
+SUPPRESSED = ("suppress_tokens", "begin_suppress_tokens")
+
+
+def plain_decoding(
+    network: Any, given: Collection[str] = (), kept: Collection[str] = ()
+) -> dict[str, Any]:
+    """The options of `generate` that undo what a network's generation configuration sets.
+
+    Checkpoints come with penalties, beams, forbidden tokens, time limits and much else, which
+    `generate` of transformers obeys. Here the most likely token is written, one after the other:
+    all of it is overridden, except the tokens that start and end an answer.
+
+    Options that are ``given`` are left to whoever gives them, those that are ``kept`` as they are.
+    Every field is undone that a configuration of this version of transformers has, so that
+    one that is new changes nothing unnoticed.
+    """
+    from transformers import GenerationConfig
+
+    stated = getattr(network, "generation_config", None)
+    plain = vars(GenerationConfig())  # type: ignore[no-untyped-call]
+    usual: dict[str, Any] = getattr(GenerationConfig, "_get_default_generation_params", dict)()
+    left = {*ENDS, *INDIFFERENT, *given, *kept, "transformers_version"}
+    found = {}
+    for name, value in plain.items():
+        neutral = usual.get(name) if value is None else value
+        own = getattr(stated, name, None)
+        off = own is None or own is False or own == neutral  # 0 may be a token
+        if not off and name not in left and not name.startswith("_"):
+            found[name] = neutral
+    return found
+
+
+def kept_decoding(network: Any, kept: Collection[str] = (FORCED,)) -> Mapping[str, Any] | None:
+    """What a generation configuration still decides about an answer, to be recorded."""
+    stated = getattr(network, "generation_config", None)
+    found = {name: getattr(stated, name, None) for name in kept}
+    return {name: value for name, value in found.items() if value is not None} or None

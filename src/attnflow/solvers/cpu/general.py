@@ -1,7 +1,7 @@
 """Maximum flows in a graph of any shape, by Dinic's algorithm: exact, with a cut as the proof.
 
-The layered solver is far quicker on layered graphs; this one is for graphs with edges that lead
-back up, such as those from an answer's token to the position that wrote it.
+The layered solver is far faster on layered graphs; this one is for graphs with edges that lead back
+up, such as those from a token of an answer to the position that predicted it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def make_arcs(tails: IntArray, heads: IntArray, capacities: FloatArray, nodes: i
 
 @njit(cache=True, nogil=True)
 def _levels(arcs: Arcs, left: FloatArray, source: int, level: IntArray, queue: IntArray) -> None:
-    """The distance of every node from the source over arcs with capacity left; −1 is none."""
+    """The distance of every node from the source in the residual graph; −1 if unreachable."""
     level[:] = -1
     level[source] = 0
     queue[0] = source

@@ -16,16 +16,203 @@ their entries are stale.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import config, njit, types
+from numba.core.options import DefaultOptions
+from numba.extending import intrinsic
 
 from attnflow.records import FloatArray
-from attnflow.solvers.cpu.bits import ONE, SIX, SIXTY_THREE, WORD, Bits, drop, put, words
-from attnflow.solvers.cpu.kernels import KERNEL
-from attnflow.solvers.cpu.residuals import Residuals, change, make_residuals, number_of
+
+KERNEL: dict[str, Any] = {"cache": True, "nogil": True}
+"""How functions that are called for every pair are compiled.
+
+They allocate nothing and keep nothing, so that references to their arrays need no counting. The
+atomic instructions for it, some fifty in every call with a network, would take a sixth of the time.
+"""
+if hasattr(DefaultOptions, "_nrt"):
+    KERNEL["_nrt"] = False
+
+
+# Sets of positions are bits of 64-bit words: a search looks at 64 edges with one instruction.
+
+Bits = npt.NDArray[np.uint64]
+WORD = 64
+ONE = np.uint64(1)
+SIX, SIXTY_THREE = np.uint64(6), np.uint64(63)
+
+
+def words(size: int) -> int:
+    """How many words hold this many positions.
+
+    >>> words(64), words(65)
+    (1, 2)
+    """
+    return -(-size // WORD)
+
+
+@intrinsic
+def _lowest(typing: Any, word: Any) -> Any:
+    # numba offers no such function, and the processor has one instruction for it.
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        return builder.cttz(given[0], context.get_constant(types.boolean, 0))
+
+    return types.uint64(types.uint64), generate
+
+
+def _plain_lowest(word: np.uint64) -> np.uint64:
+    return np.uint64((int(word) & -int(word)).bit_length() - 1)
+
+
+_compiled = not vars(config)["DISABLE_JIT"]  # set when numba reads its settings
+lowest: Any = _lowest if _compiled else _plain_lowest
+"""The number of the lowest bit of a word that is set."""
+
+
+@njit(**KERNEL, inline="always")
+def put(bits: Bits, layer: int, row: int, position: int) -> None:
+    """Add a position to the set of a row."""
+    at = np.uint64(position)
+    bits[layer, row, at >> SIX] |= ONE << (at & SIXTY_THREE)
+
+
+@njit(**KERNEL, inline="always")
+def drop(bits: Bits, layer: int, row: int, position: int) -> None:
+    """Take a position out of the set of a row."""
+    at = np.uint64(position)
+    bits[layer, row, at >> SIX] &= ~(ONE << (at & SIXTY_THREE))
+
+
+@njit(**KERNEL, inline="always")
+def holds(bits: Bits, layer: int, row: int, position: int) -> bool:
+    """Whether a position is in the set of a row."""
+    at = np.uint64(position)
+    return bool(bits[layer, row, at >> SIX] >> (at & SIXTY_THREE) & ONE)
+
+
+@njit(**KERNEL, inline="always")
+def common(bits: Bits, layer: int, row: int, front: Bits, number: int) -> int:
+    """The lowest position that is in the set of a row and in a front; −1 if none is."""
+    found: Any = -1
+    for word in range(front.shape[1]):
+        both = bits[layer, row, word] & front[number, word]
+        if both:
+            found = word * WORD + np.int64(lowest(both))
+            break
+    return int(found)
+
+
+# What is left of the edges. Short texts have a place for every edge. For long ones that would be as
+# much memory as the weights take, in every thread; there, only the edges that a pair changed are
+# kept, in a hash table. Either way a *slot* says where the residual of an edge is.
+
+SLOTS = 32  # of a table for every node: the edges that a pair changes are some five a node
+MOST = 0.75  # of the slots are used; what is free must be more than the longest path
+SCATTER = np.uint64(0x9E3779B97F4A7C15)  # multiplied with, numbers in a row end up far apart
+UPPER_BITS = np.uint64(32)
+NOTHING = np.uint64(0)
+
+
+class Residuals(NamedTuple):
+    """Residual capacities, and of a table what is where; see `make_residuals`."""
+
+    left: FloatArray  # [slot]
+    edge: Bits | None  # [slot], the number of the edge plus 1, or 0; None: every edge has a slot
+    used: Bits  # [order], the slots in use
+    counts: Bits  # [0], how many there are; [1], whether there were too few
+
+
+def make_residuals(capacity: FloatArray, slots: int | None) -> Residuals:
+    """Residuals of a network at rest: a table with this many slots, or a place for every edge."""
+    places = 0 if slots is None else 1 << (slots - 1).bit_length()
+    return Residuals(
+        left=capacity.ravel().copy() if slots is None else np.zeros(places),
+        edge=None if slots is None else np.zeros(places, np.uint64),
+        used=np.zeros(places, np.uint64),
+        counts=np.zeros(2, np.uint64),
+    )
+
+
+# Numba compiles these for either kind: a test whether an argument is None costs nothing.
+
+
+@njit(**KERNEL)
+def number_of(capacity: FloatArray, layer: int, query: int, key: int) -> Any:
+    """The number of an edge."""
+    size = np.uint64(capacity.shape[1])
+    return (np.uint64(layer) * size + np.uint64(query)) * size + np.uint64(key)
+
+
+@njit(**KERNEL)
+def slot_of(edge: Bits, number: Any) -> Any:
+    """Where the residual of the edge of this number is, or would be."""
+    mask = np.uint64(edge.shape[0] - 1)
+    slot = ((number * SCATTER) >> UPPER_BITS) & mask
+    while edge[slot] != NOTHING and edge[slot] != number + ONE:
+        slot = (slot + ONE) & mask
+    return slot
+
+
+@njit(**KERNEL)
+def _left_of(
+    left: FloatArray, edge: Bits | None, capacity: FloatArray, layer: int, query: int, key: int
+) -> Any:
+    number = number_of(capacity, layer, query, key)
+    if edge is None:
+        return left[number]
+    slot = slot_of(edge, number)
+    return left[slot] if edge[slot] != NOTHING else capacity[layer, query, key]
+
+
+@njit(**KERNEL)
+def _change(
+    residuals: Residuals,
+    edge: Bits | None,
+    capacity: FloatArray,
+    at: tuple[int, int, int],
+    by: float,
+) -> Any:
+    number = number_of(capacity, at[0], at[1], at[2])
+    left = residuals.left
+    if edge is None:
+        left[number] += by
+        return left[number]
+    slot = slot_of(edge, number)
+    if edge[slot] == NOTHING:
+        edge[slot] = number + ONE
+        residuals.used[residuals.counts[0]] = slot
+        residuals.counts[0] += ONE
+        left[slot] = capacity[at]
+    left[slot] += by
+    return left[slot]
+
+
+@njit(**KERNEL)
+def _is_full(edge: Bits | None, counts: Bits) -> Any:
+    return False if edge is None else counts[0] > MOST * edge.shape[0]
+
+
+@njit(**KERNEL, inline="always")
+def left_of(residuals: Residuals, capacity: FloatArray, layer: int, query: int, key: int) -> Any:
+    """The residual capacity of an edge."""
+    return _left_of(residuals.left, residuals.edge, capacity, layer, query, key)
+
+
+@njit(**KERNEL, inline="always")
+def change(
+    residuals: Residuals, capacity: FloatArray, layer: int, query: int, key: int, by: float
+) -> Any:
+    """Add to the residual capacity of an edge; returns what it is now."""
+    return _change(residuals, residuals.edge, capacity, (layer, query, key), by)
+
+
+@njit(**KERNEL, inline="always")
+def is_full(residuals: Residuals) -> Any:
+    """Whether a table must not take more edges than those of one path."""
+    return _is_full(residuals.edge, residuals.counts)
+
 
 IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]
@@ -164,7 +351,7 @@ def mark_edges(network: Network, top: int) -> None:
             query, key = log[layer, at] >> HALF, log[layer, at] & LOWER
             left = change(residuals, capacity, layer, query, key, -poured[layer, at])
             put(carrying, layer, key, query)
-            # About every second edge is full, which is hard to foresee: there is no branch.
+            # About every second edge is full, which is hard to predict: hence no branch.
             full = ONE if left <= NEGLIGIBLE else np.uint64(0)
             free[layer, query, key >> SIX] &= ~(full << (key & SIXTY_THREE))
 

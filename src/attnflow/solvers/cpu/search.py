@@ -9,21 +9,26 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from attnflow.solvers.cpu.bits import (
+from attnflow.solvers.cpu.network import (
+    KERNEL,
+    NEGLIGIBLE,
     ONE,
     SIX,
     SIXTY_THREE,
     WORD,
     Bits,
+    Network,
+    change,
     common,
     drop,
     holds,
+    is_full,
+    left_of,
+    log_edge,
     lowest,
+    mark_edges,
     put,
 )
-from attnflow.solvers.cpu.kernels import KERNEL
-from attnflow.solvers.cpu.network import NEGLIGIBLE, Network, log_edge, mark_edges
-from attnflow.solvers.cpu.residuals import change, is_full, left_of
 
 
 @njit(**KERNEL)

@@ -1,4 +1,4 @@
-"""Many maximum flows on the CPU: threads share the sinks, every pair is exact and certified."""
+"""Many maximum flows on the CPU, every pair exact and certified: of one text, or of a batch."""
 
 from __future__ import annotations
 
@@ -14,21 +14,29 @@ from attnflow.errors import InputError
 from attnflow.io.progress import progress_bar
 from attnflow.records.arrays import to_numpy
 from attnflow.records.types import Array, FloatArray
-from attnflow.solvers.cpu.batch import PreparedCpuBatch
-from attnflow.solvers.cpu.bounds import Bounds, make_bounds
-from attnflow.solvers.cpu.network import MOST_POSITIONS, Network, larger, make_network
+from attnflow.solvers.certificate import check_gaps
+from attnflow.solvers.cpu.network import (
+    MOST_POSITIONS,
+    SLOTS,
+    ByteArray,
+    IntArray,
+    LongArray,
+    Network,
+    larger,
+    make_network,
+)
 from attnflow.solvers.cpu.pair import solve_pair
-from attnflow.solvers.cpu.pairs import BOUND_MET, solve_sinks
-from attnflow.solvers.cpu.residuals import SLOTS
-from attnflow.solvers.cpu.working import (
-    SharedParts,
-    source_arrays,
-    statistics_of,
-    work_together,
+from attnflow.solvers.cpu.pairs import (
+    BOUND_MET,
+    CLOSED_FORM,
+    CUT_FOUND,
+    Bounds,
+    make_bounds,
+    solve_sinks,
 )
 from attnflow.solvers.execution import Execution
-from attnflow.solvers.interface import BoolArray, LongArray, PairFlow, PreparedGraph, Sources
-from attnflow.solvers.threads import cores
+from attnflow.solvers.interface import BoolArray, PairFlow, PreparedGraph, Sources
+from attnflow.solvers.threads import SharedParts, cores, work_together
 
 FEW, ROUNDS = 16, 24
 LEAST_SIZE, LEAST_LAYERS = 256, 16
@@ -81,8 +89,7 @@ class PreparedCpuGraph:
 
     def __init__(self, weights: FloatArray) -> None:
         self._weights = weights
-        # Derived from the weights, so that it also holds for attention that a caller brings.
-        self._causal = not any(np.triu(layer, 1).any() for layer in weights)
+        self._causal = is_causal(weights)
         self._buffers = self._no_buffers()
         self._lock = threading.Lock()
 
@@ -117,8 +124,8 @@ class PreparedCpuGraph:
             return values[:, places], statistics
         with self._lock:
             # The buffers are this solve's alone, and go back only when all its threads have ended.
-            # An interrupt may come between a thread's start and the moment that anybody knows of
-            # it: such a thread is never waited for, and what it works on is never used again.
+            # An interrupt may come after a thread has started and before it is recorded: such a
+            # thread is never waited for, and what it works on is never used again.
             buffers, self._buffers = self._buffers, self._no_buffers()
             found = self._solve(sources, sinks, execution, buffers)
             self._buffers = buffers
@@ -135,7 +142,7 @@ class PreparedCpuGraph:
         proofs = np.zeros((workers, 3), np.int64)
         arrays = source_arrays(sources)
         parts = SharedParts(_split(len(sinks), workers))
-        # A graph that is solved once needs no room for bounds that nobody asks for again.
+        # A graph that is solved only once needs no cache of bounds.
         if buffers.solves == 1:
             buffers.bounds = make_bounds(*self._weights.shape[:2])
         buffers.solves += 1
@@ -218,3 +225,92 @@ def _split(count: int, workers: int) -> list[slice]:
     """Shares of the sinks, small enough that no thread waits long for the last."""
     step = max(1, count // (8 * workers))
     return [slice(start, start + step) for start in range(0, count, step)]
+
+
+class PreparedCpuBatch:
+    """Capacities ``[layer, item, query, key]``; nothing is held between calls.
+
+    Each thread takes whole texts. If threads shared the sinks of every text in turn, they would
+    wait for each other at its end, which takes as long as a short text itself.
+    """
+
+    nbytes = 0
+
+    def __init__(self, weights: FloatArray) -> None:
+        self._weights = weights
+
+    def solve(
+        self, sources: Sources, sinks: LongArray, execution: Execution
+    ) -> tuple[FloatArray, dict[str, Any]]:
+        """The maximum flow from every source to every sink, ``[item, source, sink]``."""
+        items, count = sources.edges.shape[:2]
+        workers = min(execution.threads or cores(), items)
+        values = np.zeros((items, len(sinks), count))
+        gaps = np.full_like(values, np.inf)  # until a pair is solved
+        # A row per item, so that counting needs no lock; the sum is the progress.
+        proofs, stop = np.zeros((items, 3), np.int64), np.zeros(1, np.uint8)
+        parts = SharedParts(range(items))
+
+        def work() -> None:
+            for item in parts:
+                own = Sources(sources.edges[item], sources.layers)
+                results = (values[item], gaps[item], proofs[item], stop)
+                _solve_item(np.ascontiguousarray(self._weights[:, item]), own, sinks, results)
+
+        with progress_bar("flow", values.size, shown=execution.progress) as show:
+            work_together([work] * workers, stop, lambda: show(int(proofs.sum())))
+            show(values.size)
+        supply = sources.edges.sum(-1)[:, None]
+        return values.swapaxes(1, 2), statistics_of(gaps, supply, proofs.sum(axis=0), workers)
+
+    def solve_pair(self, edges: FloatArray, layer: int, source: int, sink: int) -> PairFlow:
+        """Not of a batch: a pair is of one text."""
+        raise NotImplementedError
+
+
+def _solve_item(
+    weights: FloatArray,
+    sources: Sources,
+    sinks: LongArray,
+    results: tuple[FloatArray, FloatArray, LongArray, ByteArray],
+) -> None:
+    """Fill the values and gaps, ``[sink, source]``, of one text."""
+    values, gaps, proofs, stop = results
+    if stop[0]:
+        return
+    depth, size, _ = weights.shape
+    network, bounds = make_network(weights), make_bounds(depth, size, sinks=0)
+    known = np.zeros(values.shape, bool)
+    filled = (values, gaps, known, proofs, stop)
+    solve_sinks(network, bounds, sinks, source_arrays(sources), is_causal(weights), filled)
+
+
+def source_arrays(sources: Sources) -> tuple[FloatArray, IntArray, LongArray]:
+    """The sources as kernels want them: edges, the keys by falling edge, layers."""
+    # Those of a batch may lie far apart, for which kernels would be compiled once more.
+    edges = np.ascontiguousarray(sources.edges)
+    # Sorted once for all sinks: the order depends on the source alone.
+    orders = np.argsort(-edges, axis=1, kind="stable").astype(np.int32)
+    return edges, orders, sources.layers
+
+
+def is_causal(weights: FloatArray) -> bool:
+    """Whether no position attends to a later one, also in attention that a caller brings."""
+    return not any(np.triu(layer, 1).any() for layer in weights)
+
+
+def statistics_of(
+    gaps: FloatArray, supply: FloatArray, proofs: Any, workers: int
+) -> dict[str, Any]:
+    """How many flows were proven in which way, and the largest gap, which is checked.
+
+    ``supply`` is what the source of each flow could send, broadcast to the gaps.
+    """
+    return {
+        "pairs": gaps.size,
+        "closed_form": int(proofs[CLOSED_FORM]),
+        "bound_met": int(proofs[BOUND_MET]),
+        "cut_found": int(proofs[CUT_FOUND]),
+        "largest_gap": check_gaps(gaps, supply),
+        "threads": workers,
+    }

@@ -1,4 +1,4 @@
-// What the solver needs to know of a graph and of its sinks, as on the CPU (cpu/bounds.py).
+// What the solver needs to know of a graph and of its sinks, as on the CPU (cpu/pairs.py).
 
 // One warp a row: its sum, its edge to its own column, which edges carry anything.
 extern "C" __global__ void describe_rows(const Graph *given, double *own, double *sums, u32 *usable, int *above, int items) {

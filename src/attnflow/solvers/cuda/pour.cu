@@ -1,4 +1,4 @@
-// The first flow, poured down the layers once, as on the CPU (cpu/pouring.py says why it is so).
+// The first flow, poured down the layers once, as on the CPU (cpu/pairs.py says why it is so).
 //
 // A row is poured 32 columns at a time: each lane offers what its edge and its column allow, and a
 // scan over the lanes decides what is taken. `above` and `below` hold the excess of two layers.

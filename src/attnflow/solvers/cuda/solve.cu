@@ -7,7 +7,7 @@
 #define UNFINISHED 4  // the waves did not end
 #define LOOK_EVERY 32 // pairs: how often a warp looks whether the host says stop
 
-// Divides a warp's memory; `bytes` of it is what `memory.py` counts.
+// Divides a warp's memory; `bytes` of it is what `device.py` counts.
 __device__ void lay_out(Network &net, const Graph &graph, char *memory, double *shared, int blocks) {
     long long nodes = (long long)(graph.depth + 1) * graph.size;
     long long bits = (long long)(graph.depth + 1) * graph.words;

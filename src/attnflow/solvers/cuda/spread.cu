@@ -1,7 +1,7 @@
-// What happens between the matrix products of spread flows (../steps.py says what and why): one
+// What happens between the matrix products of spread flows (../spreading.py says what and why): one
 // block a sink. Sums are taken in the same order every time, so that a call can be repeated.
 
-#define LEAST 1e-300     // these are those of steps.py
+#define LEAST 1e-300     // these are those of spreading.py
 #define SMALLEST 1e-100
 #define LESS 0.8
 #define STEPS 50

@@ -9,6 +9,7 @@ import numpy as np
 
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.words import word_groups
+from attnflow.views.colours import input_positions
 from attnflow.views.explorer.parts import (
     describe_finding,
     describe_method,
@@ -16,14 +17,14 @@ from attnflow.views.explorer.parts import (
     first_key,
     label_tokens,
     make_notes,
+    method_id,
     model_name,
     predictions,
     to_grid,
 )
 from attnflow.views.explorer.schema import HeadScores, MethodDescription, Scores, View, pack
-from attnflow.views.findings import Finding, find
-from attnflow.views.methods import has_layers, is_signed
-from attnflow.views.scaling import input_positions
+from attnflow.views.wording.findings import Finding, find
+from attnflow.views.wording.names import has_layers, info_of, is_signed
 
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
 MOST_SCORES = 500_000  # of a larger attribution, only the explained position is shown
@@ -63,9 +64,11 @@ def attribution_view(of: Attribution) -> View:
         "said_at": None if of.prediction is None else of.prediction.position,
         "replacement": None,
         "scores": [_scores(of, fused)],
-        "head_methods": [of.method] if single else [],
+        "head_methods": [_id(of)] if single else [],
         "head_scores": [_head_scores(of, at) for at in range(len(queries))] if single else [],
         "edges": None,
+        "amounts": None,
+        "sources": [],
         "traces": [],
         "blanked": [],
         "findings": [describe_finding(found, of.layer, of.query)],
@@ -84,6 +87,10 @@ def _unchecked(of: Attribution, found: Finding) -> list[str]:
     return ["Not checked by blanking, for which the model runs again: attnflow.explore does it."]
 
 
+def _id(of: Attribution) -> str:
+    return method_id(of.method, str(of.options.get("edges", "attention")))
+
+
 def _method(of: Attribution) -> MethodDescription:
     """Its method by what its own scores say, whether or not the method is registered here."""
     return {
@@ -93,12 +100,14 @@ def _method(of: Attribution) -> MethodDescription:
         "first": True,
         "signed": is_signed(of),
         "layered": has_layers(of),
+        # Lines can be drawn of scores of layers; routes are not saved.
+        "traced": info_of(of).traced and has_layers(of),
     }
 
 
 def _scores(of: Attribution, fused: FloatArray) -> Scores:
     packed: Scores = {
-        "method": of.method,
+        "method": _id(of),
         "layers": list(of.layers),
         "queries": list(of.queries),
         "values": pack(fused),
@@ -111,7 +120,7 @@ def _scores(of: Attribution, fused: FloatArray) -> Scores:
 def _head_scores(of: Attribution, at: int) -> HeadScores:
     values = of.scores[:, :, at]
     packed: HeadScores = {
-        "method": of.method,
+        "method": _id(of),
         "layers": list(of.layers),
         "query": of.queries[at],
         "values": pack(values),

@@ -6,19 +6,31 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from attnflow.errors import AttnflowError
-from attnflow.methods import METHODS, Method
+from attnflow.methods import METHODS
+from attnflow.methods.relevance_flow import read_at
+from attnflow.pipeline.choice import Shown
+from attnflow.pipeline.knockouts import is_cheap
+from attnflow.pipeline.request import AUTO
 from attnflow.pipeline.session import Check, Session
-from attnflow.records import FloatArray
 from attnflow.version import VERSION
-from attnflow.views.explorer.drawing import columns_of, strongest_edges, traced_pairs
+from attnflow.views.colours import input_positions
+from attnflow.views.explorer.drawing import (
+    carrying_edges,
+    columns_of,
+    strongest_edges,
+    traced_pairs,
+)
 from attnflow.views.explorer.extent import Extent
-from attnflow.views.explorer.found import find_all, find_elsewhere
+from attnflow.views.explorer.found import find_all, find_elsewhere, has_one_row
 from attnflow.views.explorer.parts import (
     describe_method,
     describe_rule,
     label_tokens,
     make_notes,
+    method_id,
     model_name,
     predictions,
     to_grid,
@@ -30,13 +42,13 @@ from attnflow.views.explorer.schema import (
     HeadScores,
     MethodDescription,
     Scores,
+    Trace,
     View,
     pack,
 )
 from attnflow.views.explorer.traces import trace_path
-from attnflow.views.numbers import as_sentence
-from attnflow.views.scaling import input_positions
-from attnflow.views.summary import BLANK_OUT
+from attnflow.views.wording.numbers import as_sentence
+from attnflow.views.wording.summaries import BLANK_OUT
 
 MOST_HEAD_WORK = 10**10  # edges that flows of all heads of a layer pass: seconds on one core
 
@@ -69,33 +81,32 @@ def make_view(
 ) -> View:
     """One input with what the page needs at first."""
     tokens, query = session.tokens, session.query
+    layered = session.beside  # whose edges every layer has
     layers = list(range(1, session.depth + 1))
-    few = session.size <= extent.all_queries and not session.towards_query
+    few = session.size <= extent.all_queries and not layered.towards_query
     queries = list(range(session.size)) if few else [query]
-    members = sorted(METHODS.members(), key=lambda each: each.name != session.config.method)
     offered = [
-        member
-        for member in members
-        if (extent.all_methods or _is_shown(member, session))
-        and (member.reads_edges or session.measurable)
+        shown
+        for shown in _in_order(session)
+        if (extent.all_methods or _is_shown(shown, session))
+        and (METHODS[shown.method].reads_edges or session.measurable)
     ]
     methods = [
-        member.name
-        for member in offered
-        if (_is_shown(member, session) and session.size <= extent.most(member.cost))
-        or (not member.reads_edges and _is_asked(member, session))
+        shown
+        for shown in offered
+        if (_is_shown(shown, session) and session.size <= extent.most(METHODS[shown.method].cost))
+        or (not METHODS[shown.method].reads_edges and _is_asked(shown, session))
     ]
-    by_head = [name for name in methods if can_show_heads(session, name)]
+    by_head = [shown for shown in methods if can_show_heads(*shown)]
     if extent.all_methods:  # a server adds the scores that the document lacks
-        by_head = [member.name for member in offered if can_show_heads(session, member.name)]
-    top = _ranking(session, query)
+        by_head = [shown for shown in offered if can_show_heads(*shown)]
     found = find_all(session, methods, extent.blanks)
     view: View = {
         "text": tokens.text,
         "answer": tokens.answer,
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
-        "methods": [_describe(session, member) for member in offered],
+        "methods": [_describe(shown, session) for shown in offered],
         "rule": describe_rule(session.config.rule.name),
         "causal": session.causal,
         "ordinary": input_positions(tokens, session.size),
@@ -105,7 +116,7 @@ def make_view(
         "image": image,
         "columns": columns_of(session),
         "ends": list(session.activations.steps),
-        "heads": session.heads if session.config.rule.single_heads else 0,
+        "heads": layered.heads if layered.config.rule.single_heads else 0,
         "options": {
             "residual": _residual(session),
             "discard": session.config.discard,
@@ -119,18 +130,21 @@ def make_view(
         "said_at": None if session.prediction is None else session.prediction.position,
         "replacement": session.blanking.filler,
         "scores": [
-            scores_of(session, method, *_extent(session, method, layers, queries), check)
-            for method in methods
+            scores_of(*shown, *_extent(*shown, layers, queries), check) for shown in methods
         ],
         "head_methods": [
-            name for name in by_head if extent.all_methods or _heads_within(session, name, extent)
+            shown_id(*shown)
+            for shown in by_head
+            if extent.all_methods or _heads_within(*shown, extent)
         ],
         "head_scores": [
-            heads_of(session, method, layers, query, check)
-            for method in by_head
-            if _heads_within(session, method, extent)
+            heads_of(*shown, layers, query, check)
+            for shown in by_head
+            if _heads_within(*shown, extent)
         ],
-        "edges": strongest_edges(session),
+        "edges": strongest_edges(layered),
+        "amounts": None if layered is session else carrying_edges(session),
+        "sources": _sources(session),
         "traces": [],
         "blanked": [],
         "findings": found.findings,
@@ -140,11 +154,9 @@ def make_view(
             *_unchecked(session, found.unchecked, extent),
         ],
     }
-    traced = [name for name in methods if _has_routes(name)]
-    for layer, token in traced_pairs(top, session.depth, extent.pairs, found.key):
-        if check is not None:
-            check()
-        view["traces"] += [trace_path(session, name, layer, query, token) for name in traced]
+    for shown in methods:
+        if _has_routes(shown):
+            view["traces"] += _traces(shown, found.key, view["sources"], extent, check)
     if session.blanking.filler is not None and session.size <= extent.blanks:
         view["blanked"] = predict_blanked(session, _blanked_apart(session), check)
     return view
@@ -172,18 +184,76 @@ def _unchecked(session: Session, why: str, extent: Extent) -> list[str]:
     return [as_sentence(f"{why}{limit}; a page that is made with the method {title} has it")]
 
 
-def _is_shown(member: Method, session: Session) -> bool:
-    return member.shown_by_default or _is_asked(member, session)
+def shown_id(session: Session, method: str) -> str:
+    """What a method of a session is called in its document."""
+    return method_id(method, session.config.rule.name)
 
 
-def _is_asked(member: Method, session: Session) -> bool:
-    return member.name in (session.config.method, *session.config.methods)
+def first_method(session: Session) -> str:
+    """The method that is shown first."""
+    return shown_id(session, session.config.method)
 
 
-def _describe(session: Session, member: Method) -> MethodDescription:
-    ratio = _correction(session, member.name) == "uniform"
-    described = describe_method(member.name, edges=session.config.rule.name, ratio=ratio)
-    return {**described, "first": _is_shown(member, session)}
+def _in_order(session: Session) -> list[Shown]:
+    """All methods: what was asked for, the others that read edges, and those that read none.
+
+    Those that read edges which every layer has; amounts have what was asked for.
+    """
+    asked = [Shown(session, name) for name in dict.fromkeys(_asked(session))]
+    others = [
+        Shown(session.beside if member.reads_edges else session, member.name)
+        for member in METHODS.members()
+    ]
+    return list(dict.fromkeys([asked[0], *others, *asked]))
+
+
+def _asked(session: Session) -> tuple[str, ...]:
+    return (session.config.method, *(name for name in session.config.methods if name != AUTO))
+
+
+def _is_shown(shown: Shown, session: Session) -> bool:
+    return METHODS[shown.method].shown_by_default or _is_asked(shown, session)
+
+
+def _is_asked(shown: Shown, session: Session) -> bool:
+    return shown.session is session and shown.method in _asked(session)
+
+
+def _describe(shown: Shown, session: Session) -> MethodDescription:
+    of, method = shown
+    ratio = _correction(of, method) == "uniform"
+    described = describe_method(method, edges=of.config.rule.name, ratio=ratio)
+    return {**described, "first": _is_shown(shown, session)}
+
+
+def _sources(session: Session) -> list[int]:
+    """Where the answer is read, for a method that starts there; empty for others."""
+    method = session.config.method
+    if not METHODS[method].reads_edges or not session.starts_at_target(method):
+        return []
+    relevance = session.graph(method).relevance
+    return [] if relevance is None else list(read_at(relevance, (session.query,)))
+
+
+def _traces(
+    shown: Shown, key: int, sources: Sequence[int], extent: Extent, check: Check | None
+) -> list[Trace]:
+    """How the scores of the first tokens came about; of a short text, those of all."""
+    session, method = shown
+    layers, query = [session.depth], session.query
+    if not has_one_row(session, method):
+        layers, sources = list(range(1, session.depth + 1)), ()
+    ranking = np.abs(session.scores(method, [session.depth], [query]).values[0, 0])
+    found = []
+    for number, (layer, token) in enumerate(traced_pairs(ranking, layers, extent.pairs, key)):
+        if check is not None:
+            check()
+        if token not in sources:
+            quick = number < extent.verified and has_one_row(session, method) and is_cheap(session)
+            trace = trace_path(session, method, layer, query, token, verify=quick)
+            trace["edges"] = trace["edges"][: extent.trace_edges]
+            found.append(trace)
+    return found
 
 
 def _correction(session: Session, method: str) -> str | None:
@@ -205,13 +275,15 @@ def _extent(
     """The layers and positions that a method has scores of."""
     if not METHODS[method].reads_edges:
         return [session.depth], [session.target.position]
+    if has_one_row(session, method):
+        return [session.depth], [session.query]
     return layers, queries
 
 
 def can_show_heads(session: Session, method: str) -> bool:
     """Whether a method has scores of single heads that take seconds at most for a layer."""
     member = METHODS[method]
-    if not (member.reads_edges and member.single_heads):
+    if not (member.reads_edges and member.single_heads) or has_one_row(session, method):
         return False
     steps = len(session.activations.attention)
     slow = takes_long(method, session.heads, steps, session.size)
@@ -228,18 +300,9 @@ def _heads_within(session: Session, method: str, extent: Extent) -> bool:
     return METHODS[method].cost == "matrix" or few
 
 
-def _ranking(session: Session, query: int) -> FloatArray:
-    """The scores that choose which tokens are traced first, by a fast method."""
-    methods = [each for each in METHODS.members() if each.reads_edges]
-    cheap = [each.name for each in methods if each.reaches_input and each.cost == "matrix"]
-    method = cheap[0] if cheap else session.config.method
-    values: FloatArray = session.scores(method, [session.depth], [query]).values[0, 0]
-    return values
-
-
-def _has_routes(method: str) -> bool:
+def _has_routes(shown: Shown) -> bool:
     """Whether a trace has more than one edge."""
-    member = METHODS[method]
+    member = METHODS[shown.method]
     return member.reads_edges and member.trace is not None and member.reaches_input
 
 
@@ -254,7 +317,7 @@ def scores_of(
     scores = session.scores(method, layers, queries, check=check).values
     values = pack(scores)
     packed: Scores = {
-        "method": method,
+        "method": shown_id(session, method),
         "layers": list(layers),
         "queries": list(queries),
         "values": values,
@@ -279,7 +342,7 @@ def heads_of(
 
     values = scores(words=False)
     packed: HeadScores = {
-        "method": method,
+        "method": shown_id(session, method),
         "layers": list(layers),
         "query": query,
         "values": values,

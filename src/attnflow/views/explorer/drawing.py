@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.views.explorer.schema import Edges, pack
+from attnflow.views.wording.cuts import MOST
 
-MOST_EDGES = 40_000  # in a document, shared by all positions
+MOST_EDGES = 15_000  # in a document, shared by all positions
+SHARE = 10  # of the traces of a short text, one in so many is there of a long one
+MOST_AMOUNTS = 200
 FEWEST_EDGES = 4  # of each position, however many positions there are
 
 
@@ -50,6 +54,25 @@ def strongest_edges(session: Session) -> Edges:
     }
 
 
+def carrying_edges(session: Session) -> Edges:
+    """The edges between tokens that carry 90 % of all amounts, for the target and against it."""
+    maps = np.stack([to_numpy(each) for each in session.maps])
+    maps[:, range(session.size), range(session.size)] = 0.0  # which stay in place
+    sizes = np.abs(maps).ravel()
+    order = np.argsort(-sizes, kind="stable")[:MOST_AMOUNTS]
+    passed = np.cumsum(sizes[order])
+    count = 1 + int(np.searchsorted(passed, MOST * sizes.sum())) if sizes.any() else 0
+    order = order[:count]
+    step, query, key = np.unravel_index(order, maps.shape)
+    return {
+        "step": pack(step + 1, "u2"),
+        "query": pack(query, "u2"),
+        "key": pack(key, "u2"),
+        "weight": pack(maps.ravel()[order]),
+        "kept": 0,
+    }
+
+
 def _strongest(weights: FloatArray, count: int) -> tuple[Any, Any, FloatArray]:
     """Queries, keys and weights of the strongest edges of every position that are not 0."""
     keys = np.argpartition(-weights, count - 1, axis=-1)[..., :count]
@@ -58,10 +81,11 @@ def _strongest(weights: FloatArray, count: int) -> tuple[Any, Any, FloatArray]:
     return np.nonzero(nonzero)[0], keys[nonzero], strongest[nonzero]
 
 
-def traced_pairs(top: FloatArray, depth: int, most: int, key: int) -> list[tuple[int, int]]:
+def traced_pairs(
+    top: FloatArray, layers: Sequence[int], most: int, key: int
+) -> list[tuple[int, int]]:
     """Which (layer, token) pairs are traced: all, or the highest-scored of the last layer."""
-    everything = [(layer, at) for layer in range(1, depth + 1) for at in range(len(top))]
-    if len(everything) <= most:
-        return everything
     order = [key, *(int(at) for at in np.argsort(-top, kind="stable") if at != key)]
-    return [(depth, at) for at in order[: max(1, most // 20)]]
+    if len(layers) * len(order) <= most:
+        return [(layer, at) for layer in reversed(layers) for at in order]
+    return [(layers[-1], at) for at in order[: max(1, most // SHARE)]]

@@ -10,7 +10,7 @@ from attnflow.pipeline.session import Session
 from attnflow.records import Attribution
 from attnflow.records.generation import Generation
 from attnflow.views.explorer.attribution import attribution_view
-from attnflow.views.explorer.document import make_document, make_view
+from attnflow.views.explorer.document import first_method, make_document, make_view
 from attnflow.views.explorer.extent import STANDALONE
 from attnflow.views.explorer.generation import GenerationDocument, generation_document
 from attnflow.views.explorer.render import height_of, render, save, to_iframe
@@ -63,9 +63,10 @@ def explore_sessions(sessions: Sequence[Session], images: Sequence[str | None] =
     urls = images or [None] * len(sessions)
     pairs = zip(sessions, urls, strict=True)
     views = [make_view(session, STANDALONE, image=image) for session, image in pairs]
-    return Exploration(make_document(views, config.method, words=config.words))
+    return Exploration(make_document(views, first_method(sessions[0]), words=config.words))
 
 
 def exploration_of(attribution: Attribution) -> Exploration:
     """The view of an attribution: its own method at its layers and positions."""
-    return Exploration(make_document([attribution_view(attribution)], attribution.method))
+    view = attribution_view(attribution)
+    return Exploration(make_document([view], view["methods"][0]["name"]))

@@ -18,6 +18,8 @@ class Extent:
         heads: At most this many scores of single heads are solved separately.
         blanks: Up to this many tokens, each is blanked out, and methods are included that run the
             model many times.
+        trace_edges: At most this many edges of a trace are included, the strongest.
+        verified: Of so many traces, the edges of the cut are removed from the model.
         all_methods: Whether methods are offered whose scores are not in the document.
     """
 
@@ -26,6 +28,8 @@ class Extent:
     pairs: int
     heads: int
     blanks: int
+    trace_edges: int = 1500
+    verified: int = 0
     all_methods: bool = False
 
     def most(self, cost: str) -> float:
@@ -35,4 +39,6 @@ class Extent:
 
 
 SERVED = Extent(all_queries=32, solved=64, pairs=1, heads=0, blanks=0, all_methods=True)
-STANDALONE = Extent(all_queries=40, solved=1024, pairs=400, heads=20_000, blanks=128)
+STANDALONE = Extent(
+    all_queries=40, solved=1024, pairs=100, heads=20_000, blanks=128, trace_edges=250, verified=5
+)

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnflow.evaluation.blanking_check import check_by_blanking
-from attnflow.methods import METHODS, Scores
+from attnflow.methods import Scores
+from attnflow.pipeline.choice import Shown
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.explorer.parts import describe_finding, first_key
 from attnflow.views.explorer.schema import FoundByMethod
-from attnflow.views.findings import find
-from attnflow.views.methods import method_info
-from attnflow.views.summary import summarize
+from attnflow.views.wording.findings import find, merged_scores
+from attnflow.views.wording.names import is_signed, method_info, name_of
+from attnflow.views.wording.summaries import summarize
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,17 @@ class Found:
     key: int
 
 
-def find_all(session: Session, methods: Sequence[str], blanks: int) -> Found:
+def find_all(session: Session, methods: Sequence[Shown], blanks: int) -> Found:
     """What these methods found where the configuration asks, compared with blanking if cheap.
 
     Inputs of up to ``blanks`` tokens are, whatever it costs.
     """
-    attributions = [session.attribution(method) for method in methods]
+    attributions = [of.attribution(method) for of, method in methods]
     summary = summarize(session, attributions, blank=True, tokens=blanks)
     order = summary.main.order
+    main = next(each for each in attributions if name_of(each) == summary.main.name)
+    if is_signed(main):  # what speaks against the answer may be what is asked for
+        order = tuple(sorted(order, key=lambda at: -abs(merged_scores(main)[at])))
     if session.config.words:
         order = tuple(session.groups[at][0] for at in order)
     return Found(
@@ -47,6 +51,11 @@ def find_all(session: Session, methods: Sequence[str], blanks: int) -> Found:
         summary.unchecked,
         first_key(order, session.tokens.names, session.tokens),
     )
+
+
+def has_one_row(session: Session, method: str) -> bool:
+    """Whether a method has one row of scores, those of the output, and no layers."""
+    return not method_info(method, session.config.rule.name).layered
 
 
 def find_elsewhere(
@@ -62,10 +71,10 @@ def find_elsewhere(
     """
     # What the model says without each word is used where it is known: this is asked for scores.
     check = check_by_blanking(session, session.size) if session.blanking.known else None
-    if not METHODS[method].reads_edges:
+    if has_one_row(session, method):
         found = find(session.attribution(method), None, check)
         return [describe_finding(found, session.depth, session.query)]
-    breaker = method_info(method).tie_breaker
+    breaker = method_info(method, session.config.rule.name).tie_breaker
     seconds = session.scores(breaker, layers, queries).values if breaker else None
     said = []
     for place in np.ndindex(*values.shape[:2]):

@@ -16,8 +16,8 @@ from attnflow.views.explorer.parts import (
     predictions,
 )
 from attnflow.views.explorer.schema import Array, MethodDescription, PredictedLabel, Rule, pack
-from attnflow.views.labels import printable
-from attnflow.views.methods import method_info, unit_note
+from attnflow.views.wording.labels import printable
+from attnflow.views.wording.names import info_of, unit_note
 
 FORMAT = "attnflow-generation/1"
 MOST_SCORES = 2_000_000  # of a longer prompt and answer, parts alone are shown
@@ -85,7 +85,7 @@ def generation_document(of: Generation) -> GenerationDocument:
     edges = str(of.options.get("edges", "attention"))
     ratio = of.ratios
     shown = of.scores is not None and of.scores.size <= MOST_SCORES
-    signed = method_info(of.method).signed or bool((of.part_scores < 0).any())
+    signed = info_of(of).signed or bool((of.part_scores < 0).any())
     described = describe_method(of.method, edges=edges, ratio=ratio)
     notes = list(of.warnings)
     if of.scores is not None and not shown:

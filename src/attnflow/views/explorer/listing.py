@@ -14,9 +14,9 @@ from attnflow.evaluation.agreement import spearman
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.rounding import round_scores
 from attnflow.runs.reading import BadRow, Run
-from attnflow.views.labels import label
-from attnflow.views.methods import rule_name
-from attnflow.views.scaling import input_positions
+from attnflow.views.colours import input_positions
+from attnflow.views.wording.labels import label
+from attnflow.views.wording.names import rule_name
 
 MOST_TEXT = 2000  # characters of a text: longer ones are cut, and can't be opened
 WIDEST = 24  # cells of a token

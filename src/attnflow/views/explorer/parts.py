@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnflow.methods import METHODS
 from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.records.words import word_groups
 from attnflow.views.explorer.schema import (
@@ -17,13 +18,15 @@ from attnflow.views.explorer.schema import (
     Rule,
     Words,
 )
-from attnflow.views.findings import Finding
-from attnflow.views.labels import printable
-from attnflow.views.methods import method_info, rule_title, title_on
-from attnflow.views.numbers import as_sentence
+from attnflow.views.wording.findings import Finding
+from attnflow.views.wording.labels import printable
+from attnflow.views.wording.names import method_info, name_on, rule_title, title_on, unit_note
+from attnflow.views.wording.numbers import as_sentence
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
+
+IN_LOGITS = "scores are in logits"
 
 
 def model_name(name: str) -> str:
@@ -34,9 +37,13 @@ def model_name(name: str) -> str:
 
 def describe_method(name: str, *, edges: str, ratio: bool) -> MethodDescription:
     """What the page needs to know about a method; a ratio is one to what chance would give."""
-    info = method_info(name)
+    info = method_info(name, edges)
+    reads = name not in METHODS or METHODS[name].reads_edges
     return {
-        "name": name,
+        "name": method_id(name, edges),
+        "method": name,
+        "edges": edges if reads else "",
+        "unit": "logits" if unit_note(name, {"edges": edges}).startswith(IN_LOGITS) else "",
         "title": title_on(name, edges),
         "label": info.label,
         "summary": info.summary,
@@ -51,6 +58,15 @@ def describe_method(name: str, *, edges: str, ratio: bool) -> MethodDescription:
     }
 
 
+def method_id(method: str, edges: str) -> str:
+    """What a method on its edges is called in documents and links.
+
+    >>> method_id("flow", "attention"), method_id("flow", "relevance")
+    ('flow', 'relevance-flow')
+    """
+    return name_on(method, edges).replace(" ", "-")
+
+
 def describe_rule(name: str) -> Rule:
     """What the edges are made of."""
     return {"name": name, "title": rule_title(name)}
@@ -59,7 +75,7 @@ def describe_rule(name: str) -> Rule:
 def describe_finding(found: Finding, layer: int, query: int) -> FoundByMethod:
     """A finding as plain data."""
     return {
-        "method": found.method,
+        "method": found.name.replace(" ", "-"),
         "layer": layer,
         "query": query,
         "parts": [{"text": part.text, "role": part.role} for part in found.parts],

@@ -10,8 +10,8 @@ import numpy as np
 from attnflow.records import FloatArray
 from attnflow.views.explorer.generation import GenerationDocument, Written
 from attnflow.views.explorer.schema import Array, Document, FindingPart, Scores, View
-from attnflow.views.labels import distinct_labels
-from attnflow.views.numbers import number
+from attnflow.views.wording.labels import distinct_labels
+from attnflow.views.wording.numbers import number
 
 LONGEST = 40  # cells of a label
 

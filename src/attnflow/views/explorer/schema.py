@@ -12,7 +12,7 @@ from typing import Any, NotRequired, final
 import numpy as np
 from typing_extensions import TypedDict
 
-FORMAT = "attnflow-view/2"
+FORMAT = "attnflow-view/3"
 
 
 class Array(TypedDict):
@@ -41,7 +41,10 @@ class Trace(TypedDict):
     """How the score of one token came about; ``sentence`` says it in words.
 
     ``edges`` are ``[step, query, key, amount]``, strongest first; ``cut`` ``[step, query, key,
-    capacity]``. An edge goes from ``query`` at ``step`` to ``key`` at ``step − 1``.
+    capacity]``, of ``all_cut`` edges those that carry most of a flow of relevance. An edge goes
+    from ``query`` at ``step`` to ``key`` at ``step − 1``. What speaks against the target has a
+    ``value`` below 0, and amounts above; ``opposed`` is what speaks the other way. ``verified`` is
+    what the model says without the edges of the cut, where that was tried.
     """
 
     method: str
@@ -49,13 +52,16 @@ class Trace(TypedDict):
     query: int
     key: int
     value: float
+    opposed: float
     gap: float
     edges: list[list[float]]
     all_edges: int
     cut: list[list[float]]
+    all_cut: int
     routes: list[Route]
     all_routes: int
     sentence: str
+    verified: NotRequired[str]
 
 
 class FindingPart(TypedDict):
@@ -134,7 +140,10 @@ class Grid(TypedDict):
 
 
 class Edges(TypedDict):
-    """Attention itself, heads averaged: the ``kept`` strongest edges of every position."""
+    """Edges, the strongest first, and how many of every position are kept.
+
+    Attention itself, heads averaged; or amounts with a sign, those that carry most of all.
+    """
 
     step: Array
     query: Array
@@ -150,13 +159,18 @@ class MethodDescription(TypedDict):
     ``first`` are those to choose from at first; the others are in a menu. ``slot`` picks a colour.
     ``reaches_input`` is false where scores are those of the layer below instead of input tokens.
     ``traced`` says whether the graph can show how its scores came about. ``layered`` is false for
-    methods that have scores of the output alone, at the view's own ``query`` and last layer, and
-    neither heads nor edges. ``signed`` says whether scores below 0 speak against what is explained.
-    ``tie_breaker`` is the method that orders tokens which share a score, if there is one. ``ratio``
-    says whether scores are ratios to chance.
+    methods that have one row of scores, those of the output, at the view's own ``query`` and last
+    layer. ``signed`` says whether scores below 0 speak against what is explained, and ``unit`` what
+    scores are numbers of, if anything. ``tie_breaker`` is the method that orders tokens which share
+    a score, if there is one. ``ratio`` says whether scores are ratios to chance. One method may be
+    there on several edges: ``name`` tells them apart, and requests have its ``method`` and
+    ``edges``, which are empty where it reads none.
     """
 
     name: str
+    method: str
+    edges: str
+    unit: str
     title: str
     label: str
     summary: str
@@ -194,7 +208,9 @@ class View(LabelledTokens):
     a long input may leave out scores of some. ``blankable`` are the positions that can be blanked.
     ``ordinary`` are the positions of tokens that are not special: of these, all but the
     explained one set the top of the colour scale. ``head_methods`` are those whose scores of single
-    heads can be had. ``said`` is the prediction, made at position ``said_at``. ``findings`` say
+    heads can be had. ``edges`` are those of methods with layers, ``amounts`` those of the first
+    method where they have a sign; it has no routes from ``sources``, where the answer is read.
+    ``said`` is the prediction, made at position ``said_at``. ``findings`` say
     what each method found, ``agreement`` which of them agree. ``notes`` are what a reader must know
     about the model.
     """
@@ -224,6 +240,8 @@ class View(LabelledTokens):
     head_scores: list[HeadScores]
     head_methods: list[str]
     edges: Edges | None
+    amounts: Edges | None
+    sources: list[int]
     traces: list[Trace]
     blanked: list[Blanked]
     findings: list[FoundByMethod]

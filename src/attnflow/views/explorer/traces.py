@@ -4,38 +4,50 @@ from __future__ import annotations
 
 import numpy as np
 
+from attnflow.pipeline.knockouts import verified
 from attnflow.pipeline.session import Session
 from attnflow.records import FlowTrace
-from attnflow.views.conclusions import trace_sentence
+from attnflow.views.explorer.parts import method_id
 from attnflow.views.explorer.schema import Trace, tidy
+from attnflow.views.routes import carrying
+from attnflow.views.wording.cuts import main_edges
+from attnflow.views.wording.numbers import as_sentence
+from attnflow.views.wording.traces import trace_sentence
 
 MOST_EDGES = 1500  # more would blur a graph of 512 tokens
 MOST_ROUTES = 12
 NEGLIGIBLE = 1e-3  # of the value: thinner than any line
 
 
-def trace_path(session: Session, method: str, layer: int, query: int, key: int) -> Trace:
-    """The trace of one score of a session."""
-    return to_trace(session.trace(method, layer, query, key))
+def trace_path(
+    session: Session, method: str, layer: int, query: int, key: int, *, verify: bool = False
+) -> Trace:
+    """The trace of one score of a session; with ``verify`` its cut is removed from the model."""
+    trace = session.trace(method, layer, query, key)
+    return to_trace(verified(session, trace, verify=True) if verify else trace)
 
 
 def to_trace(trace: FlowTrace) -> Trace:
     """A trace as plain data, without edges too thin to be seen."""
-    steps, queries, keys = np.nonzero(trace.edges > NEGLIGIBLE * trace.value)
+    everything = trace.edges > NEGLIGIBLE * abs(trace.value)
+    steps, queries, keys = np.nonzero(carrying(trace) if trace.carries_from else everything)
     amounts = trace.edges[steps, queries, keys]
     strongest = np.argsort(-amounts, kind="stable")[:MOST_EDGES]
-    return {
-        "method": trace.method,
+    cut = main_edges(trace.cut) if trace.carries_from else trace.cut
+    found: Trace = {
+        "method": method_id(trace.method, str(trace.options.get("edges", "attention"))),
         "layer": trace.layer,
         "query": trace.query,
         "key": trace.key,
         "value": tidy(trace.value),
+        "opposed": tidy(trace.opposed),
         "gap": tidy(trace.gap),
         "edges": [
             [int(steps[i]) + 1, int(queries[i]), int(keys[i]), tidy(amounts[i])] for i in strongest
         ],
-        "all_edges": len(amounts),
-        "cut": [[edge.layer, edge.query, edge.key, tidy(edge.capacity)] for edge in trace.cut],
+        "all_edges": int(np.count_nonzero(everything)),
+        "cut": [[edge.layer, edge.query, edge.key, tidy(edge.capacity)] for edge in cut],
+        "all_cut": len(trace.cut),
         "routes": [
             {"positions": list(route.positions), "amount": tidy(route.amount)}
             for route in trace.routes[:MOST_ROUTES]
@@ -43,3 +55,6 @@ def to_trace(trace: FlowTrace) -> Trace:
         "all_routes": len(trace.routes),
         "sentence": trace_sentence(trace),
     }
+    if trace.knockout is not None:
+        found["verified"] = as_sentence(trace.knockout.summary)
+    return found

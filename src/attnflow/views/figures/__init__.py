@@ -16,9 +16,8 @@ from attnflow.errors import InputError, shown
 from attnflow.records import Attribution
 from attnflow.records.checks import check_flag, check_real
 from attnflow.records.generation import Generation
-from attnflow.views.figures.files import save
-from attnflow.views.figures.style import THEMES, find_theme
-from attnflow.views.figures.widths import check_width
+from attnflow.views.figures.axes import THEMES, find_theme
+from attnflow.views.figures.files import check_width, save
 from attnflow.views.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
@@ -124,6 +123,7 @@ def figure(
     *attributions: Attribution | Generation,
     theme: str = "light",
     width: float | str | None = None,
+    caption: str | None = None,
     **options: Any,
 ) -> Figure:
     """A figure with one panel for each attribution, side by side.
@@ -134,7 +134,8 @@ def figure(
 
     ``width`` is what the page has room for: inches, ``"single"`` or ``"double"`` (one column or
     two), ``"3.5in"``, ``"252pt"``. Type keeps its size, and panels that don't fit side by side
-    stand one below the other.
+    stand one below the other. ``caption`` stands above all panels; by default it says what was
+    found, and an empty one leaves it out.
     """
     from attnflow.views.figures.panels import compose
 
@@ -145,4 +146,4 @@ def figure(
     inches = check_width(width)
     for attribution in attributions:
         check_start(kind, attribution.options.get("source"))
-    return compose(chosen, attributions, find_theme(theme), options, inches)
+    return compose(chosen, attributions, find_theme(theme), options, inches, caption)

@@ -1,40 +1,154 @@
-"""What the kinds of figures share: tokens along an axis, titles and notes."""
+"""What the kinds of figures share: colours and sizes, tokens along an axis, titles and notes.
+
+Methods have the colours of `attnflow.views.colours`, and scales change evenly in lightness: both
+can be told apart with any kind of colour vision, and in grey print.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from attnflow.errors import InputError, shown
 from attnflow.records import Attribution
+from attnflow.records.generation import Generation
+from attnflow.views.colours import colour_of, sign_colour
 from attnflow.views.figures.fonts import families_for
-from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
-from attnflow.views.labels import clip
-from attnflow.views.methods import (
+from attnflow.views.wording.answers import conclude
+from attnflow.views.wording.findings import Finding, find, is_ratio, subject
+from attnflow.views.wording.labels import clip, distinct_labels
+from attnflow.views.wording.names import (
     describe_edges,
     describe_target,
     has_layers,
     is_signed,
     signs_note,
     title_on,
+    unit_of,
 )
-from attnflow.views.numbers import percent
-from attnflow.views.sentences import is_ratio, subject
+from attnflow.views.wording.numbers import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
+LABEL_WIDTH = 22  # cells: longer tokens are shortened in the middle
 NOTE_WIDTH = 42  # characters
 NOTE_LETTER = 0.052  # inches of one, on average
 CAPTION_LETTER = 0.062
 HEADING_LETTER = 0.088
 COLUMN_WIDTH = 0.26  # inches of a column's name
+UPRIGHT_LETTER = 6.5  # points of one that stands upright
+SMALLEST_LETTER = 4.0
+MOST_COLUMNS = 12  # whose names fit side by side
 DIVIDED = (("source", "target"), ("first", "second"), ("second", "target"))  # by a line between
 ROUND = (1, 2, 5, 10, 20, 50, 100)
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a figure.
+
+    Attributes:
+        paper: The background.
+        ink: Texts and whatever must be seen.
+        muted: What matters less: ticks, notes.
+        rule: Grid lines and nodes.
+        cut: The bottleneck.
+        dark: Whether the paper is dark, on which methods have other colours.
+    """
+
+    paper: str
+    ink: str
+    muted: str
+    rule: str
+    cut: str
+    dark: bool = False
+
+    def method(self, name: str) -> str:
+        """The colour of a method; ink without a method."""
+        return colour_of(name, dark=self.dark) if name else self.ink
+
+    def scale(self, method: str) -> Colormap:
+        """From nothing (the background) over the method's colour to its strongest shade."""
+        from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+        colour, paper, ink = (to_rgb(each) for each in (self.method(method), self.paper, self.ink))
+        stops = [(paper, colour, share) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        stops += [(colour, ink, share) for share in (0.28, 0.55)]
+        mixed = [
+            tuple(a + (b - a) * share for a, b in zip(low, high, strict=True))
+            for low, high, share in stops
+        ]
+        return LinearSegmentedColormap.from_list(f"attnflow-{method}", mixed)
+
+    @property
+    def diverging(self) -> Colormap:
+        """From what speaks against, over nothing (the background), to what speaks in favour."""
+        from matplotlib.colors import LinearSegmentedColormap
+
+        ends = [sign_colour(sign, dark=self.dark) for sign in (-1, 1)]
+        return LinearSegmentedColormap.from_list("signs", [ends[0], self.paper, ends[1]])
+
+
+THEMES = {
+    "light": Theme(
+        paper="#ffffff",
+        ink="#1b1f24",
+        muted="#5b6570",
+        rule="#c9d0d6",
+        cut="#111111",
+    ),
+    "dark": Theme(
+        paper="#14171c",
+        ink="#e8ebee",
+        muted="#9aa4ae",
+        rule="#3a424b",
+        cut="#ffffff",
+        dark=True,
+    ),
+}
+
+
+def find_theme(name: str) -> Theme:
+    """The theme of that name."""
+    if not isinstance(name, str) or name not in THEMES:
+        msg = f"theme={shown(name)} is unknown; choose one of: {', '.join(THEMES)}"
+        raise InputError(msg)
+    return THEMES[name]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes that follow from how many tokens must fit one below the other."""
+
+    tokens: int
+
+    @property
+    def row(self) -> float:
+        """The height of a token's row in inches: roomy for few tokens, still legible for many."""
+        return min(0.27, max(0.125, 7.5 / max(self.tokens, 1)))
+
+    @property
+    def font(self) -> float:
+        """The size of a token's text in points."""
+        return self.letters(self.row)
+
+    @staticmethod
+    def letters(row: float) -> float:
+        """The size of text in points for rows of that height in inches."""
+        return min(9.0, row * 72 * 0.74)
+
+    @property
+    def height(self) -> float:
+        """The height of all rows in inches."""
+        return self.row * self.tokens
 
 
 def title_of(attribution: Attribution) -> str:
@@ -47,9 +161,18 @@ def label(token: str) -> str:
     return clip(token, LABEL_WIDTH)
 
 
+def labels(tokens: Sequence[str]) -> list[str]:
+    """Tokens as labels of an axis; those that occur more than once have their positions."""
+    # Matplotlib orders right-to-left letters itself, and fonts have no isolating marks.
+    return [
+        name.strip("\u2068\u2069").replace("\u2069:", ":")
+        for name in distinct_labels(tokens, LABEL_WIDTH)
+    ]
+
+
 def token_rows(ax: Axes, tokens: Sequence[str], theme: Theme, bold: int | None = None) -> None:
     """Tokens from top to bottom along the y axis, one in bold."""
-    names = [label(token) for token in tokens]
+    names = labels(tokens)
     name_ticks(ax.yaxis, names, theme.ink, Scale(len(names)).font)
     if bold is not None:
         ax.get_yticklabels()[bold].set_fontweight("bold")
@@ -60,15 +183,22 @@ def explained_row(attribution: Attribution) -> int | None:
     return None if attribution.pooled else attribution.query
 
 
-def columns(
-    ax: Axes, names: Sequence[str], colour: str, numbers: Sequence[int], most: int = 12
-) -> None:
-    """Names below numbered columns; of more than ``most``, the first and round numbers."""
+def columns(ax: Axes, names: Sequence[str], colour: str, numbers: Sequence[int]) -> None:
+    """Names below numbered columns; of more than can be read, the first and round numbers."""
+    most = MOST_COLUMNS
     step = next((step for step in ROUND if len(names) <= step * most), len(names))
     places = [
         at for at, number in enumerate(numbers) if number % step == 0 or (not at and step > 2)
     ]
     name_ticks(ax.xaxis, names, colour, 8, places)
+
+
+def every_column(ax: Axes, names: Sequence[str], colour: str) -> None:
+    """A name below each column; many of them stand upright."""
+    upright = len(names) > MOST_COLUMNS
+    name_ticks(ax.xaxis, names, colour, UPRIGHT_LETTER if upright else 8)
+    if upright:
+        ax.tick_params(axis="x", rotation=90)
 
 
 def name_ticks(
@@ -93,7 +223,10 @@ def layer_names(attribution: Attribution) -> list[str]:
 
 
 def heading(ax: Axes, text: str, theme: Theme, method: str = "", above: float = 6) -> None:
-    """The title of a panel, in the colour of its method; ``above`` are points between them."""
+    """The title of a panel, in the colour of its method; ``above`` are points between them.
+
+    Scores with signs have the colours of these, and no ``method`` is given.
+    """
     ax.set_title(
         text, fontsize=10, color=theme.method(method), fontweight="bold", loc="left", pad=above
     )
@@ -129,11 +262,19 @@ def fit_heading(ax: Axes, inches: float) -> None:
 
 
 def fit_columns(ax: Axes, inches: float) -> None:
-    """Name fewer columns where names would touch: the last one, and every second or third."""
+    """Name fewer columns where names would touch: the last one, and every second or third.
+
+    Names that stand upright become smaller instead, as long as they can be read.
+    """
     from matplotlib.ticker import FixedFormatter, FixedLocator
 
     named = ax.xaxis.get_major_formatter()
     places = [float(place) for place in ax.get_xticks()]
+    if any(tick.get_rotation() for tick in ax.get_xticklabels()):
+        size = inches / max(len(places), 1) * 72 * 0.75  # lines of text need some room between them
+        if size >= SMALLEST_LETTER:
+            ax.tick_params(axis="x", labelsize=min(size, UPRIGHT_LETTER))
+            return
     step = ceil(len(places) * COLUMN_WIDTH / inches)
     if step > 1 and isinstance(named, FixedFormatter):
         kept = range(len(places) - 1, -1, -step)
@@ -147,18 +288,43 @@ def fit_rows(ax: Axes, row: float) -> None:
         tick.set_fontsize(min(float(tick.get_fontsize()), Scale.letters(row)))
 
 
-def answer_of(attribution: object) -> str:
-    """What the model answered, with its probability; empty where it answers nothing."""
-    said = getattr(attribution, "prediction", None)
-    if said is None or not isinstance(attribution, Attribution):
+def finding_of(shown: Sequence[Attribution | Generation]) -> str:
+    """What was found, for the caption; of several methods, what the model answered.
+
+    A figure is made of scores alone: what the model predicts without a word is known to those who
+    have a session, who give `describe` of it as the caption.
+    """
+    first = shown[0]
+    if isinstance(first, Generation):
+        return conclude(first)
+    if first.prediction is None:
         return ""
-    about = subject(attribution.statistics.get("model")) or "The model says "
-    return f"{about}{clip(said.label, LABEL_WIDTH)} {percent(said.probability)}"
+    if len(shown) == 1:
+        return describe(find(first), first)
+    about = subject(first.statistics.get("model")) or "The model says "
+    answer = clip(first.prediction.label, LABEL_WIDTH)
+    return f"{about}{answer} {percent(first.prediction.probability)}"
+
+
+def describe(finding: Finding, of: Attribution) -> str:
+    """A finding with its evidence; without it, with the probability of what is predicted."""
+    if finding.evidence or of.prediction is None:
+        return f"{finding.sentence} {finding.evidence}".strip()
+    likely = f" ({percent(of.prediction.probability)})"
+    parts = [
+        f"“{each.text}”"
+        if each.position is not None
+        else each.text + likely * (each.role == "said")
+        for each in finding.parts
+    ]
+    return "".join(parts)
 
 
 def caption_lines(text: str, inches: float) -> list[str]:
     """A caption in lines of that width."""
-    return wrap(text, max(20, int(inches / CAPTION_LETTER)))
+    # A number and its percent sign stay together: text is not wrapped at such spaces.
+    lines = wrap(text.replace(" %", "\u00a0%"), max(20, int(inches / CAPTION_LETTER)))
+    return [line.replace("\u00a0%", " %") for line in lines]
 
 
 def write_caption(figure: Figure, lines: Sequence[str], theme: Theme) -> None:
@@ -179,7 +345,14 @@ def meaning(attribution: Attribution, *, relative: bool = False) -> str:
     """What the numbers beside a colour scale are."""
     if relative:
         return "lowest to highest of each layer"
-    return "× chance" if is_ratio(attribution) else "score"
+    if is_ratio(attribution):
+        return "× chance"
+    return unit_of(attribution.method, attribution.options) or "score"
+
+
+def colour_name(attribution: Attribution | Generation) -> str:
+    """The method whose colours are used; empty where they are those of signs."""
+    return "" if is_signed(attribution) else attribution.method
 
 
 def divide_segments(ax: Axes, attribution: Attribution, theme: Theme) -> str:
@@ -212,7 +385,8 @@ def source(attribution: Attribution, more: str = "") -> str:
     correction = attribution.options.get("correction")
     start = attribution.explained if attribution.pooled else label(attribution.explained)
     corrected = f", corrected ({correction})" if correction else ""
-    return f"for {start}{more}{describe_edges(attribution.options)}{corrected}"
+    signs = f"; {signs_note(attribution.options)}" if is_signed(attribution) else ""
+    return f"for {start}{more}{describe_edges(attribution.options)}{corrected}{signs}"
 
 
 def remove_frame(ax: Axes, theme: Theme) -> None:

@@ -18,7 +18,7 @@ from matplotlib.image import BboxImage
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from attnflow.views.labels import clusters
+from attnflow.views.wording.labels import clusters
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -15,7 +15,7 @@ from attnflow.evaluation.statistics import interval
 from attnflow.evaluation.tables import SURE
 from attnflow.methods import METHODS
 from attnflow.records import FloatArray
-from attnflow.views.figures.style import THEMES
+from attnflow.views.figures.axes import THEMES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

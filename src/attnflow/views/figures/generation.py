@@ -11,11 +11,11 @@ import numpy as np
 from attnflow.errors import InputError
 from attnflow.records.generation import Generation
 from attnflow.views.figures import axes, maps
+from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.figures.fonts import families_for
-from attnflow.views.figures.style import Scale, Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.labels import clip
-from attnflow.views.methods import method_info, rule_name, title_on, unit_note
+from attnflow.views.wording.labels import clip
+from attnflow.views.wording.names import info_of, is_signed, rule_name, title_on, unit_note, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def draw(
     """
     places = _prompt(found)
     scores = found.matrix()[:, places]
-    signed = method_info(found.method).signed or bool((scores < 0).any())
+    signed = is_signed(found)
     # Special tokens collect what has nowhere else to go: they don't set the scale.
     words = found.word_ids or (0,) * len(found.tokens)
     ordinary = [column for column, at in enumerate(places) if words[at] is not None]
@@ -56,24 +56,27 @@ def draw(
         mesh.set_clim(-largest if signed else 0.0, largest)
     if values:
         maps.write_values(ax, scores, mesh, theme)
-    axes.token_rows(ax, found.answer_tokens, theme)
+    # Positions of repeated tokens are those in prompt and answer together.
+    tokens = axes.labels(found.tokens)
+    rows = [tokens[at] for at in found.answer]
+    axes.name_ticks(ax.yaxis, rows, theme.ink, Scale(len(rows)).font)
     named = len(places) <= MOST_NAMED
     if named:
-        names = [axes.label(found.tokens[at]) for at in places]
+        names = [tokens[at] for at in places]
         axes.name_ticks(ax.xaxis, names, theme.ink, _font(len(places)))
         ax.tick_params(axis="x", rotation=90)
     else:
         ax.set_xticks([])
     _mark_parts(ax, found, theme)
     ratio = found.ratios
-    meaning = "× chance" if ratio else "score"
+    meaning = "× chance" if ratio else unit_of(found.method, found.options) or "score"
     maps.colour_scale(ax, mesh, theme, "0 to the highest of each row" if relative else meaning)
     edges = str(found.options.get("edges", "attention"))
     shown = title_on(found.method, edges)
-    axes.heading(ax, shown, theme, found.method, above=22)
+    axes.heading(ax, shown, theme, axes.colour_name(found), above=22)
     less = "" if named else f"{len(places)} tokens of the prompt; "
     through = "; handed on to the prompt" if found.options.get("through") == "prompt" else ""
-    of = f"; edges: {rule_name(edges)}" if method_info(found.method).layered else ""
+    of = f"; edges: {rule_name(edges)}" if info_of(found).layered else ""
     unit = unit_note(found.method, found.options)
     sums = f"; {unit}" if unit and not relative else ""
     axes.note(ax, f"{less}rows: the answer{found.stopped}{through}{of}{sums}", theme)
@@ -92,7 +95,7 @@ def size(found: Generation, *, values: bool = False, **_: Any) -> tuple[float, f
 def _prompt(found: object) -> list[int]:
     """The positions of the prompt."""
     if not isinstance(found, Generation):
-        msg = "kind 'generation' draws answers; give what explain(…, generate=40) returned"
+        msg = "kind 'generation' draws answers; give what explain_answer(…, generate=40) returned"
         raise InputError(msg)
     written = set(found.answer)
     return [at for at in range(len(found.tokens)) if at not in written]

@@ -1,23 +1,28 @@
-"""Figure 1 of the paper: the attention graph, layer by layer."""
+"""Figure 1 of the paper: the attention graph, layer by layer, and the routes of one flow in it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attnflow.errors import InputError
 from attnflow.records import Attribution, FloatArray
+from attnflow.views.colours import sign_colour
 from attnflow.views.figures import axes
-from attnflow.views.figures.style import Scale, Theme
+from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.methods import has_layers, method_info, rule_name
+from attnflow.views.wording.names import has_layers, info_of, is_signed, rule_name, signs_note
+from attnflow.views.wording.numbers import number, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+
+    from attnflow.records import FlowTrace
 
 STRONGEST = 2  # edges of each position: what still reads as lines and not as a smear
 BUDGET = 60  # edges of all other positions together
@@ -53,18 +58,26 @@ def draw(
     explained = sorted({attribution.queries.index(position) for position in positions})
     others = [at for at in range(len(attribution.queries)) if at not in explained]
     alone = not (focus and others)
+    signed = is_signed(attribution)
     own = theme.method(attribution.method)
+    sizes = np.abs(attribution.scores)
     nodes(ax, len(attribution.layers) + 1, len(attribution.tokens), theme)
     for rows, colour, most, order in (
         (others, own if alone else theme.muted, STRONGEST, 2),
         (explained, own, STRONGEST if others and not focus else STRONGEST_IN_FOCUS, 3),
     ):
-        weights = np.zeros_like(attribution.scores)
-        weights[:, rows] = drop_weak(attribution.scores[:, rows], threshold, most)
+        weights = np.zeros_like(sizes)
+        weights[:, rows] = drop_weak(sizes[:, rows], threshold, most)
         if threshold is None and rows is others:
             weights = keep_strongest(weights, BUDGET)
-        lines = Lines(colour, order, float(attribution.scores.max()), faint=colour == theme.muted)
-        edges(ax, weights, attribution.queries, lines)
+        lines = Lines(colour, order, float(sizes.max()), faint=colour == theme.muted)
+        if not signed or lines.faint:
+            edges(ax, weights, attribution.queries, lines)
+            continue
+        for sign in (-1, 1):
+            same = np.where(np.sign(attribution.scores) == sign, weights, 0.0)
+            of_sign = replace(lines, colour=sign_colour(sign, dark=theme.dark))
+            edges(ax, same, attribution.queries, of_sign)
     _label(ax, attribution, theme, threshold, focus=focus)
 
 
@@ -80,17 +93,18 @@ def _label(
 ) -> None:
     axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
     first = attribution.layers[0] - 1
-    reaches_input = method_info(attribution.method).reaches_input
+    reaches_input = info_of(attribution).reaches_input
     below = "input" if reaches_input or not first else f"L{first}"
     names = [below, *axes.layer_names(attribution)]
     axes.columns(ax, names, theme.muted, [first, *attribution.layers])
-    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    axes.heading(ax, axes.title_of(attribution), theme, axes.colour_name(attribution))
     start = "from input tokens" if reaches_input else "from the layer below"
     which = "strongest edges" if threshold is None else f"edges ≥ {threshold:.2g}"
     rule = str(attribution.options.get("edges", "attention"))
     which += "" if rule == "attention" else f" ({rule_name(rule)})"
     divided = axes.divide_segments(ax, attribution, theme)
     legend = _legend(attribution, focus=focus)
+    legend += f"; {signs_note(attribution.options)}" if is_signed(attribution) else ""
     axes.note(ax, f"{which} {start}; {legend}; width: weight{divided}", theme)
     axes.remove_frame(ax, theme)
 
@@ -166,6 +180,64 @@ def edges(ax: Axes, weights: FloatArray, queries: Sequence[int], lines: Lines) -
             linewidths=(0.35 + widest * share).tolist(),
             capstyle="round",
             zorder=lines.order,
+        ),
+        autolim=False,
+    )
+
+
+def draw_routes(
+    ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, most: int = 5
+) -> None:
+    """The flow on every edge in grey, the ``most`` largest routes in colour, the cut dotted."""
+    flows = np.asarray(trace.edges)
+    depth = trace.layer - trace.to_layer
+    largest = float(flows.max(initial=0.0)) or 1.0
+    carried = np.zeros_like(flows)
+    for route in trace.routes[:most]:
+        for level, (key, query) in enumerate(_steps(route.positions)):
+            carried[level, query, key] += route.amount
+    nodes(ax, depth + 1, len(tokens), theme)
+    grey = Lines(theme.muted, 2, largest, faint=True)
+    edges(ax, np.where(flows > 0.002 * largest, flows, 0), range(len(tokens)), grey)
+    colour = Lines(theme.method(trace.method), 3, largest)
+    edges(ax, carried, range(len(tokens)), colour)
+    _mark_cut(ax, trace, theme)
+    axes.token_rows(ax, tokens, theme, bold=trace.key)
+    layers = range(trace.to_layer, trace.layer + 1)
+    names = [f"L{layer}" if layer else "input" for layer in layers]
+    axes.columns(ax, names, theme.muted, layers)
+    axes.heading(ax, f"Routes from {axes.label(tokens[trace.key])}", theme, trace.method)
+    coloured = sum(route.amount for route in trace.routes[:most])
+    part = coloured / trace.value if trace.value else 0.0
+    source = f"{trace.method} {number(trace.value)} to {axes.label(tokens[trace.query])}"
+    legend = f"coloured: the largest routes, {share(part)} of it; grey: the rest"
+    axes.note(ax, f"{source}; {legend}; dots: bottleneck; width: amount", theme)
+    axes.remove_frame(ax, theme)
+
+
+def _steps(positions: Sequence[int]) -> list[tuple[int, int]]:
+    """From the input up: (key below, query above) of each layer a route passes."""
+    upward = list(reversed(positions))
+    return list(pairwise(upward))
+
+
+def _mark_cut(ax: Axes, trace: FlowTrace, theme: Theme) -> None:
+    """Edges of the minimum cut: they are full, and no more can pass."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
+
+    base = trace.to_layer
+    lines = [
+        [(edge.layer - base, edge.query), (edge.layer - base - 1, edge.key)] for edge in trace.cut
+    ]
+    largest = max((edge.capacity for edge in trace.cut), default=1.0)
+    ax.add_collection(
+        LineCollection(
+            lines,
+            colors=[to_rgba(theme.cut, 0.3 + 0.7 * edge.capacity / largest) for edge in trace.cut],
+            linewidths=[0.4 + 1.2 * edge.capacity for edge in trace.cut],
+            linestyles=(0, (1.2, 1.6)),
+            zorder=4,
         ),
         autolim=False,
     )

@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of the paper: what one position attends to, layer by layer."""
+"""Figures 2 and 3 and appendix A.1 of the paper: what a position attends to, by layer or head."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import InputError
 from attnflow.records import Attribution
 from attnflow.views.figures import axes, maps
-from attnflow.views.figures.style import Theme
+from attnflow.views.figures.axes import Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.methods import is_signed
+from attnflow.views.wording.names import is_signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def draw(
     axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
     axes.columns(ax, axes.layer_names(attribution), theme.muted, attribution.layers)
     maps.colour_scale(ax, mesh, theme, axes.meaning(attribution, relative=relative))
-    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    axes.heading(ax, axes.title_of(attribution), theme, axes.colour_name(attribution))
     scale = ", colours per layer" if relative else ""
     divided = axes.divide_segments(ax, attribution, theme)
     axes.note(ax, axes.source(attribution, scale) + divided, theme)
@@ -62,3 +62,36 @@ def size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[f
 
 
 MEMBER = Kind("heatmap", draw, size, selection={"layers": "all"})
+
+
+def draw_heads(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool = False) -> None:
+    """Tokens × heads, for the layer and the position that are explained.
+
+    ``values`` writes the numbers into the cells.
+    """
+    if attribution.scores.ndim != 4:
+        msg = "this attribution has its heads merged; explain with heads='each' to see single heads"
+        raise InputError(msg)
+    rows = attribution.row()
+    excluded = maps.positions_off_scale(attribution)
+    signed = is_signed(attribution)
+    mesh = maps.cells(
+        ax, rows.T, theme, method=attribution.method, excluded=excluded, signed=signed
+    )
+    if values:
+        maps.write_values(ax, rows.T, mesh, theme)
+    axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
+    axes.every_column(ax, [f"H{head}" for head in range(len(rows))], theme.muted)
+    maps.colour_scale(ax, mesh, theme, axes.meaning(attribution))
+    axes.heading(ax, axes.title_of(attribution), theme, axes.colour_name(attribution))
+    divided = axes.divide_segments(ax, attribution, theme)
+    axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}") + divided, theme)
+    axes.remove_frame(ax, theme)
+
+
+def heads_size(attribution: Attribution, *, values: bool = False, **_: Any) -> tuple[float, float]:
+    """Width and height of the drawing in inches, without tokens and title."""
+    return maps.map_size(attribution.scores.shape[1], len(attribution.tokens), values=values)
+
+
+HEADS = Kind("heads", draw_heads, heads_size, selection={"heads": "each"})

@@ -13,7 +13,7 @@ from attnflow.io.files import is_file
 from attnflow.io.pictures import open_image
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.figures import axes, maps
-from attnflow.views.figures.style import Theme
+from attnflow.views.figures.axes import Theme
 from attnflow.views.kinds import Kind
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def draw(
     ax.set(xlim=(0, wide), ylim=(high, 0), aspect="equal", xticks=[], yticks=[])
     ax.set_anchor("NW")
     maps.colour_scale(ax, mesh, theme, axes.meaning(attribution), image_width=size(attribution)[0])
-    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    axes.heading(ax, axes.title_of(attribution), theme, axes.colour_name(attribution))
     axes.note(ax, axes.source(attribution, f" at layer {attribution.layer}"), theme)
     axes.remove_frame(ax, theme)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.figures.style import Scale, Theme
-from attnflow.views.numbers import power_for, unit
-from attnflow.views.scaling import ordinary_positions
+from attnflow.views.colours import ordinary_positions
+from attnflow.views.figures.axes import Scale, Theme
+from attnflow.views.wording.numbers import power_for, unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

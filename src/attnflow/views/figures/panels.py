@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from attnflow.errors import InputError
-from attnflow.views.figures import axes, graph, maps, pronouns, routes
+from attnflow.views.figures import axes, graph, maps, pronouns
+from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.figures.files import PageFigure
-from attnflow.views.figures.style import LABEL_WIDTH, Scale, Theme
-from attnflow.views.labels import clip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,10 +49,12 @@ def compose(
     theme: Theme,
     options: dict[str, Any],
     width: float | None = None,
+    caption: str | None = None,
 ) -> Figure:
     """The figure of one panel for each attribution, and what the options add.
 
-    ``width``, in inches, is that of the page; without it a figure is as wide as it needs.
+    ``width``, in inches, is that of the page; without it a figure is as wide as it needs. The
+    ``caption`` tells by default what was found.
     """
     if not attributions:
         msg = "a figure needs at least one attribution"
@@ -69,8 +70,11 @@ def compose(
     if trace is not None:
         tokens = attributions[-1].tokens
         wide, high = graph.size(attributions[-1])
-        panels.append(Panel(lambda ax: routes.draw(ax, trace, tokens, theme), wide, high, tokens))
-    caption = "" if probabilities else axes.answer_of(attributions[0])
+        panels.append(
+            Panel(lambda ax: graph.draw_routes(ax, trace, tokens, theme), wide, high, tokens)
+        )
+    if caption is None:
+        caption = "" if probabilities else axes.finding_of(attributions)
     return _arrange(panels, theme, width, caption)
 
 
@@ -181,5 +185,5 @@ def _label_inches(labels: Sequence[str]) -> float:
 
     if not labels:
         return 0.3
-    widest = max(cell_len(clip(label, LABEL_WIDTH)) for label in labels)
+    widest = max(map(cell_len, axes.labels(labels)))
     return widest * Scale(len(labels)).font * 0.62 / 72 + 0.1

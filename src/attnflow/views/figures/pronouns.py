@@ -11,9 +11,9 @@ from rich.cells import cell_len
 from attnflow.errors import InputError
 from attnflow.records import Attribution
 from attnflow.views.figures import axes, maps
-from attnflow.views.figures.style import Theme
+from attnflow.views.figures.axes import Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.methods import is_signed
+from attnflow.views.wording.names import is_signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +53,7 @@ def draw(
         ax.tick_params(axis="x", labelrotation=35)
         for tick in ax.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")
-    axes.heading(ax, axes.title_of(attribution), theme, attribution.method)
+    axes.heading(ax, axes.title_of(attribution), theme, axes.colour_name(attribution))
     axes.note(ax, axes.source(attribution), theme)
     axes.remove_frame(ax, theme)
 

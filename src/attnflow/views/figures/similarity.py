@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from attnflow.records.similarity import Similarity
 from attnflow.views.figures import axes, maps
-from attnflow.views.figures.style import Scale, find_theme
-from attnflow.views.methods import rule_name
+from attnflow.views.figures.axes import Scale, find_theme
+from attnflow.views.wording.names import rule_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def draw(
     if values:
         maps.write_values(ax, of.scores, mesh, colours)
     axes.token_rows(ax, of.first.tokens, colours)
-    names = [axes.label(token) for token in of.second.tokens]
+    names = axes.labels(of.second.tokens)
     axes.name_ticks(ax.xaxis, names, colours.ink, Scale(len(names)).font)
     ax.xaxis.tick_top()
     for tick in ax.get_xticklabels():

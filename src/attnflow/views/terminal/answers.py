@@ -8,29 +8,29 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records.generation import Generation
-from attnflow.views.answers import conclude
-from attnflow.views.labels import label, printable
-from attnflow.views.methods import describe_edges, method_info, unit_note
-from attnflow.views.numbers import listed, power_for
-from attnflow.views.numbers import unit as unit_of
 from attnflow.views.terminal import paint
-from attnflow.views.terminal.header import model_name, title, warning_lines
+from attnflow.views.terminal.lines import model_name, title, warning_lines
+from attnflow.views.wording.answers import conclude
+from attnflow.views.wording.labels import label, printable
+from attnflow.views.wording.names import describe_edges, is_signed, name_of, unit_note, unit_of
+from attnflow.views.wording.numbers import listed, power_for, share, unit
 
 NAME = 16  # cells of a part's name
 TOKEN = 18
 SHORTEST_BAR = 8
-WIDEST_BAR = 40
+WIDEST_BAR = 80
 
 
 def answer_view(found: Generation, console: Console) -> Group:
     """All of it: prompt, what may be concluded, answer, parts and the map."""
-    settings = f"{found.method}{describe_edges(found.options)}"
+    settings = f"{name_of(found)}{describe_edges(found.options)}"
     if found.options.get("correction"):
         settings += f", corrected ({found.options['correction']})"
     if found.options.get("through") == "prompt":
         settings += ", through the answer to the prompt"
     total = float(found.log_probabilities.sum())
-    unit = unit_note(found.method, found.options)
+    # A unit stands above its column; what sums are of has no place there.
+    scores = "" if unit_of(found.method, found.options) else unit_note(found.method, found.options)
     about = f"{settings} · {model_name(found.model)} · log-probability {listed(total)}"
     return Group(
         title(found.text),
@@ -39,7 +39,7 @@ def answer_view(found: Generation, console: Console) -> Group:
             ("→ ", "dim"), (printable(found.answer_text), "bold"), (found.stopped, "dim")
         ),
         Text(about, style="dim"),
-        *([Text(unit, style="dim")] if unit else []),
+        *([Text(scores, style="dim")] if scores else []),
         *warning_lines(found.warnings),
         Text(""),
         part_table(found, console),
@@ -51,7 +51,7 @@ def answer_view(found: Generation, console: Console) -> Group:
 def part_table(found: Generation, console: Console) -> Table:
     """Each part with its score, its share, and what deleting it costs the answer."""
     rows = found.table()
-    signed = method_info(found.method).signed
+    signed = is_signed(found)
     ratio = found.ratios
     largest = max((abs(row.score) for row in rows), default=0.0) or 1.0
     power = 0 if ratio else power_for(largest)
@@ -59,23 +59,24 @@ def part_table(found: Generation, console: Console) -> Table:
     dropped = found.drops is not None
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("part", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("× chance" if ratio else f"score {unit_of(power)}".strip(), justify="right")
+    signs = Text.assemble(("+ for", paint.sign_ink(1)), "  ", ("− against", paint.sign_ink(-1)))
+    table.add_column(signs if signed else "", no_wrap=True)
+    table.add_column(_unit(found, power), justify="right")
     if shared:
         table.add_column("share", justify="right")
     if dropped:
         table.add_column("without it", justify="right")
-    room = console.width - NAME - 14 - 8 * shared - 12 * dropped
-    room = min(max(room, SHORTEST_BAR), WIDEST_BAR)
+    space = console.width - NAME - 14 - 8 * shared - 12 * dropped
+    space = min(max(space, SHORTEST_BAR), WIDEST_BAR)
     for row, part in zip(rows, found.parts, strict=True):
         ink = paint.sign_ink(row.score) if signed else paint.ink(found.method)
         cells: list[RenderableType] = [
             Text(label(row.name, NAME), "" if part.kind == "part" else "dim"),
-            Text(paint.bar(abs(row.score) / largest, room), ink),
-            listed(row.score, power, ratio=ratio),
+            Text(paint.bar(abs(row.score) / largest, space), ink),
+            ("+" if signed and row.score > 0 else "") + listed(row.score, power, ratio=ratio),
         ]
         if shared:
-            cells.append("" if row.share is None else f"{row.share:.0%}")
+            cells.append("" if row.share is None else share(row.share))
         if dropped:
             change = None if row.drop is None else -row.drop
             cells.append("" if change is None else "+" * (change > 0) + listed(change))
@@ -86,6 +87,14 @@ def part_table(found: Generation, console: Console) -> Table:
     return table
 
 
+def _unit(found: Generation, power: int) -> str:
+    """What the column of scores is headed."""
+    if found.ratios:
+        return "× chance"
+    of = unit_of(found.method, found.options)
+    return " ".join(filter(None, ["" if of else "score", unit(power), of]))
+
+
 def answer_map(found: Generation, console: Console) -> Table:
     """The answer's tokens, down, by the parts, across; each row from 0 to its own highest."""
     values = found.matrix("parts")
@@ -93,7 +102,7 @@ def answer_map(found: Generation, console: Console) -> Table:
     levels = np.divide(values, tops, out=np.zeros_like(values), where=tops > 0)
     width = (console.width - TOKEN - 9) // max(1, len(found.parts)) - 1
     width = min(max(width, 3), NAME)
-    signed, plain = method_info(found.method).signed, paint.is_plain(console)
+    signed, plain = is_signed(found), paint.is_plain(console)
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("answer", justify="right", no_wrap=True)
     table.add_column("likely", justify="right", no_wrap=True)
@@ -103,12 +112,10 @@ def answer_map(found: Generation, console: Console) -> Table:
         found.answer_tokens, found.probabilities, levels, strict=True
     ):
         cells = [
-            Text(paint.shade(abs(float(level))) * width)
-            if plain
-            else Text(" " * width, paint.style(float(level), found.method, signed=signed))
+            paint.cell(float(level), width, found.method, signed=signed, plain=plain)
             for level in row
         ]
-        table.add_row(Text(label(token, TOKEN)), Text(f"{probability:.0%}", "dim"), *cells)
+        table.add_row(Text(label(token, TOKEN)), Text(share(float(probability)), "dim"), *cells)
     table.caption = Text("each row from 0 to its own highest score", style="dim")
     table.caption_justify = "left"
     return table

@@ -1,4 +1,4 @@
-"""An evaluation as tables that fit the terminal, with as many metrics side by side as have room."""
+"""An evaluation as tables that fit the terminal, with as many metrics side by side as fit."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def show_evaluation(found: Evaluation, console: Console) -> None:
     console.print(Text(describe(found, best=BEST), "dim"))
 
 
-def _parts(columns: Sequence[Column], room: int) -> list[list[Column]]:
+def _parts(columns: Sequence[Column], space: int) -> list[list[Column]]:
     """The columns in groups that fit side by side."""
     parts: list[list[Column]] = [[]]
-    left = room
+    left = space
     for title, lines in columns:
         width = max(cell_len(title), *(cell_len(_cell(line).plain) for line in lines)) + BETWEEN
         if parts[-1] and width > left:
             parts.append([])
-            left = room
+            left = space
         parts[-1].append((title, lines))
         left -= width
     return parts

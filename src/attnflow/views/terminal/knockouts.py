@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records.knockout import Knockout, Outcome
-from attnflow.views.knockouts import count_edges
-from attnflow.views.labels import label
-from attnflow.views.numbers import as_sentence, number, percent
-from attnflow.views.terminal.header import model_name, title, warning_lines
+from attnflow.views.terminal.lines import model_name, title, warning_lines
+from attnflow.views.wording.knockouts import count_edges
+from attnflow.views.wording.labels import label
+from attnflow.views.wording.numbers import as_sentence, number, percent
 
 LABEL = 24
 
@@ -53,7 +53,7 @@ def _add(table: Table, name: str, outcomes: Sequence[Outcome]) -> None:
     margins = [each.margin for each in outcomes if each.margin is not None]
     if margins:
         cells.append(number(fmean(margins)))
-    said = {each.prediction.label for each in outcomes if each.prediction is not None}
-    if said:
-        cells.append(", ".join(label(each, LABEL) for each in sorted(said)))
+    predicted = {each.prediction.label for each in outcomes if each.prediction is not None}
+    if predicted:
+        cells.append(", ".join(label(each, LABEL) for each in sorted(predicted)))
     table.add_row(name, *cells)

@@ -1,19 +1,34 @@
-"""Scores as colours, and as block characters where there are no colours."""
+"""Scores as colours, and as block characters where there are no colours.
+
+Colours start near the terminal's background: the environment or the terminal itself tells whether
+that is dark or light.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import select
+import sys
+import time
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnflow.records import FloatArray
-from attnflow.views.palette import colour_of, sign_colour
-from attnflow.views.terminal.background import background
+from attnflow.views.colours import colour_of, sign_colour
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.style import Style
+    from rich.text import Text
 
+TIMEOUT = 0.2  # seconds: terminals reply within a few milliseconds
+# The background colour; then the device attributes, which all terminals report: that ends the wait.
+QUERY = b"\x1b]11;?\x1b\\" + b"\x1b[c"
+COLOUR = re.compile(rb"\x1b\]11;rgb:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
+END = re.compile(rb"\x1b\[\?[\d;]*c")
 LOWEST = {  # where the colours start, near the terminal's background
     "dark": (44, 48, 54),
     "light": (226, 229, 233),
@@ -93,6 +108,16 @@ def sign_ink(value: float) -> Style:
     return Style(color=Color.from_rgb(*_sign_colour(value)), bold=True)
 
 
+def cell(level: float, width: int, method: str, *, signed: bool, plain: bool) -> Text:
+    """A piece of a picture, as strong as its level; without colours, below 0 with a minus."""
+    from rich.text import Text
+
+    if not plain:
+        return Text(" " * width, style(level, method, signed=signed))
+    minus = "−" if level <= -UNSEEN else ""
+    return Text(minus + shade(abs(level)) * (width - len(minus)))
+
+
 def block(level: float) -> str:
     """A level as the height of a block; below 0, with a minus before it."""
     if level < 0:
@@ -110,3 +135,54 @@ def bar(share: float, width: int) -> str:
     eighths = round(share * width * 8)
     whole, rest = divmod(max(eighths, 1 if share > 0 else 0), 8)
     return "█" * whole + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+
+
+@cache
+def background() -> str:
+    """``"dark"``, ``"light"``, or ``"unknown"`` where the terminal doesn't tell."""
+    declared = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    if declared.isdigit():
+        return "light" if int(declared) in (7, *range(9, 16)) else "dark"
+    colour = COLOUR.search(_query_terminal())
+    if colour is None:
+        return "unknown"
+    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in colour.groups())
+    return "light" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "dark"
+
+
+def _query_terminal() -> bytes:
+    """The terminal's reply to the query; empty where it can't be queried."""
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "linux"):
+        return b""
+    try:
+        import termios
+        import tty
+
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except (ImportError, OSError):
+        return b""
+    try:
+        if os.tcgetpgrp(terminal) != os.getpgrp():
+            return b""  # in the background, a program that changes the terminal is stopped
+        before = termios.tcgetattr(terminal)
+        try:
+            tty.setcbreak(terminal, termios.TCSANOW)
+            return _exchange(terminal)
+        finally:
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
+    except (OSError, termios.error):
+        return b""
+    finally:
+        os.close(terminal)
+
+
+def _exchange(terminal: int) -> bytes:
+    if select.select([terminal], [], [], 0)[0]:
+        return b""  # somebody is typing, and the next command must not be lost
+    os.write(terminal, QUERY)
+    reply = b""
+    deadline = time.monotonic() + TIMEOUT
+    while not END.search(reply) and (left := deadline - time.monotonic()) > 0:
+        if select.select([terminal], [], [], left)[0]:
+            reply += os.read(terminal, 1024)
+    return reply

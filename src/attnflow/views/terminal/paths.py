@@ -7,39 +7,49 @@ from itertools import groupby
 
 import numpy as np
 from rich.console import Console, Group
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Edge, FlowTrace, Route
-from attnflow.views.conclusions import steps_between, trace_sentence
-from attnflow.views.labels import distinct_labels
-from attnflow.views.methods import describe_edges
-from attnflow.views.numbers import listed, number, power_for, unit
 from attnflow.views.routes import runs
 from attnflow.views.terminal import paint
-from attnflow.views.terminal.header import model_name, prediction_lines, title, warning_lines
-from attnflow.views.terminal.wrapping import wrap_parts
+from attnflow.views.terminal.lines import (
+    model_name,
+    prediction_lines,
+    title,
+    warning_lines,
+    wrap_parts,
+)
+from attnflow.views.wording.cuts import MOST, main_edges
+from attnflow.views.wording.labels import distinct_labels
+from attnflow.views.wording.names import describe_edges, info_of, name_of
+from attnflow.views.wording.numbers import (
+    as_sentence,
+    listed,
+    number,
+    percent,
+    power_for,
+    share,
+    unit,
+)
+from attnflow.views.wording.traces import steps_between, trace_sentence
 
 WIDTH = 16
 BAR = 12
 NUMBER = 8  # 0.000123
 EDGES_SHOWN = 4  # of each layer of the cut
+LEAST = 0.01  # of a value that something else must have to be told
 ROUNDING = 1e-12  # a smaller gap is a rounding error
 
 
 def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = "") -> None:
-    """What flows, the largest routes, and the cut; ``predicts`` says what the model predicts."""
+    """What flows, what the cut says, the largest routes; ``predicts``: what the model predicts."""
     tokens = distinct_labels(trace.tokens, WIDTH)
     warnings = warning_lines(trace.warnings)
     predicted = prediction_lines(trace.prediction, predicts)
     console.print(Group(title(trace.text), *predicted, *warnings))
-    ink = paint.ink(trace.method)
-    line = Text(f"{trace.method} ")
-    line.append(number(trace.value), ink)
-    line.append(" from ")
-    line.append(f"“{tokens[trace.key]}”", "bold")
-    line.append(f" to “{tokens[trace.query]}” at layer {trace.layer}")
-    console.print(line)
+    console.print(_value(trace, tokens))
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
     edges = describe_edges(trace.options).removeprefix(", ")
     named = [edges] if edges else []
@@ -49,22 +59,44 @@ def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = ""
     if not trace.value:
         console.print("no route: nothing flows between them")
         return
+    console.print(trace_sentence(trace))
+    if trace.knockout is not None:
+        console.print(as_sentence(trace.knockout.summary))
+    console.print()
     if not trace.routes:
         console.print(_strongest(trace, tokens, top))
-        console.print()
-        console.print(trace_sentence(trace))
         return
     console.print(_routes(trace, tokens, top, console.width))
-    rest = trace.routes[top:]
-    if rest:
-        left = sum(route.amount for route in rest)
-        more = f"{len(rest)} smaller routes carry the other {left / trace.value:.1%}"
+    left = abs(trace.value) - sum(route.amount for route in trace.routes[:top])
+    rest = len(trace.routes) - top
+    if rest > 0:
+        more = f"{rest} smaller routes carry the other {percent(left / abs(trace.value))}"
         console.print(Text(f"{more} (--top N shows more)", style="dim"))
     if trace.cut:
         console.print()
         _show_cut(trace, tokens, console)
-    console.print()
-    console.print(trace_sentence(trace))
+
+
+def _value(trace: FlowTrace, tokens: Sequence[str]) -> Text:
+    """The score, from which token to where."""
+    line = Text(f"{name_of(trace)} ")
+    signed = bool(trace.carries_from)
+    line.append(number(abs(trace.value) if signed else trace.value), _ink(trace))
+    line.append(" logits from " if signed else " from ")
+    line.append(f"“{tokens[trace.key]}”", "bold")
+    if not signed:
+        return line.append(f" to “{tokens[trace.query]}” at layer {trace.layer}")
+    said, contrast = trace.options.get("target") or "the answer", trace.options.get("contrast")
+    sides = ("for", "against") if trace.value > 0 else ("against", "for")
+    line.append(f" {sides[0]} {said}" + ("" if contrast is None else f" rather than {contrast}"))
+    if trace.opposed > LEAST * abs(trace.value):
+        line.append(f", {number(trace.opposed)} {sides[1]} it")
+    return line
+
+
+def _ink(trace: FlowTrace) -> Style:
+    """The colour of a method; of signed scores, that of the sign."""
+    return paint.sign_ink(trace.value) if info_of(trace).signed else paint.ink(trace.method)
 
 
 def _correction(trace: FlowTrace) -> list[str]:
@@ -88,7 +120,7 @@ def _routes(trace: FlowTrace, tokens: Sequence[str], top: int, width: int) -> Ta
     if power:
         table.add_row(Text(unit(power), "dim"), "", "")
     for route, amount in zip(trace.routes, shown, strict=False):
-        bar = Text(paint.bar(route.amount / largest, BAR), paint.ink(trace.method))
+        bar = Text(paint.bar(route.amount / largest, BAR), _ink(trace))
         path = wrap_parts(_path(route, tokens, trace.to_layer), room)
         table.add_row(amount, bar, path)
     return table
@@ -110,7 +142,7 @@ def _strongest(trace: FlowTrace, tokens: Sequence[str], top: int) -> Table:
     for layer, query, key in zip(*np.unravel_index(order, edges.shape), strict=True):
         amount = float(edges[layer, query, key])
         if amount > 0:
-            bar = Text(paint.bar(amount / largest, BAR), paint.ink(trace.method))
+            bar = Text(paint.bar(amount / largest, BAR), _ink(trace))
             ends = f"{tokens[key]} → {tokens[query]}"
             table.add_row(listed(amount, power), bar, _step(int(layer) + trace.to_layer + 1), ends)
     return table
@@ -127,16 +159,22 @@ def _path(route: Route, tokens: Sequence[str], base: int) -> list[Text]:
 
 
 def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None:
-    """The edges of the minimum cut, layer by layer, the largest first."""
+    """The edges of the minimum cut, layer by layer, the largest first.
+
+    Of a flow of relevance, those that carry most of it: the edges that the sentence is about.
+    """
+    shown = main_edges(trace.cut) if trace.carries_from else list(trace.cut)
     line = Text("bottleneck", "bold")
     line.append(f": {_count(len(trace.cut), 'edge')}, full; no more can pass", "not bold")
+    if len(shown) < len(trace.cut):
+        line.append(f" ({len(shown)} that carry {share(MOST)} of it)", "not bold dim")
     console.print(line)
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
-    room = console.width - max(len(_step(edge.layer)) for edge in trace.cut) - NUMBER - 3
-    by_layer = sorted(trace.cut, key=lambda edge: (-edge.layer, -edge.capacity))
+    room = console.width - max(len(_step(edge.layer)) for edge in shown) - NUMBER - 3
+    by_layer = sorted(shown, key=lambda edge: (-edge.layer, -edge.capacity))
     for layer, group in groupby(by_layer, key=lambda edge: edge.layer):
         edges = list(group)
         total = sum(edge.capacity for edge in edges)

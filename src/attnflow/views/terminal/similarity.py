@@ -12,17 +12,16 @@ from rich.text import Text
 
 from attnflow.records import FloatArray
 from attnflow.records.similarity import SMALLEST, EmbeddedText, Similarity
-from attnflow.views.labels import clip, label, printable
-from attnflow.views.methods import rule_name
-from attnflow.views.numbers import number
 from attnflow.views.terminal import paint
-from attnflow.views.terminal.header import model_name, title, warning_lines
-from attnflow.views.terminal.wrapping import wrap_parts
+from attnflow.views.terminal.lines import model_name, title, warning_lines, wrap_parts
+from attnflow.views.wording.labels import clip, label, printable
+from attnflow.views.wording.names import rule_name
+from attnflow.views.wording.numbers import number
 
 CELLS = (6, 3, 2)  # how wide a column of the map may be
 LABEL = 16
 BAR = 16
-WIDE = 100  # cells in which two tables have room beside each other
+WIDE = 100  # cells in which two tables fit beside each other
 NAMED = 3  # pairs in the sentence
 
 
@@ -90,14 +89,15 @@ def _tokens(side: EmbeddedText, values: FloatArray, console: Console) -> Text:
 def _map(of: Similarity, console: Console) -> Table | None:
     """Rows of the first text × columns of the second; none where the terminal is too narrow."""
     rows = [clip(printable(token), LABEL) for token in of.first.tokens]
-    room = console.width - max(map(cell_len, rows)) - 3
-    cell = next((wide for wide in CELLS if wide * len(of.second.tokens) <= room), None)
+    space = console.width - max(map(cell_len, rows)) - 3
+    cell = next((wide for wide in CELLS if wide * len(of.second.tokens) <= space), None)
     if cell is None:
         return None
     inner = np.zeros_like(of.scores, dtype=bool)
     inner[np.ix_(of.first.ordinary, of.second.ordinary)] = True
     largest = float(np.abs(of.scores[inner]).max(initial=0.0))
     levels = paint.levels(of.scores, largest)
+    plain = paint.is_plain(console)
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
@@ -105,21 +105,12 @@ def _map(of: Similarity, console: Console) -> Table | None:
         names = [clip(printable(token), cell - 1) for token in of.second.tokens]
         table.add_row("", Text("".join(n + " " * (cell - cell_len(n)) for n in names), "dim"))
     for name, row in zip(rows, levels, strict=True):
-        table.add_row(name, _cells(row, cell, plain=paint.is_plain(console)))
-    return table
-
-
-def _cells(levels: FloatArray, cell: int, *, plain: bool) -> Text:
-    if plain:
-        marks = ("−" if level < -paint.UNSEEN else "" for level in levels)
-        parts = [
-            f"{mark}{paint.shade(abs(float(level))) * (cell - 1 - len(mark))} "
-            for mark, level in zip(marks, levels, strict=True)
+        # Without colours, a space keeps columns apart.
+        cells = [
+            paint.cell(float(level), cell - plain, "", signed=True, plain=plain) for level in row
         ]
-        return Text("".join(parts))
-    return Text.assemble(
-        *((" " * cell, paint.style(float(level), "", signed=True)) for level in levels)
-    )
+        table.add_row(name, Text(" " * plain).join(cells))
+    return table
 
 
 def _pairs(heading: str, best: Sequence[tuple[str, str, float]]) -> Table:

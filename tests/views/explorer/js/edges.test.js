@@ -6,10 +6,11 @@ import {
   carriedEdges,
   cutEdges,
   edgeName,
+  edgesBehind,
   routeEdges,
 } from "../../../../src/attnflow/views/explorer/static/edges.js";
 import { View } from "../../../../src/attnflow/views/explorer/static/view.js";
-import { viewData } from "./support.js";
+import { pack, viewData } from "./support.js";
 
 const pane = (view, name) => ({ view, method: view.method(name), layer: 2, query: 0, key: 3 });
 const names = (edges) => edges.map(edgeName);
@@ -62,4 +63,36 @@ test("without a trace nothing is carried, unless scores are all there is", () =>
 
 test("a route goes down one step at a time", () => {
   assert.deepEqual(names(routeEdges({ positions: [0, 1, 3], amount: 1 }, 2)), ["2/0/1", "1/1/3"]);
+});
+
+const ONE_ROW = { ...viewData().methods[1], name: "answer", layered: false, signed: true };
+const AMOUNTS = {
+  step: pack([2, 1], [2], "u2"),
+  query: pack([0, 1], [2], "u2"),
+  key: pack([1, 3], [2], "u2"),
+  weight: pack([-2, 1], [2]),
+  kept: 0,
+};
+
+test("behind a method without layers are the amounts, with their signs", () => {
+  const methods = [...viewData().methods, ONE_ROW];
+  const view = new View(viewData({ methods, amounts: AMOUNTS }));
+  const amounts = edgesBehind(pane(view, "answer"), 2, 0.9);
+  assert.deepEqual(names(amounts), ["2/0/1", "1/1/3"]);
+  assert.deepEqual(
+    amounts.map(({ amount }) => amount),
+    [-2, 1],
+  );
+  assert.deepEqual(names(edgesBehind(pane(view, "far"), 1, 0)), ["1/0/1", "1/3/2"]);
+});
+
+test("of a method without layers no edge of a trace is too thin", () => {
+  const trace = { ...TRACE, method: "answer" };
+  const methods = [...viewData().methods, ONE_ROW];
+  const view = new View(viewData({ methods, traces: [trace], sources: [0] }));
+  assert.deepEqual(names(carriedEdges(pane(view, "answer"), 0.5)), ["2/0/1", "1/1/3"]);
+  assert.deepEqual(carriedEdges({ ...pane(view, "answer"), key: 1 }, 0), []);
+  assert.equal(view.hasRoutes(ONE_ROW, 3), true);
+  assert.equal(view.hasRoutes(ONE_ROW, 0), false);
+  assert.equal(view.hasRoutes(view.method("far"), 0), true);
 });

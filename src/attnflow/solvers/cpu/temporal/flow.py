@@ -22,9 +22,8 @@ from numba import njit
 
 from attnflow.records.sparse import IntArray, LongArray
 from attnflow.records.types import FloatArray
-from attnflow.solvers.cpu.kernels import KERNEL
-from attnflow.solvers.cpu.network import ByteArray
-from attnflow.solvers.cpu.temporal.network import NONE, Network
+from attnflow.solvers.cpu.network import KERNEL, ByteArray
+from attnflow.solvers.cpu.temporal.network import NONE, FlatNetwork
 
 UNREACHED, SINK, DEAD = -1, -2, -3  # levels
 LAST = -1  # in a list of edges; 0 is an edge that is in none
@@ -52,7 +51,7 @@ class State(NamedTuple):
     counts: LongArray  # of the last search: nodes that want more, all it reached, the distance
 
 
-class Found(NamedTuple):
+class ProvenFlow(NamedTuple):
     """One maximum flow and its proof."""
 
     value: float
@@ -60,7 +59,7 @@ class Found(NamedTuple):
     unbalanced: float  # what does not add up at nodes, and what exceeds capacities
 
 
-def make_state(network: Network) -> State:
+def make_state(network: FlatNetwork) -> State:
     """Buffers for one thread. Pages that are never written take no memory."""
     nodes, edges = len(network.supply), len(network.tails)
     return State(
@@ -83,7 +82,7 @@ def make_state(network: Network) -> State:
 
 
 @njit(**KERNEL)
-def maximize(network: Network, state: State, sinks: IntArray, stop: ByteArray) -> Found:
+def maximize(network: FlatNetwork, state: State, sinks: IntArray, stop: ByteArray) -> ProvenFlow:
     """Leave a maximum flow to the nodes ``sinks`` in the state, and a minimum cut in its levels.
 
     Returns early where ``stop`` is set; the flow is then not the maximum.
@@ -98,12 +97,12 @@ def maximize(network: Network, state: State, sinks: IntArray, stop: ByteArray) -
         while not stop[0] and _measure(network, state) and state.counts[NEAREST] > distance:
             distance = state.counts[NEAREST]
             _send(network, state)
-    found: Found = _prove(network, state, direct)
+    found: ProvenFlow = _prove(network, state, direct)
     return found
 
 
 @njit(**KERNEL)
-def _open_sinks(network: Network, state: State, sinks: IntArray) -> float:
+def _open_sinks(network: FlatNetwork, state: State, sinks: IntArray) -> float:
     """Set the demand of every node, and what is searched; returns what goes from end to end."""
     level, demand, starts, above = state.level, state.demand, network.starts, network.above
     for node in range(len(level)):
@@ -147,7 +146,7 @@ def _add(amounts: FloatArray, limits: FloatArray, at: int, amount: float) -> boo
 
 
 @njit(**KERNEL, inline="always")
-def _list(network: Network, state: State, edge: int) -> None:
+def _list(network: FlatNetwork, state: State, edge: int) -> None:
     """List an edge with flow at its tail, where a search may hand flow back."""
     if state.following[edge] == 0:
         first = state.first[network.tails[edge]]
@@ -156,7 +155,7 @@ def _list(network: Network, state: State, edge: int) -> None:
 
 
 @njit(**KERNEL)
-def _supply_directly(network: Network, state: State) -> None:
+def _supply_directly(network: FlatNetwork, state: State) -> None:
     """Let what the sources send to a column go on from there to the sinks."""
     # From the top, each demand from the nearest supply above it: what is left over are the
     # supplies that can wait longest and the demands that can be met latest.
@@ -177,7 +176,7 @@ def _supply_directly(network: Network, state: State) -> None:
 
 
 @njit(**KERNEL)
-def _pull(network: Network, state: State) -> None:
+def _pull(network: FlatNetwork, state: State) -> None:
     """Pull what is still wanted down through other columns, depth first."""
     # No edge hands flow back here, so that what was tried in vain once need not be tried again.
     starts, tails, heads = network.starts, network.tails, network.heads
@@ -235,7 +234,7 @@ def _pull(network: Network, state: State) -> None:
 
 
 @njit(**KERNEL)
-def _let_wait(network: Network, state: State) -> None:
+def _let_wait(network: FlatNetwork, state: State) -> None:
     """Write what waits in columns onto their edges; until here it is noted at both ends only."""
     balance, starts = state.balance, network.starts
     for node in range(len(balance) - 1, -1, -1):
@@ -250,7 +249,7 @@ def _let_wait(network: Network, state: State) -> None:
 
 
 @njit(**KERNEL)
-def _measure(network: Network, state: State) -> bool:
+def _measure(network: FlatNetwork, state: State) -> bool:
     """Set levels, breadth first from the sinks; returns whether a source is reached.
 
     If none is, the nodes with a level are the sinks' side of a minimum cut, the one nearest them.
@@ -292,7 +291,7 @@ def _measure(network: Network, state: State) -> bool:
 
 
 @njit(**KERNEL)
-def _send(network: Network, state: State) -> None:
+def _send(network: FlatNetwork, state: State) -> None:
     """Send along shortest paths until each is blocked."""
     starts, tails, heads = network.starts, network.tails, network.heads
     capacity, flow, path = network.capacity, state.flow, state.path
@@ -354,7 +353,7 @@ def _send(network: Network, state: State) -> None:
 
 
 @njit(**KERNEL)
-def _prove(network: Network, state: State, direct: float) -> Found:
+def _prove(network: FlatNetwork, state: State, direct: float) -> ProvenFlow:
     """Add up the flow at every node, and the cut from capacities alone."""
     tails, heads, capacity, flow = network.tails, network.heads, network.capacity, state.flow
     level, balance = state.level, state.balance
@@ -380,7 +379,7 @@ def _prove(network: Network, state: State, direct: float) -> Found:
     for node in range(len(level)):
         unbalanced += abs(balance[node])
         balance[node] = 0.0
-    return Found(value, cut, unbalanced)
+    return ProvenFlow(value, cut, unbalanced)
 
 
 @njit(**KERNEL)

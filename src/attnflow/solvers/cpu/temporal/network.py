@@ -12,6 +12,7 @@ edge between the two has the station's capacity.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -19,17 +20,119 @@ import numpy as np
 from numba import njit
 
 from attnflow.errors import InputError
-from attnflow.records.sparse import IntArray, LongArray
+from attnflow.records.sparse import IntArray, LongArray, SparseLayer
 from attnflow.records.types import FloatArray
-from attnflow.solvers.cpu.temporal.rows import Rows, rows_of, without_smallest
 from attnflow.solvers.interface import BoolArray
+
+BINS_PER_OCTAVE = 256  # of the histogram that finds a threshold
+LEAST_EXPONENT, OCTAVES = -1100, 2200  # those of float64
+
+
+class LayerRows(NamedTuple):
+    """The positive entries of a layer off the diagonal, row after row."""
+
+    starts: LongArray  # [query + 1]: where each row begins
+    keys: IntArray  # [entry]
+    values: FloatArray  # [entry]
+
+
+def rows_of(layer: Any, number: int) -> LayerRows:
+    """The entries of a layer, dense or sparse, which are checked; the diagonal is ignored."""
+    if isinstance(layer, SparseLayer):
+        rows, values = layer.queries, np.asarray(layer.values, np.float64)
+        off = rows != layer.keys
+        counts, sound = _counts_of(rows[off], values[off], layer.size)
+    else:
+        counts = np.zeros(len(layer), np.int64)
+        sound = _count(layer, counts)
+    if not sound:
+        msg = (
+            f"layer {number} of the capacities has entries that are negative, infinite or NaN; "
+            "capacities are finite and at least 0: take the positive part of the relevance"
+        )
+        raise InputError(msg)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    if isinstance(layer, SparseLayer):
+        used = off & (values > 0)
+        return LayerRows(starts, layer.keys[used].astype(np.int32, copy=False), values[used])
+    found = LayerRows(starts, np.empty(starts[-1], np.int32), np.empty(starts[-1]))
+    _fill(layer, found)
+    return found
+
+
+def without_smallest(
+    rows: LayerRows, reach: FloatArray, tolerance: float
+) -> tuple[LayerRows, FloatArray, FloatArray]:
+    """The rows without the smallest entries, and the sums of these by query and by key.
+
+    All of them sum to ``tolerance`` at most. No entry counts for more than ``reach``, ``[query]``,
+    as no more can arrive at its query.
+    """
+    size = len(reach)
+    queries = np.repeat(np.arange(size, dtype=np.int32), np.diff(rows.starts))
+    carried = np.minimum(rows.values, reach[queries])
+    kept = (carried >= _threshold(carried, tolerance)) & (carried > 0)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(queries[kept], minlength=size))])
+    lost = carried[~kept]
+    return (
+        LayerRows(starts, rows.keys[kept], rows.values[kept]),
+        np.bincount(queries[~kept], lost, size).astype(np.float64, copy=False),
+        np.bincount(rows.keys[~kept], lost, size).astype(np.float64, copy=False),
+    )
+
+
+def _counts_of(rows: IntArray, values: FloatArray, size: int) -> tuple[LongArray, bool]:
+    """How many positive values each row has, and whether all values are capacities."""
+    sound = bool((np.isfinite(values) & (values >= 0)).all())
+    return np.bincount(rows[values > 0], minlength=size), sound
+
+
+@njit(cache=True, nogil=True)
+def _count(layer: Any, counts: LongArray) -> bool:
+    """Count the positive entries of each row; returns whether all entries are capacities."""
+    sound = True
+    for query in range(len(layer)):
+        for key in range(len(layer)):
+            if key != query:
+                counts[query] += layer[query, key] > 0
+                sound &= 0 <= layer[query, key] < np.inf
+    return sound
+
+
+@njit(cache=True, nogil=True)
+def _fill(layer: Any, rows: LayerRows) -> None:
+    """Copy the positive entries."""
+    entry = 0
+    for query in range(len(layer)):
+        for key in range(len(layer)):
+            if key != query and layer[query, key] > 0:
+                rows.keys[entry], rows.values[entry] = key, layer[query, key]
+                entry += 1
+
+
+@njit(cache=True, nogil=True)
+def _threshold(values: FloatArray, tolerance: float) -> float:
+    """A value as large as possible; all values below it sum to ``tolerance`` at most."""
+    sums = np.zeros(OCTAVES * BINS_PER_OCTAVE)
+    for value in values[values > 0]:
+        mantissa, exponent = math.frexp(value)  # the mantissa is from 0.5 to 1
+        octave = (exponent - LEAST_EXPONENT) * BINS_PER_OCTAVE
+        sums[octave + int((mantissa - 0.5) * (2 * BINS_PER_OCTAVE))] += value
+    total = 0.0
+    for number in range(len(sums)):
+        total += sums[number]
+        if total > tolerance:
+            mantissa = 0.5 + (number % BINS_PER_OCTAVE) / (2 * BINS_PER_OCTAVE)
+            return math.ldexp(mantissa, number // BINS_PER_OCTAVE + LEAST_EXPONENT)
+    return np.inf
+
 
 NONE = -1
 MOST_EDGES = 2**31 - 2  # numbers of edges, plus one, are held in 32 bits
 
 
-class Network(NamedTuple):
-    """Edges listed by the node that they lead to, and what the sources supply.
+class FlatNetwork(NamedTuple):
+    """EdgeAmounts listed by the node that they lead to, and what the sources supply.
 
     Attributes:
         starts: ``[node + 1]``: where the edges into each node begin. First comes the edge from the
@@ -76,7 +179,7 @@ def make_network(
     sources: LongArray,
     stations: FloatArray | None,
     tolerance: float,
-) -> tuple[Network, Ends]:
+) -> tuple[FlatNetwork, Ends]:
     """The network of layers that are read from the top down."""
     lists, supply = [], np.empty(0)
     for layer, entries in zip(range(depth, 0, -1), layers, strict=True):
@@ -128,7 +231,7 @@ def _assemble(
     lists: list[tuple[LongArray, IntArray, FloatArray]],
     supply: FloatArray,
     stations: FloatArray | None,
-) -> Network:
+) -> FlatNetwork:
     """One network of the lists of layers 1 … L−1."""
     depth, size = supply.shape
     nodes = depth * size
@@ -160,11 +263,11 @@ def _assemble(
         waits = first == node + size
         above[node[waits]] = first[waits]
     heads = np.repeat(np.arange(len(count), dtype=np.int32), count)
-    return Network(starts, every_tail, heads, every_capacity, supply.ravel(), above)
+    return FlatNetwork(starts, every_tail, heads, every_capacity, supply.ravel(), above)
 
 
 @njit(cache=True, nogil=True)
-def _received(rows: Rows, reach: FloatArray) -> FloatArray:
+def _received(rows: LayerRows, reach: FloatArray) -> FloatArray:
     """What the nodes of the layer below can receive at most, if ``reach`` arrives at these."""
     received = np.zeros(len(reach))
     for query in range(len(reach)):
@@ -176,7 +279,7 @@ def _received(rows: Rows, reach: FloatArray) -> FloatArray:
 
 @njit(cache=True, nogil=True)
 def _list_by_key(
-    rows: Rows, order: IntArray, sends: BoolArray, receives: BoolArray
+    rows: LayerRows, order: IntArray, sends: BoolArray, receives: BoolArray
 ) -> tuple[LongArray, IntArray, FloatArray]:
     """The edges between nodes that send and receive, by key: starts, queries and capacities.
 

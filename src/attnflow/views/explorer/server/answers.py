@@ -23,17 +23,15 @@ def answer_document(cache: SessionCache, body: AnswerRequest, job: Job) -> Gener
     """The document of an answer; its prompt and length are checked before the model runs."""
     adapter = cache.models[cache.check(body)]
     answers = answers_of(adapter)
-    config = Request(
-        method=body.method, edges=body.edges, bos=body.bos, execution=cache.execution
-    )
+    config = Request(**body.options, threads=cache.threads)
     prompt = make_prompt(body.text, answers.tokenizer, adapter.name, body.parts)
     tokens = answers.read(prompt.text, special=prompt.special)
     # A given answer has at most as many tokens as bytes.
-    written = body.length if body.answer is None else len(body.answer.encode())
+    written = body.generate if body.answer is None else len(body.answer.encode())
     cache.check_size(len(tokens) + written)
-    rule = EDGE_RULES["gradient"] if body.edges == AUTO else config.rule  # the more expensive one
-    shape = Shape(adapter, rule, len(tokens) + written, config.execution.threads or 1)
-    asked = AnswerConfig(Writing(body.length, body.answer, check=job.check))
+    rule = EDGE_RULES["gradient"] if config.edges == AUTO else config.rule  # the more expensive one
+    shape = Shape(adapter, rule, len(tokens) + written, config.threads or 1)
+    asked = AnswerConfig(Writing(body.generate, body.answer, check=job.check))
     with cache.memory.reserve(shape.forward + shape.merged + shape.solving, job):
         found = explain_answer(prompt, answers, config, asked, lambda _: job.check())
     return generation_document(found)

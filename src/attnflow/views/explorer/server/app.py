@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
+from fastapi import Request as HttpRequest
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
+from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError, ModelError
-from attnflow.models.heads import SPANS
-from attnflow.pipeline.amounts import layered_rules
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import AUTO, Request
 from attnflow.solvers.threads import cores
@@ -76,7 +76,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.state.sessions, app.state.workers = sessions, workers
-    images = any(adapter.kind == "image" for adapter in sessions.models.values())
+    images = any(not adapter.reads_text for adapter in sessions.models.values())
     most = most_bytes(limits, images=images)
     app.add_middleware(Guard, access=access, limits=limits, most=most)
     _add_error_handlers(app)
@@ -89,7 +89,7 @@ def make_app(
 
 def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers, *, listed: bool) -> None:
     @app.get("/", include_in_schema=False)
-    async def page(request: Request) -> HTMLResponse:
+    async def page(request: HttpRequest) -> HTMLResponse:
         html = read_static("index.html").replace('<meta name="policy" />\n', "")
         response = HTMLResponse(html)
         if not client_of(request).visitor:
@@ -108,7 +108,7 @@ def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers, *, listed
         descriptions = [requests.Model(**each) for each in sessions.describe_models()]
         example = EXAMPLES.get(descriptions[0].name, EXAMPLE)
         best: Rule = {"name": AUTO, "title": "Best for the model"}
-        rules = [best, *map(describe_rule, layered_rules())]
+        rules = [best, *map(describe_rule, EDGE_RULES)]
         return requests.Models(models=descriptions, rules=rules, example=example, run=listed)
 
     folder = str(files("attnflow.views.explorer") / "static")
@@ -117,22 +117,22 @@ def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers, *, listed
 
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
-    async def on_invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def on_invalid_request(_: HttpRequest, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]  # of the query of /run
         place = ".".join(map(str, first["loc"]))
         return error_response(422, "invalid", f"{place}: {first['msg']}")
 
     @app.exception_handler(ApiError)
-    async def on_api_error(_: Request, error: ApiError) -> JSONResponse:
+    async def on_api_error(_: HttpRequest, error: ApiError) -> JSONResponse:
         return error_response(error.status, error.code, str(error), error.retry_after)
 
     @app.exception_handler(InputError)
     @app.exception_handler(ModelError)
-    async def on_input_error(_: Request, error: InputError | ModelError) -> JSONResponse:
+    async def on_input_error(_: HttpRequest, error: InputError | ModelError) -> JSONResponse:
         return error_response(422, "invalid", _for_pages(str(error)))
 
     @app.exception_handler(HTTPException)
-    async def on_http_error(_: Request, error: HTTPException) -> JSONResponse:
+    async def on_http_error(_: HttpRequest, error: HTTPException) -> JSONResponse:
         codes = {404: "not-found", 408: "slow", 413: "too-large", 429: "busy", 503: "busy"}
         code = codes.get(error.status_code, "invalid")
         response = error_response(error.status_code, code, str(error.detail))
@@ -140,11 +140,11 @@ def _add_error_handlers(app: FastAPI) -> None:
         return response
 
     @app.exception_handler(AttnflowError)
-    async def on_attnflow_error(_: Request, error: AttnflowError) -> JSONResponse:
+    async def on_attnflow_error(_: HttpRequest, error: AttnflowError) -> JSONResponse:
         return error_response(500, "failed", str(error))
 
     @app.exception_handler(Exception)
-    async def on_other_error(_: Request, error: Exception) -> JSONResponse:
+    async def on_other_error(_: HttpRequest, error: Exception) -> JSONResponse:
         return error_response(
             500, "failed", "the model failed on this input; the server's log has details"
         )
@@ -177,9 +177,9 @@ def serve(  # noqa: PLR0913 - what a server is started with
     torch.set_num_threads(_threads(limits))  # more threads would wait for each other at every layer
     adapters = [load_model(source) for source in sources or [None]]
     for each in adapters:
-        if each.kind in ("audio", "speech"):
+        if each.reads_sound:
             msg = (
-                f"{each.name} hears, and the page has no field for sounds; use "
+                f"{each.name} reads sounds, and the page has no field for sounds; use "
                 "attnflow explain SOUND.wav --html FILE, or attnflow.explore"
             )
             raise ModelError(msg)
@@ -198,7 +198,6 @@ def _threads(limits: Limits) -> int:
 def warm_up(adapters: Sequence[ModelAdapter]) -> None:
     """Compile and load everything now, so that the first visitor does not wait."""
     for adapter in adapters:
-        if adapter.kind != "image":
-            spans = adapter.description["head"] == SPANS.name
-            item = (EXAMPLE, EXAMPLE) if spans else EXAMPLE
+        if adapter.reads_text:
+            item = (EXAMPLE, EXAMPLE) if adapter.finds_spans else EXAMPLE
             make_view(open_session(item, adapter, Request(), all_heads=True), SERVED)

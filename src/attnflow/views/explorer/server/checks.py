@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, find_edge_method, find_trace
-from attnflow.models.heads import BARE, TAGGER
 from attnflow.pipeline.request import check_single_heads
 from attnflow.pipeline.session import check_output_alone
 from attnflow.views.explorer.document import takes_long
@@ -29,7 +28,7 @@ def check_layers(of: RequestedInput, name: str, layers: Sequence[int]) -> None:
 
 def check_positions(of: RequestedInput, name: str, positions: Sequence[int]) -> None:
     """Refuse positions that the input does not have; a vision model adds some to its patches."""
-    more = EXTRA_TOKENS if of.adapter.kind == "image" else 0
+    more = EXTRA_TOKENS if of.adapter.has_grid else 0
     _check_within(name, positions, 0, len(of.tokens) + more - 1)
 
 
@@ -44,12 +43,12 @@ def check_method(of: RequestedInput, method: str, layers: Sequence[int], query: 
     """Refuse a method that the model has no scores of, at these layers and this position."""
     member = METHODS[method]
     if member.reads_edges:
-        if of.adapter.kind == "pair":
+        if of.adapter.has_source:
             member.check_pairs()
         return
     depth = of.adapter.depth
     check_output_alone(method, layers, [query], depth, None)
-    if _head(of) != TAGGER.name:  # which decides where the token is that it labels
+    if not of.adapter.labels_tokens:  # which decides where the token is that it labels
         position = of.adapter.decision(of.tokens)
         check_output_alone(method, layers, [query], depth, position)
 
@@ -63,7 +62,8 @@ def check_heads(of: RequestedInput, method: str) -> None:
             "heads; send other edges, such as 'attention'"
         )
         raise InputError(msg)
-    if of.adapter.kind == "text":  # elsewhere the model tells how many steps and positions it has
+    # With a grid or two sides the model tells how many steps and positions it has.
+    if not of.adapter.has_grid and not of.adapter.has_source:
         check_heads_work(method, of.adapter.heads, of.adapter.depth, len(of.tokens))
 
 
@@ -80,17 +80,17 @@ def check_heads_work(method: str, heads: int, steps: int, size: int) -> None:
 def check_trace(of: RequestedInput, method: str) -> None:
     """Refuse a method that can't tell how a score came about."""
     find_trace(method)
-    if of.adapter.kind == "pair":
+    if of.adapter.has_source:
         find_edge_method(method).check_pairs(routes=True)
 
 
 def check_blankable(of: RequestedInput, sets: Sequence[Sequence[int]]) -> None:
     """Refuse positions that can't be blanked, and a model that predicts nothing without them."""
     adapter, tokens = of.adapter, of.tokens
-    if _head(of) == BARE.name:
+    if not adapter.predicts:
         msg = f"{adapter.name} predicts nothing, so blanking a token changes nothing"
         raise InputError(msg)
-    if adapter.kind == "image":
+    if adapter.has_grid:
         return
     nowhere = -1  # the explained position, which may be excluded, is not known yet
     able = [at for at in adapter.blankable(tokens, nowhere) if not adapter.predicts_at(tokens, at)]
@@ -108,19 +108,15 @@ def check_differentiable(of: RequestedInput, position: int | None) -> None:
         return
     segments = of.tokens.segments
     in_source = (
-        of.adapter.kind == "pair"
+        of.adapter.has_source
         and segments is not None
         and position is not None
         and segments[position] == "source"
     )
-    if _head(of) == BARE.name or in_source:
+    if not of.adapter.predicts or in_source:
         where = "" if position is None else f" at position {position}"
         msg = (
             f"{of.adapter.name} has no head that predicts{where}, so there is nothing to "
             f"differentiate; send other edges than {of.rules[0].name!r}, such as 'attention'"
         )
         raise ModelError(msg)
-
-
-def _head(of: RequestedInput) -> str:
-    return str(of.adapter.description["head"])

@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from attnflow.edges import EDGE_RULES
 from attnflow.evaluation.blanking_check import is_cheap
 from attnflow.methods.question import BATCH_BYTES
 from attnflow.pipeline.blanking import BLANK_BATCH
@@ -40,9 +41,9 @@ class Shape:
     @property
     def _map(self) -> int:
         """Numbers of one map of every step, the heads merged."""
-        size = self.tokens + (EXTRA_TOKENS if self.adapter.kind == "image" else 0)
+        size = self.tokens + (EXTRA_TOKENS if self.adapter.has_grid else 0)
         # A decoder layer with cross-attention has two steps.
-        steps = self.adapter.depth * (2 if self.adapter.kind in ("pair", "speech") else 1)
+        steps = self.adapter.depth * (2 if self.adapter.has_source else 1)
         return steps * size**2
 
     @property
@@ -57,9 +58,14 @@ class Shape:
             kept += 2 * DOUBLE * self._map * self.adapter.heads
         return kept + self._one_run(whole=needs.blocks or needs.target or needs.zeroing)
 
+    @property
+    def beside(self) -> int:
+        """A second pass, whose attention is shown beside edges that are amounts."""
+        return replace(self, rule=EDGE_RULES["attention"]).forward if self.rule.amounts else 0
+
     def _one_run(self, *, whole: bool = False) -> int:
         """What the network holds while it runs: a layer, or all where they are kept."""
-        if self.adapter.kind == "text":
+        if self.adapter.estimates_memory:
             return self.adapter.row_bytes(self.tokens, gradients=whole)
         one = 4 * SINGLE * self._map * self.adapter.heads // self.adapter.depth
         return one * (self.adapter.depth if whole else 1)
@@ -87,7 +93,7 @@ class Shape:
     @property
     def checking(self) -> int:
         """Blanking every token, to check methods by it: in batches, and only where it is cheap."""
-        if self.adapter.kind != "text" or not is_cheap(self.adapter, self.tokens):
+        if not self.adapter.estimates_memory or not is_cheap(self.adapter, self.tokens):
             return 0
         runs = 1 + self.tokens + self.tokens // 2  # whole, without each token, each split word
         return max(self._one_run(), min(BATCH_BYTES, runs * self._one_run()))

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import re
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    create_model,
+)
 from pydantic_core import PydanticCustomError
 
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS
-from attnflow.pipeline.amounts import check_layered
+from attnflow.options.option import options_of, type_name
+from attnflow.options.tables import AnswerOptions, ExplainOptions
 from attnflow.pipeline.request import AUTO
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
@@ -94,39 +104,67 @@ AnyMethod = Annotated[str, *_name_in(METHODS, AUTO)]
 Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
 
 
-def _layered(name: str) -> str:
-    check_layered(name)
-    return name
+# What JSON may have for the type of an option.
+WIRE: dict[str, Any] = {
+    "bool": Flag,
+    "int": Annotated[int, Field(strict=True)],
+    "int | None": Annotated[int, Field(strict=True)] | None,
+    "float": Annotated[float, Field(strict=True, allow_inf_nan=False)],
+    "str": Name,
+    "TargetSpec": Choice,
+    "TargetSpec | Sequence[TargetSpec]": Choice,
+    "MethodName": AnyMethod,
+    "EdgesName": Edges,
+}
 
 
-LayeredEdges = Annotated[Edges, AfterValidator(_layered)]
-
-
-class InputRequest(BaseModel):
-    """An input: a text, or an image for vision models."""
+class Body(BaseModel):
+    """What a request may have beside options: nothing but what its class names."""
 
     model_config = ConfigDict(extra="forbid")
+    taken: ClassVar[tuple[str, ...]] = ()
 
     model: Name | None = Field(None, description="One of GET /api/models; null is the first.")
+    answer: str | None = Field(None, description="The answer to explain; null: the model's.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the library, by their names."""
+        return {name: getattr(self, name) for name in self.taken}
+
+
+def body_of(table: Any, function: str, **types: Any) -> Any:
+    """The base of requests that take a table's options, as far as the server has them."""
+    declared: dict[str, Any] = {
+        name: (types.get(name, WIRE.get(type_name(each))), _described(each, known.help))
+        for name, (each, known) in options_of(table).items()
+        if known.served and function not in known.not_for and types.get(name, "") is not None
+    }
+    made = create_model(f"{table.__name__}Body", __base__=Body, **declared)
+    made.taken = tuple(declared)
+    return made
+
+
+def _described(each: Any, about: str) -> Any:
+    return Field(each.default, description=re.sub(r": \{\w+\}", "", about))
+
+
+if TYPE_CHECKING:
+    InputBody = Body
+    AnswerBody = Body
+else:
+    InputBody = body_of(ExplainOptions, "explain", method=None)
+    AnswerBody = body_of(AnswerOptions, "explain_answer")
+
+
+class InputRequest(InputBody):
+    """An input: a text, or an image for vision models."""
+
     text: str | None = Field(None, description="The text to explain.")
     pair: str | None = Field(
         None, description="The second text, where the model reads two as one input."
     )
     image: str | None = Field(None, description="A PNG, JPEG or WebP file in base64.")
-    answer: str | None = Field(None, description="Encoder–decoders: the answer to explain.")
-
-    bos: Flag = Field(
-        False, description="Put BOS in front, for causal models whose tokenizer adds none."
-    )
-    edges: LayeredEdges = Field(
-        "auto", description="What the edges are made of; auto is what answers best for the model."
-    )
-    target: Choice = Field(
-        None, description="The label or token to explain, by name or number; null: the prediction."
-    )
-    contrast: Choice = Field(
-        None, description="Explain why the target rather than this label or token."
-    )
 
     @property
     def explained(self) -> int | None:
@@ -138,15 +176,11 @@ class InputRequest(BaseModel):
         checks.check_differentiable(of, self.explained)
 
 
-class AnswerRequest(BaseModel):
+class AnswerRequest(AnswerBody):
     """A prompt, and its answer: the model's own, or one that is given."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    model: Name | None = Field(None, description="One of GET /api/models; null is the first.")
     text: str = Field(description="The prompt.", min_length=1)
-    answer: str | None = Field(None, description="The answer to explain; null: the model's.")
-    length: int = Field(
+    generate: int = Field(
         40, ge=1, le=MOST_WRITTEN, strict=True, description="The most tokens that are written."
     )
     parts: Parts | None = Field(
@@ -154,11 +188,6 @@ class AnswerRequest(BaseModel):
         description="Parts of the prompt by their names: where each starts and ends.",
         json_schema_extra={"maxProperties": MOST_PARTS},
     )
-    bos: Flag = Field(
-        False, description="Put BOS in front, for causal models whose tokenizer adds none."
-    )
-    edges: Edges = Field("auto", description="What the edges are made of, as for /api/explain.")
-    method: AnyMethod = Field("auto", description="The method; auto is what answers best.")
 
 
 class PositionRequest(InputRequest):
@@ -200,6 +229,9 @@ class TraceRequest(PositionRequest):
 
     layer: Layer
     key: Position
+    verify: Flag = Field(
+        False, description="Remove the edges of the cut from the model, and say what it says then."
+    )
 
     def check_against(self, of: RequestedInput) -> None:
         """Refuse a layer and positions that the input does not have, and methods without traces."""
@@ -227,7 +259,11 @@ class Model(BaseModel):
     """A model of this server."""
 
     name: str
-    kind: Literal["text", "pair", "image", "audio", "speech"]
+    kind: str
+    reads_text: bool = Field(description="Whether it reads text; else it reads images.")
+    reads_pairs: bool = Field(description="Whether an input can be a pair of texts.")
+    has_source: bool = Field(description="Whether it is an encoder–decoder.")
+    writes: bool = Field(description="Whether it writes answers.")
     head: str
     layers: int
 

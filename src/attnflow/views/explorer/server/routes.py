@@ -13,8 +13,10 @@ from starlette.responses import Response
 
 from attnflow.errors import shown
 from attnflow.methods import METHODS
+from attnflow.pipeline.knockouts import RUNS
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
+    first_method,
     heads_of,
     make_document,
     make_view,
@@ -79,8 +81,8 @@ def _whole(shape: Shape) -> int:
 
 
 def _first(shape: Shape) -> int:
-    """A document: every method, and blanking as a check."""
-    return _whole(shape) + shape.checking
+    """A document: every method, another forward pass for some, and blanking as a check."""
+    return _whole(shape) + shape.beside + shape.checking
 
 
 def _merged(shape: Shape) -> int:
@@ -109,7 +111,7 @@ def explain(body: requests.InputRequest) -> Task:
     """The document of one input; for long inputs, without the scores of slow methods."""
 
     def work(session: Session, image: str | None, job: Job) -> Document:
-        return make_document([make_view(session, SERVED, job.check, image)], session.config.method)
+        return make_document([make_view(session, SERVED, job.check, image)], first_method(session))
 
     return on_session(body, _first, work)
 
@@ -146,9 +148,13 @@ def trace(body: requests.TraceRequest) -> Task:
     """How one score came about: edges, and for flow its routes and its bottleneck."""
 
     def work(session: Session, _: str | None, __: Job) -> Trace:
-        return trace_path(session, body.method, body.layer, body.query, body.key)
+        place = body.layer, body.query, body.key
+        return trace_path(session, body.method, *place, verify=body.verify)
 
-    return on_session(body, _merged, work)
+    def cost(shape: Shape) -> int:
+        return _merged(shape) + (shape.blanking(RUNS) if body.verify else 0)
+
+    return on_session(body, cost, work)
 
 
 @router.post("/blank", response_model=requests.BlankResponse)

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from attnflow.edges import EDGE_RULES
-from attnflow.models.heads import CLASSIFIER
+from attnflow.models.answers.interface import answers_of
+from attnflow.models.pair.seq2seq import ANSWER
+from attnflow.models.text.writing import Writing
 from attnflow.pipeline.choice import Chosen
 from attnflow.pipeline.prepare import Given, Prepared, Refused, prepare, run_batch
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.shipped import full_name
-from attnflow.solvers.execution import Execution
 from attnflow.views.explorer.images import decode_image, pixels_of, to_data_url
 from attnflow.views.explorer.server.limits import ApiError, Job, Limits
 from attnflow.views.explorer.server.memory import PIXEL_BYTES, Memory, Shape
@@ -32,7 +33,6 @@ EXAMPLES = {full_name("sentiment"): "The story is slow, but the music is wonderf
 """What is explained at first: by the model that is served first, or `EXAMPLE`."""
 Opened = tuple[Session, str | None]  # with the data URL of an image
 Cost = Callable[[Shape], int]  # bytes of the work on a session, beside its forward pass
-MOST_SPECIAL = 8  # tokens that a tokenizer adds to a text
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class RequestedInput:
     def shape(self) -> Shape:
         """What decides how much memory it takes."""
         config = self.chosen.config
-        threads = config.execution.threads or 1
+        threads = config.threads or 1
         return Shape(self.adapter, config.rule, len(self.tokens), threads)
 
     @property
@@ -80,11 +80,12 @@ class SessionCache:
     """Sessions of inputs, opened by the first request and cached for the next."""
 
     def __init__(self, models: Mapping[str, ModelAdapter], limits: Limits, threads: int) -> None:
-        self.models = {name: _reader(adapter) for name, adapter in models.items()}
-        self.images = {name: getattr(each, "takes_images", None) for name, each in models.items()}
+        # Of two towers the one for texts: with both, the name of an image file would be read.
+        self.models = {name: adapter.text_reader for name, adapter in models.items()}
+        self.images = {name: each.reads_images for name, each in models.items()}
         self.limits = limits
         self.memory = Memory(limits)
-        self.execution = Execution(threads)
+        self.threads = threads
         self._cached: OrderedDict[str, Opened] = OrderedDict()
         self._falling_back: set[str] = set()  # models that refused the edges chosen for them
         self._lock = threading.Lock()
@@ -95,6 +96,10 @@ class SessionCache:
             {
                 "name": name,
                 "kind": adapter.kind,
+                "reads_text": adapter.reads_text,
+                "reads_pairs": adapter.reads_pairs,
+                "has_source": adapter.has_source,
+                "writes": adapter.writes,
                 "head": str(adapter.description["head"]),
                 "layers": adapter.depth,
             }
@@ -105,8 +110,8 @@ class SessionCache:
     def open(self, request: InputRequest, job: Job, cost: Cost) -> Iterator[Opened]:
         """The session of an input and, for images, its data URL; inside, memory is reserved."""
         name = self.check(request)
-        asked = (request.edges, request.target, request.contrast, request.bos)
-        parts = (name, request.text, request.pair, request.image, request.answer, *asked)
+        given = (request.text, request.pair, request.image, request.answer)
+        parts = (name, *given, *request.options.items())
         key = hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
         with self._open(key, lambda: self._prepare(name, request, job), request, job, cost) as here:
             session, at = here[0], request.explained
@@ -149,13 +154,7 @@ class SessionCache:
 
     def _prepare(self, name: str, request: InputRequest, job: Job) -> RequestedInput:
         adapter = self.models[name]
-        config = Request(
-            edges=request.edges,
-            target=request.target,
-            contrast=request.contrast,
-            bos=request.bos,
-            execution=self.execution,
-        )
+        config = Request(**request.options, threads=self.threads)
         url = None
 
         def read(_: object) -> Tokens:
@@ -181,23 +180,19 @@ class SessionCache:
         return RequestedInput(found, url, name in self._falling_back)
 
     def _read_text(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
-        writes = adapter.kind == "pair" and adapter.description["head"] != CLASSIFIER.name
-        if not writes or request.answer is not None:
+        if not (adapter.has_source and adapter.writes) or request.answer is not None:
             item = request.text if request.pair is None else (request.text, request.pair)
             return adapter.tokenize(item, answer=request.answer)
         if request.pair is not None:
             msg = f"{adapter.name} takes one text; send no 'pair'"
             raise ApiError(422, "invalid", msg)
-        # The model's own answer takes runs of the model: the text alone must be within the limits.
-        # A short one is, whatever its tokens: they are no more than its bytes and special tokens.
-        size = len(str(request.text).encode()) + MOST_SPECIAL
-        if size > self.limits.tokens:
-            alone = adapter.tokenize(request.text, answer="")
-            self.check_size(len(alone))
-            size = len(alone)
-        shape = Shape(adapter, EDGE_RULES["attention"], size, threads=1)
+        # The model writes its own answer, which takes a run for every token.
+        answers = answers_of(adapter)
+        source = answers.read(str(request.text))
+        self.check_size(len(source))
+        shape = Shape(adapter, EDGE_RULES["attention"], len(source), threads=1)
         with self.memory.reserve(shape.forward, job):
-            return adapter.tokenize(request.text)
+            return answers.write(source, Writing(ANSWER, check=job.check))
 
     def check_size(self, tokens: int) -> None:
         """Refuse an input of more tokens than are explained here."""
@@ -227,18 +222,18 @@ class SessionCache:
 
     def _check_kind(self, request: InputRequest, name: str) -> None:
         """Refuse a text for a model of images, an image for one of texts, and an answer of none."""
-        kind = self.models[name].kind
-        wanted, other = ("image", "text") if kind == "image" else ("text", "image")
-        paired = request.pair is not None and kind == "image"
+        model = self.models[name]
+        wanted, other = ("text", "image") if model.reads_text else ("image", "text")
+        paired = request.pair is not None and not model.reads_text
         if getattr(request, wanted) is None or getattr(request, other) is not None or paired:
-            takes = "an image" if kind == "image" else "text"
+            takes = "text" if model.reads_text else "an image"
             msg = f"{name} takes {takes}; send {wanted!r} alone"
             images = self.images[name]
             if images is not None and request.image is not None:
                 where = "Python" if images == "with text" else "Python and the command line"
                 msg += f". Its images are for {where} (docs/models.md)"
             raise ApiError(422, "invalid", msg)
-        if request.answer is not None and kind != "pair":
+        if request.answer is not None and not model.has_source:
             msg = f"{name} writes no answer; send none"
             raise ApiError(422, "invalid", msg)
 
@@ -257,13 +252,6 @@ class SessionCache:
             ):
                 key, _ = self._cached.popitem(last=False)
                 del sizes[key]
-
-
-def _reader(adapter: ModelAdapter) -> ModelAdapter:
-    """Of two towers the one that reads text: for both, a text that names an image file is read."""
-    from attnflow.models.image.towers import TowersModel
-
-    return adapter.tower("text") if isinstance(adapter, TowersModel) else adapter
 
 
 def _of(opened: Opened, config: Request | None = None) -> RequestedInput:

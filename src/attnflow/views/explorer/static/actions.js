@@ -9,13 +9,15 @@ const NOT_IN_FILE =
 // What can be done with a token. `served`: a server computes what the document lacks.
 export class Actions {
   constructor(store, served, notify) {
+    this.verify = null; // only with a server
     this.store = store;
     this.served = served;
     this.notify = notify;
   }
 
   click(pane, tokens, asked = this.store.state.mode) {
-    const mode = pane.method.layered ? asked : "blank"; // nothing else can be done without layers
+    const able = modesOf(pane.method);
+    const mode = able.includes(asked) ? asked : able[0];
     if (mode === "trace") this.trace(pane, strongest(pane, tokens));
     else if (mode === "explain") this.explain(pane, tokens[0]);
     else this.toggleBlank(pane, tokens);
@@ -59,7 +61,15 @@ export class Actions {
   }
 }
 
+// What a click on a token can do: without layers no other position is explained, and without edges
+// nothing is traced.
+export function modesOf({ layered, traced }) {
+  if (layered) return ["trace", "explain", "blank"];
+  return traced ? ["trace", "blank"] : ["blank"];
+}
+
 function strongest(pane, tokens) {
   const row = rowOf(pane);
-  return row ? tokens.reduce((best, at) => (row[at] > row[best] ? at : best)) : tokens[0];
+  const size = (at) => (pane.method.signed ? Math.abs(row[at]) : row[at]);
+  return row ? tokens.reduce((best, at) => (size(at) > size(best) ? at : best)) : tokens[0];
 }

@@ -116,7 +116,7 @@ async function openServer() {
     byId(id).addEventListener("change", () => form.showFields(comparesTexts())),
   );
   form.onSubmit(() => explain());
-  if (form.kind === "image") notify("Choose an image to explain.");
+  if (!form.model.reads_text) notify("Choose an image to explain.");
   else await explain(state, extra);
 }
 

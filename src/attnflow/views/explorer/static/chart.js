@@ -59,7 +59,7 @@ export class Chart {
   }
 
   get crowded() {
-    return this.rows > SVG_ROWS && !this.printing;
+    return this.drawn > SVG_ROWS && !this.printing;
   }
 
   get whole() {
@@ -82,10 +82,10 @@ export class Chart {
   render() {
     if (!this.scroller.clientWidth || !this.rows) return;
     const start = performance.now();
-    this.kept = this.printing ? keptRows(this.scores, this.marked) : null;
+    this.kept = this.printing ? keptRows(this.scores, this.marked) : (this.folded ?? null);
     this.fitTo(this.scroller.clientWidth);
     this.scroller.classList.toggle("crowded", this.crowded);
-    this.sizer.style.height = this.printing ? "auto" : `${this.height}px`;
+    this.sizer.style.height = this.kept ? "auto" : `${this.height}px`;
     if (this.crowded) this.renderCanvas();
     else this.sizer.replaceChildren(this.svg(this.width).node, ...paperNote(this));
     this.host.dataset.drawMs = (performance.now() - start).toFixed(2);
@@ -143,7 +143,7 @@ export class Chart {
   }
 
   rowAt(y) {
-    const row = Math.floor((y - HEAD) / this.rowHeight);
-    return row >= 0 && row < this.rows ? row : null;
+    const place = Math.floor((y - HEAD) / this.rowHeight);
+    return place < 0 || place >= this.drawn ? null : (this.kept?.[place] ?? place);
   }
 }

@@ -20,6 +20,9 @@ export const resetColours = () => {
 // The colour of a method, for lines; its ramp goes from the paper over that colour to a deep one.
 export const colourOf = (method) => palette().slot(method.slot);
 
+// The colour of a score with a sign.
+export const signColour = (value) => (value < 0 ? palette().less : palette().more);
+
 // The colour of letters on it.
 export const inkOn = (method) => legibleOn(parse(colourOf(method)));
 

@@ -1,3 +1,4 @@
+import { modesOf } from "./actions.js";
 import { inkOn } from "./colours.js";
 import { mapNote, mapTitle } from "./description.js";
 import { byId, make, makeSwitch } from "./dom.js";
@@ -73,12 +74,16 @@ export class Controls {
     byId("compare").value = state.compare;
     const { model, head, rule } = pane.view.data;
     const named = pane.view.request?.model ?? model; // two models of a server may have one name
-    const about = [named, head, `edges: ${inSentence(rule.title)}`];
+    const { edges } = pane.method;
+    const made = edges === rule.name ? inSentence(rule.title) : edges;
+    const about = [named, head, made && `edges: ${made}`];
     byId("model-name").textContent = about.filter(Boolean).join(" · ");
     byId("table-title").textContent = panes.length > 1 ? "Difference of shares" : "Scores";
     const layered = panes.some(({ method }) => method.layered);
     byId("layer").parentElement.hidden = !layered;
-    byId("threshold").parentElement.hidden = !panes.some(({ method }) => method.traced);
+    byId("threshold").parentElement.hidden = !panes.some(
+      ({ method }) => method.traced && method.layered,
+    );
     byId("map-card").hidden = !layered;
     byId("map-title").textContent = mapTitle(pane, state.columns);
     byId("map-note").textContent = mapNote(panes, state.columns, this.served);
@@ -87,15 +92,14 @@ export class Controls {
     style.setProperty("--accent-ink", inkOn(pane.method));
   }
 
-  // Without layers there is nothing to trace, and no other position to explain.
   showModes(mode, panes) {
-    const layered = panes.some(({ method }) => method.layered);
+    const able = panes.flatMap(({ method }) => modesOf(method));
     byId("modes")
       .querySelectorAll("label")
       .forEach((label) => {
-        label.hidden = !layered && label.querySelector("input").value !== "blank";
+        label.hidden = !able.includes(label.querySelector("input").value);
       });
-    this.showMode(layered ? mode : "blank");
+    this.showMode(able.includes(mode) ? mode : able[0]);
   }
 
   shortcut(event) {

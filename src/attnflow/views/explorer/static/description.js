@@ -1,10 +1,13 @@
 import { inSentence, quote } from "./names.js";
 import { digits } from "./numbers.js";
 
+const WORTH_TELLING = 0.01; // of a value that something else must have to be told
+
 // What a graph shows, in a sentence: its heading, and its name for screen readers. Like its arrows,
 // it goes the way that information goes: from the input up.
 export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
   const [from, to] = [key, query].map((at) => quote(view.names[at]));
+  if (!method.layered) return answerTitle({ view, method, layer, query, key }, trace, from);
   const score = view.row(method.name, layer, query)?.[key];
   const value = ratio ? (score ?? trace?.value) : (trace?.value ?? score);
   const start = `${method.title} from ${from} to ${to} at layer ${layer}`;
@@ -12,6 +15,21 @@ export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
   const ways = trace?.routes.length ? `, by ${count(trace.all_routes, "route")}` : "";
   return `${start}: ${digits(value, ratio && score !== undefined)}${ratio ? " chance" : ""}${ways}`;
 }
+
+// Of a method that starts where the answer is read.
+function answerTitle({ view, method, layer, query, key }, trace, from) {
+  const value = trace?.value ?? view.row(method.name, layer, query)?.[key];
+  const start = `${method.title} from ${from}`;
+  if (value === undefined) return `${start}: not computed`;
+  const unit = method.unit && ` ${method.unit}`;
+  const sides = value < 0 ? ["against", "for"] : ["for", "against"];
+  const other = trace && trace.opposed > WORTH_TELLING * Math.abs(value);
+  const rest = other ? `, ${digits(trace.opposed)} ${sides[1]} it` : "";
+  return `${start}: ${digits(Math.abs(value))}${unit} ${sides[0]} ${saidOf(view)}${rest}`;
+}
+
+const saidOf = (view) =>
+  view.data.options.target ?? view.data.said[0]?.label ?? "what is explained";
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
@@ -21,7 +39,15 @@ export function graphNote(pane, trace, served) {
   const parts = [];
   if (trace?.cut.length) {
     const capacity = digits(trace.cut.reduce((sum, [, , , amount]) => sum + amount, 0));
-    parts.push(`Dashed: the bottleneck, ${count(trace.cut.length, "edge")}, full at ${capacity}.`);
+    const all = trace.all_cut > trace.cut.length ? ` of ${trace.all_cut}` : "";
+    const cut = `${trace.cut.length}${all} ${trace.all_cut === 1 ? "edge" : "edges"}`;
+    parts.push(`Dashed: the bottleneck, ${cut}, full at ${capacity}.`);
+  }
+  if (!method.layered) {
+    if (trace) parts.push("Lines: the routes that carry 90 % of it; thin ones, the whole answer.");
+    else if (!view.hasRoutes(method, pane.key)) parts.push("The answer is read at this token.");
+    else if (view.amounts) parts.push(noTrace(view, served));
+    return parts.join(" ");
   }
   if (trace && trace.all_edges > trace.edges.length) {
     parts.push(`The ${trace.edges.length} strongest of ${trace.all_edges} edges are drawn.`);
@@ -44,8 +70,7 @@ function noTrace(view, served) {
 // What the colours of signed scores mean.
 export function signsNote({ method, view, columns }) {
   if (!method.signed || !columns.length) return [];
-  const what = view.data.options.target ?? view.data.said[0]?.label ?? "what is explained";
-  return [`Orange speaks for ${what}, blue against it.`];
+  return [`Orange speaks for ${saidOf(view)}, blue against it.`];
 }
 
 // The heat map's heading, and what is missing in it.

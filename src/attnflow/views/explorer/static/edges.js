@@ -22,11 +22,13 @@ export function attentionEdges(view, upTo, share) {
 export function carriedEdges(pane, share) {
   const { view, method, layer, query, key } = pane;
   const trace = view.trace(method.name, layer, query, key);
+  const least = method.layered ? share : 0; // without layers, the edges are those that matter
   if (trace)
     return strongEnough(
       trace.edges.map((values) => edge(...values)),
-      share,
+      least,
     );
+  if (!method.layered) return []; // an answer is read at this token, or the trace is loading
   if (!method.reaches_input) return strongEnough(scoreEdges(pane, [layer]), share);
   if (view.attention) return []; // the trace is missing, or still loading
   // With scores alone, lines as in Figure 1 of the paper.
@@ -47,6 +49,17 @@ function scoreEdges(pane, layers) {
 function strongEnough(edges, share) {
   const least = share * (edges[0]?.amount ?? 0);
   return edges.filter(({ amount }) => amount >= least && amount > 0);
+}
+
+// What is drawn behind the edges that carry a score: attention up to a step, or what carries most
+// of the answer, for it and against it.
+export const edgesBehind = ({ view, method }, upTo, share) =>
+  method.layered ? attentionEdges(view, upTo, share) : amountEdges(view);
+
+function amountEdges({ amounts }) {
+  if (!amounts) return [];
+  const { step, query, key, weight } = amounts;
+  return Array.from(weight, (amount, i) => edge(step[i], query[i], key[i], amount));
 }
 
 export const cutEdges = (trace) => (trace?.cut ?? []).map((values) => edge(...values));

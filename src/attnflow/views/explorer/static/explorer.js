@@ -19,6 +19,7 @@ export class Explorer {
     this.layout = new Layout(actions);
     this.table = new ScoreTable(byId("table"), actions);
     this.loading = server && new Loading(server, notify, () => this.update());
+    if (server) actions.verify = (index, pane) => this.loading.verify(index, pane);
     store.subscribe(() => this.update());
   }
 

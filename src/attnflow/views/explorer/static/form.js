@@ -1,8 +1,6 @@
 import { byId, make } from "./dom.js";
 
 const TEXTS = ["text", "pair", "answer", "other", "target", "contrast", "length"];
-const WRITES = /language model$/;
-const ONE_TEXT = /^(causal|encoder)/; // heads of models that go on with one text
 
 // The form of a server's page: model, edges and inputs.
 export class Form {
@@ -24,27 +22,18 @@ export class Form {
     return { model: value("model"), edges: value("edges"), ...texts };
   }
 
-  // "text", "pair" or "image".
-  get kind() {
-    return this.models.find(({ name }) => name === byId("model").value)?.kind;
-  }
-
-  get head() {
-    return this.models.find(({ name }) => name === byId("model").value)?.head ?? "";
-  }
-
-  // Whether the model goes on with a text: causal language models and encoder–decoders.
-  get writes() {
-    return WRITES.test(this.head) && ONE_TEXT.test(this.head);
+  // What the chosen model can do: reads_text (else images), reads_pairs, has_source, writes.
+  get model() {
+    return this.models.find(({ name }) => name === byId("model").value) ?? {};
   }
 
   get isEmpty() {
-    return this.kind !== "image" && !byId("text").value.trim();
+    return this.model.reads_text && !byId("text").value.trim();
   }
 
   onSubmit(submit) {
     byId("model").addEventListener("change", () => {
-      if (this.kind !== "image") submit();
+      if (this.model.reads_text) submit();
     });
     byId("edges").addEventListener("change", () => submit());
     byId("image").addEventListener("change", () => submit());
@@ -62,15 +51,16 @@ export class Form {
   }
 
   showFields(comparesTexts) {
-    const { kind } = this;
-    byId("text-field").hidden = kind === "image";
-    byId("image-field").hidden = kind !== "image";
-    byId("answer-field").hidden = !this.writes;
-    byId("length-field").hidden = !this.writes;
-    byId("pair-field").hidden = kind === "image" || ONE_TEXT.test(this.head);
-    byId("target-field").hidden = kind !== "text";
-    byId("contrast-field").hidden = kind !== "text";
-    byId("other-field").hidden = !comparesTexts || kind === "image";
+    const { reads_text: readsText, reads_pairs: readsPairs, writes } = this.model;
+    const targeted = readsText && !this.model.has_source;
+    byId("text-field").hidden = !readsText;
+    byId("image-field").hidden = readsText;
+    byId("answer-field").hidden = !writes;
+    byId("length-field").hidden = !writes;
+    byId("pair-field").hidden = !readsPairs;
+    byId("target-field").hidden = !targeted;
+    byId("contrast-field").hidden = !targeted;
+    byId("other-field").hidden = !comparesTexts || !readsText;
     byId("model-field").hidden = this.models.length < 2;
     byId("edges-field").hidden = this.rules.length < 2;
   }
@@ -78,12 +68,12 @@ export class Form {
   // The inputs to explain: one, or two to compare.
   async requests(comparesTexts) {
     const { model, edges, text, pair, answer, other, target, contrast } = this.values;
-    if (this.kind === "image") return [{ model, edges, image: await readImage() }];
-    const second = ONE_TEXT.test(this.head) ? "" : pair;
-    const more =
-      this.kind === "pair"
-        ? { answer, pair: second }
-        : { ...named({ target, contrast }), pair: second };
+    const can = this.model;
+    if (!can.reads_text) return [{ model, edges, image: await readImage() }];
+    const second = can.reads_pairs ? pair : "";
+    const more = can.has_source
+      ? { answer, pair: second }
+      : { ...named({ target, contrast }), pair: second };
     const given = Object.entries(more).filter(([, value]) => value !== "");
     const first = { model, edges, text, ...Object.fromEntries(given) };
     return comparesTexts && other.trim() ? [first, { ...first, text: other }] : [first];
@@ -95,8 +85,9 @@ export function answerRequest(form) {
   const { model, edges, text, answer, length } = form.values;
   const given = answer.trim() ? { answer } : {};
   const count = Number(length);
-  if (!form.writes || !(count > 0 || (form.kind === "text" && answer.trim()))) return null;
-  const size = count > 0 ? { length: Math.min(128, Math.round(count)) } : {};
+  const { writes, has_source: hasSource } = form.model;
+  if (!writes || !(count > 0 || (!hasSource && answer.trim()))) return null;
+  const size = count > 0 ? { generate: Math.min(128, Math.round(count)) } : {};
   const parts = paragraphs(text);
   return { model, edges, text, ...given, ...size, ...(parts ? { parts } : {}) };
 }

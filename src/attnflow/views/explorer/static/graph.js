@@ -1,8 +1,10 @@
 import { drawNames } from "./axes.js";
 import { Chart } from "./chart.js";
-import { colourOf, palette } from "./colours.js";
-import { attentionEdges, carriedEdges, cutEdges, edgeName } from "./edges.js";
+import { colourOf, palette, signColour } from "./colours.js";
+import { carriedEdges, cutEdges, edgeName, edgesBehind } from "./edges.js";
+import { drawCut, drawEnds } from "./marks.js";
 import { rowOf } from "./panes.js";
+import { foldedRows } from "./paper.js";
 import { pick } from "./picking.js";
 
 const BACKGROUND = 4; // background attention needs this many times the threshold to be drawn
@@ -24,8 +26,9 @@ export class Graph extends Chart {
     this.marked = [pane.query, pane.key];
     this.step = view.data.ends[layer - 1];
     this.carried = carriedEdges(pane, threshold / 100);
-    this.attention = attentionEdges(view, this.step, (BACKGROUND * threshold) / 100);
+    this.behind = edgesBehind(pane, this.step, (BACKGROUND * threshold) / 100);
     this.cut = cutEdges(trace);
+    this.folded = foldedRows(pane.method, this.scores, this.marked, this.carried);
     this.schedule();
   }
 
@@ -59,24 +62,26 @@ export class Graph extends Chart {
   }
 
   draw(surface, span) {
-    this.drawAttention(surface, span);
+    this.drawBehind(surface, span);
     this.drawNodes(surface, span);
     this.drawCarried(surface, span);
     this.drawRoute(surface);
-    this.drawCut(surface, span);
-    this.drawEnds(surface);
+    drawCut(this, surface, span);
+    drawEnds(this, surface);
     const names = this.pane.view.data.columns;
     const columns = names.map((label, step) => ({ id: step, label, x: this.x(step) }));
     drawNames(this, surface, span, columns, this.step);
   }
 
-  drawAttention(surface, span) {
-    const colour = palette().edge;
-    const strongest = this.attention[0]?.amount ?? 1;
-    const visible = this.inSight(this.attention, span).slice(0, MOST_ELEMENTS);
+  drawBehind(surface, span) {
+    const { edge } = palette();
+    const { layered } = this.pane.method;
+    const strongest = Math.abs(this.behind[0]?.amount ?? 1);
+    const visible = this.inSight(this.behind, span).slice(0, MOST_ELEMENTS);
     const crowd = Math.min(1, Math.sqrt(150 / (visible.length + 1)) + 0.05);
     visible.reverse().forEach((e) => {
-      const share = e.amount / strongest;
+      const share = Math.abs(e.amount) / strongest;
+      const colour = layered ? edge : signColour(e.amount);
       const look = { colour, width: 0.5 + 2 * share, alpha: crowd * (0.12 + 0.6 * share) };
       surface.line({ ...this.ends(e), ...look }, { edge: edgeName(e), amount: e.amount });
     });
@@ -92,9 +97,15 @@ export class Graph extends Chart {
     }
   }
 
+  // The colour of what is traced: the method's, or that of its sign.
+  get colour() {
+    const { method } = this.pane;
+    return method.signed ? signColour(this.trace?.value ?? 0) : colourOf(method);
+  }
+
   drawCarried(surface, span) {
     const { method, key } = this.pane;
-    const colour = colourOf(method);
+    const { colour } = this;
     const wide = Math.min(9, this.rowHeight * 0.36);
     const strongest = this.carried[0]?.amount ?? 1;
     const faded = this.route ? 0.25 : 1;
@@ -109,33 +120,10 @@ export class Graph extends Chart {
 
   drawRoute(surface) {
     if (!this.route) return;
-    const look = { colour: colourOf(this.pane.method), width: 3.5, alpha: 1 };
+    const look = { colour: this.colour, width: 3.5, alpha: 1 };
     this.route.forEach((e) => {
       surface.line({ ...this.ends(e), ...look }, { route: edgeName(e) });
     });
-  }
-
-  drawCut(surface, span) {
-    const colour = palette().cut;
-    const widest = Math.max(...this.cut.map((e) => e.amount));
-    const visible = this.inSight(this.cut, span);
-    const crowd = Math.min(1, Math.sqrt(80 / (visible.length + 1)) + 0.2);
-    visible.forEach((e) => {
-      const share = e.amount / widest;
-      const look = { colour, width: 0.9 + 1.2 * share, alpha: crowd * (0.3 + 0.6 * share) };
-      const line = { ...this.ends(e), ...look, dash: [2, 3] };
-      surface.line(line, { cut: edgeName(e), capacity: e.amount });
-    });
-  }
-
-  drawEnds(surface) {
-    const { query, key, method } = this.pane;
-    const { paper } = palette();
-    const own = colourOf(method);
-    const start = { x: this.x(this.step), y: this.y(query), r: 6, fill: paper, stroke: own };
-    const end = { x: this.x(method.reaches_input ? 0 : this.step - 1), y: this.y(key), r: 6 };
-    surface.dot(start, { source: query });
-    surface.dot({ ...end, fill: own, stroke: paper }, { sink: key });
   }
 
   hit(x, y) {

@@ -8,7 +8,7 @@ import { Legend } from "./legend.js";
 import { Prediction } from "./prediction.js";
 import { headColumns, scaleOf } from "./scale.js";
 import { Strip } from "./strip.js";
-import { wayLines, wayTitle } from "./ways.js";
+import { WayCard } from "./ways.js";
 
 // One side of the page: tokens and prediction above, graph and heat map below.
 class Side {
@@ -26,21 +26,12 @@ class Side {
     const graph = make("div", { class: "graph" });
     const caption = make("figcaption", {}, this.title);
     this.card = make("figure", { class: "card graph-card" }, caption, graph, this.note);
-    this.wayTitle = make("h2");
-    this.sentence = make("p", { class: "sentence" });
-    this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
-    this.way = make(
-      "figure",
-      { class: "card way-card" },
-      make("figcaption", {}, this.wayTitle),
-      this.sentence,
-      this.routes,
-    );
+    this.way = new WayCard(actions, (edges) => this.graph.highlight(edges));
     this.mapHost = make("div", { class: "map" });
     this.mapName = make("h3", { class: "pane-title" });
     byId("panes").append(this.pane);
     byId("graphs").append(this.card);
-    byId("ways").append(this.way);
+    byId("ways").append(this.way.element);
     this.glanceHost = make("div", { class: "glance", hidden: true });
     byId("map").append(make("div", {}, this.mapName, this.mapHost, this.glanceHost));
     this.graph = new Graph(graph, actions);
@@ -65,27 +56,18 @@ class Side {
     this.graph.show(pane, trace, threshold, title);
     this.title.textContent = title;
     this.note.textContent = graphNote(pane, trace, served);
-    this.showWay(pane, trace);
+    this.way.show(pane, trace, this.card.hidden);
     const atAGlance = columns === "all" && pane.map?.layered;
     const mapPane = mapOf(pane);
     this.map.show(mapPane, columns === "heads");
     this.mapHost.hidden = atAGlance || !pane.columns.length || !pane.method.layered;
     this.glanceHost.hidden = !atAGlance;
+    this.mapHost.parentElement.hidden = this.mapHost.hidden && this.glanceHost.hidden;
     if (atAGlance) this.glance.show(mapPane);
   }
 
-  // In words and as a list, how the score of the traced token came about.
-  showWay(pane, trace) {
-    const highlight = (edges) => this.graph.highlight(edges);
-    const lines = trace ? wayLines(pane, trace, highlight) : [];
-    this.way.hidden = this.card.hidden || !lines.length;
-    this.wayTitle.textContent = wayTitle(trace);
-    this.sentence.textContent = trace?.sentence ?? "";
-    this.routes.replaceChildren(...lines);
-  }
-
   remove() {
-    [this.pane, this.card, this.way, this.mapHost.parentElement].forEach((element) =>
+    [this.pane, this.card, this.way.element, this.mapHost.parentElement].forEach((element) =>
       element.remove(),
     );
   }
@@ -106,9 +88,10 @@ export class Layout {
     const beside = Math.max(...panes.map(({ view }) => view.size));
     panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], { ...options, beside }));
     const { classList } = byId("charts");
+    classList.toggle("without-map", !panes.some(({ method }) => method.layered));
     classList.toggle(
       "without-ways",
-      this.sides.every(({ way }) => way.hidden),
+      this.sides.every(({ way }) => way.element.hidden),
     );
     classList.toggle(
       "without-graph",

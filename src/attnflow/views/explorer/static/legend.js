@@ -30,13 +30,13 @@ export class Legend {
     const colours = stops.map((share) => ramp(share).fill).join(", ");
     this.bar.style.setProperty("background-image", `linear-gradient(to right, ${colours})`);
     this.name.textContent = method.title;
-    const unit = unitOf(power) && ` ${unitOf(power)}`;
+    const unit = [unitOf(power), method.unit].filter(Boolean).map((each) => ` ${each}`).join("");
     this.low.textContent = method.signed ? listed(-top, power) : "0";
     this.picture.hidden = !view.data.grid;
     this.high.textContent = `${listed(top, power, ratio)}${unit} or more`;
     this.element.firstChild.hidden = !view.hasScores(method.name);
     const [traced, explained, blanked] = this.marks;
-    traced.hidden = !method.layered;
+    traced.hidden = !method.layered && !method.traced;
     explained.hidden = !method.layered;
     blanked.hidden = !blank.length;
   }

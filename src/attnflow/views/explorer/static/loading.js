@@ -33,14 +33,15 @@ export class Loading {
       {
         kind: "trace",
         args: [name, layer, query, key],
-        missing: method.traced && method.reaches_input && !view.trace(name, layer, query, key),
-        start: (kind) => server.trace(view, name, layer, query, key, kind),
+        missing:
+          method.traced && view.hasRoutes(method, key) && !view.trace(name, layer, query, key),
+        start: (kind) => server.trace(view, method, { layer, query, key }, kind),
       },
       {
         kind: "heads",
         args: [map?.name, headLayers, query],
         missing: headLayers.some((at) => !view.heads(map.name, at, query)),
-        start: (kind) => server.heads(view, map.name, query, headLayers, kind, report),
+        start: (kind) => server.heads(view, map, query, headLayers, kind, report),
       },
       {
         kind: "blank",
@@ -49,6 +50,13 @@ export class Loading {
         start: (kind) => server.blank(view, blank, kind),
       },
     ];
+  }
+
+  // What the model says without the cut of a pane's trace.
+  verify(index, { view, method, layer, query, key }) {
+    const place = { layer, query, key };
+    const start = (kind) => this.server.trace(view, method, place, kind, true);
+    return this.load(`verify/${index}`, view, [method.name, key], start);
   }
 
   // One request of a kind at a time; the same one is not sent twice, a new one cancels the old.

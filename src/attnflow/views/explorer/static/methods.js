@@ -1,8 +1,8 @@
 import { byId, make, makeSwitch } from "./dom.js";
 
 const GROUPS = [
-  { title: "From the layers’ edges", has: ({ layered }) => layered },
-  { title: "By running the model again", has: ({ layered }) => !layered },
+  { title: "From the layers’ edges", has: ({ edges }) => edges },
+  { title: "By running the model again", has: ({ edges }) => !edges },
 ];
 
 // The methods to choose from: a switch of those that are shown first, and a menu of all others,

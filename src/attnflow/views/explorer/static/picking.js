@@ -23,6 +23,7 @@ function pickNode({ labels, pane }, step, row) {
   const { columns, ends } = pane.view.data;
   const name = labels[row];
   if (step === 0) return tracing(row, [name, "input; click to trace it"]);
+  if (!pane.method.layered) return { kind: "node", lines: [`${name} at ${columns[step]}`] };
   const layer = ends.indexOf(step) + 1; // 0: a step within a layer, which can't be explained
   const lines = [`${name} at ${columns[step]}`, ...(layer ? ["click to explain it"] : [])];
   return { kind: "explain", at: row, layer, lines };
@@ -35,7 +36,7 @@ function nearestEdge(graph, x, y) {
   const rise = riseAt((graph.x(step) - x) / gap);
   const distance = ({ query, key }) =>
     Math.abs(graph.y(query) + (graph.y(key) - graph.y(query)) * rise - y);
-  for (const edges of [graph.carried, graph.cut, graph.attention]) {
+  for (const edges of [graph.carried, graph.cut, graph.behind]) {
     let best = null;
     edges.forEach((edge) => {
       if (edge.step !== step || distance(edge) >= NEAR) return;
@@ -58,6 +59,14 @@ function riseAt(along) {
   return 3 * low * low - 2 * low * low * low;
 }
 
+// What the edge itself is, where that is known: attention, or an amount with a sign.
+function weightOn({ pane, behind }, edge) {
+  const { view, method } = pane;
+  const same = (other) => edgeName(other) === edgeName(edge);
+  if (!method.layered) return behind.find(same)?.amount;
+  return attentionOn(view, edge) ?? (method.reaches_input ? undefined : edge.amount);
+}
+
 function describeEdge(graph, edge) {
   const { pane, trace } = graph;
   const { view, method } = pane;
@@ -68,8 +77,9 @@ function describeEdge(graph, edge) {
   if (carries && method.reaches_input) {
     lines.push(`carries ${digits(edge.amount)}${trace ? ` of ${digits(trace.value)}` : ""}`);
   }
-  const weight = attentionOn(view, edge) ?? (method.reaches_input ? undefined : edge.amount);
-  if (weight !== undefined) lines.push(`${inSentence(rule.title)} ${digits(weight)}`);
+  const weight = weightOn(graph, edge);
+  const made = method.edges === rule.name ? inSentence(rule.title) : method.edges;
+  if (weight !== undefined) lines.push(`${made} ${digits(weight)}`);
   const cut = graph.cut.find((other) => edgeName(other) === edgeName(edge));
   if (cut) lines.push(`bottleneck: full at ${digits(cut.amount)}`);
   return method.reaches_input ? { kind: "edge", lines } : tracing(edge.key, lines);

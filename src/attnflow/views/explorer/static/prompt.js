@@ -59,6 +59,7 @@ export class PromptParts {
       drop.textContent = row.drop === null ? "" : `Δ log p ${withSign(-row.drop)} without it`;
       element.dataset.share = row.share ?? "";
       element.dataset.score = row.score;
+      element.dataset.score = row.score;
     });
     this.spans.forEach((span, at) => {
       const value = tokens?.values[at];

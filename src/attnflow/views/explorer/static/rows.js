@@ -46,7 +46,8 @@ export function singleRows(pane, trace) {
   const share = hasSigns ? [] : ["Share"]; // signed scores are no parts of a whole
   const change = blanks ? ["Δ P, points"] : [];
   const note = blanks && removalNote(pane, predicted);
-  const score = ["Score", unitOf(pane.power)].filter(Boolean).join(" ");
+  const scale = [unitOf(pane.power), pane.method.unit].filter(Boolean).join(" ");
+  const score = ["Score", scale].filter(Boolean).join(pane.method.unit ? ", " : " ");
   const names = [unitName(pane), "", score, ...share, ...change];
   return { rows, names, note };
 }

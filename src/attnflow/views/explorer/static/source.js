@@ -26,6 +26,12 @@ export class Server {
     return post(`${this.api}/${path}`, { ...view.request, ...parameters }, kind);
   }
 
+  // Something of one method, on its own edges; those of the document are as they were asked for.
+  ask(path, view, { method, edges }, parameters, kind) {
+    const other = edges && edges !== view.data.rule.name ? { edges } : {};
+    return this.send(path, view, { method, ...other, ...parameters }, kind);
+  }
+
   // Scores of a position, the visible layer first; `progress` is called after each part.
   async scores(view, method, query, layer, kind, progress) {
     const { name, layered } = method;
@@ -36,8 +42,7 @@ export class Server {
     for (let done = 0; done < layers.length; done += together) {
       progress(done, layers.length);
       const part = layers.slice(done, done + together);
-      const request = { method: name, layers: part, query };
-      view.addScores(await this.send("scores", view, request, kind));
+      view.addScores(await this.ask("scores", view, method, { layers: part, query }, kind));
     }
     progress(layers.length, layers.length);
   }
@@ -45,17 +50,19 @@ export class Server {
   // Single heads of these layers: all layers at once where that is little, else one by one.
   async heads(view, method, query, wanted, kind, progress) {
     const many = view.size * view.data.heads * view.depth > HEADS_AT_ONCE;
-    const lacking = wanted.filter((layer) => !view.heads(method, layer, query));
+    const lacking = wanted.filter((layer) => !view.heads(method.name, layer, query));
     const parts = many ? lacking.map((layer) => [layer]) : [view.layers];
     for (const [done, layers] of parts.entries()) {
       progress(done, parts.length);
-      view.addHeads(await this.send("heads", view, { method, layers, query }, kind));
+      view.addHeads(await this.ask("heads", view, method, { layers, query }, kind));
     }
     progress(parts.length, parts.length);
   }
 
-  async trace(view, method, layer, query, key, kind) {
-    view.addTrace(await this.send("trace", view, { method, layer, query, key }, kind));
+  // With `verify` the edges of the cut are removed from the model.
+  async trace(view, method, place, kind, verify = false) {
+    const asked = verify ? { ...place, verify } : place;
+    view.addTrace(await this.ask("trace", view, method, asked, kind));
   }
 
   async blank(view, positions, kind) {

@@ -104,13 +104,15 @@ export class Strip {
   describe(button, { tokens, label, name: full }, value) {
     const { ratio, method, key, query, blank } = this.pane;
     const marks = {
-      traced: method.layered && tokens.includes(key),
+      traced: (method.layered || method.traced) && tokens.includes(key),
       explained: method.layered && tokens.includes(query),
       blanked: tokens.some((at) => blank.includes(at)),
     };
     Object.entries(marks).forEach(([name, on]) => button.classList.toggle(name, on));
     const words = Object.keys(MARKS).filter((name) => marks[name]);
-    const score = value === undefined ? "not computed" : `${method.title} ${digits(value, ratio)}`;
+    const unit = method.unit && ` ${method.unit}`;
+    const known = `${method.title} ${value === undefined ? "" : digits(value, ratio)}${unit}`;
+    const score = value === undefined ? "not computed" : known;
     const named = [label, score, ...words.map((name) => MARKS[name])];
     button.setAttribute("aria-label", named.join(", "));
     button.setAttribute("aria-pressed", String(marks.traced));

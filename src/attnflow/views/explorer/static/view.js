@@ -19,12 +19,8 @@ export class View {
     data.head_scores.forEach((part) => this.addHeads(part));
     data.traces.forEach((trace) => this.addTrace(trace));
     data.blanked.forEach((entry) => this.addBlanked(entry));
-    this.attention = data.edges && {
-      step: unpack(data.edges.step).values,
-      query: unpack(data.edges.query).values,
-      key: unpack(data.edges.key).values,
-      weight: unpack(data.edges.weight).values,
-    };
+    this.attention = edgesOf(data.edges);
+    this.amounts = edgesOf(data.amounts);
   }
 
   method(name) {
@@ -91,6 +87,12 @@ export class View {
     return this.data.blankable.includes(at);
   }
 
+  // A token has no routes where the answer is read at it: it keeps what it has.
+  hasRoutes(method, key) {
+    const fromAnswer = method.traced && !method.layered;
+    return method.reaches_input && !(fromAnswer && this.data.sources.includes(key));
+  }
+
   // The units of the page: words, or single tokens.
   units(asWords) {
     if (!this.unitLists.has(asWords)) {
@@ -104,6 +106,12 @@ export class View {
     return this.unitLists.get(asWords);
   }
 }
+
+const edgesOf = (edges) =>
+  edges &&
+  Object.fromEntries(
+    ["step", "query", "key", "weight"].map((name) => [name, unpack(edges[name]).values]),
+  );
 
 // The rows of [a, b, key], each with the scores of words if the document has words.
 function rowsOf(values, words) {

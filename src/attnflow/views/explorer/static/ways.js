@@ -6,17 +6,55 @@ import { listed, percent, powerFor, unitOf } from "./numbers.js";
 const SHOWN = 8;
 const LEAST = 0.002; // of the score that a step carries to be worth a line
 
+const CHECK = "Check it: remove these edges from the model";
+
+// In words and as a list, how the score of the traced token came about; `highlight` shows edges.
+export class WayCard {
+  constructor(actions, highlight) {
+    this.actions = actions;
+    this.highlight = highlight;
+    this.title = make("h2");
+    this.sentence = make("p", { class: "sentence" });
+    this.verified = make("p", { class: "verified" });
+    const onclick = () => this.verify();
+    this.check = make("button", { type: "button", class: "check-cut", onclick }, CHECK);
+    this.routes = make("ol", { class: "routes", "aria-label": "Routes" });
+    const caption = make("figcaption", {}, this.title);
+    const parts = [this.sentence, this.verified, this.check, caption, this.routes];
+    this.element = make("figure", { class: "card way-card" }, ...parts);
+  }
+
+  show(pane, trace, hidden) {
+    const lines = trace ? wayLines(pane, trace, this.highlight) : [];
+    this.pane = pane;
+    this.element.hidden = hidden || !lines.length;
+    this.title.textContent = wayTitle(trace);
+    this.sentence.textContent = trace?.sentence ?? "";
+    this.verified.textContent = trace?.verified ?? "";
+    this.verified.hidden = !trace?.verified;
+    this.check.hidden = !this.actions.verify || !trace?.all_cut || Boolean(trace.verified);
+    this.check.disabled = false;
+    this.routes.replaceChildren(...lines);
+  }
+
+  // Remove the cut from the model, and see what it says then.
+  verify() {
+    this.check.disabled = true;
+    this.actions.verify(this.pane.at, this.pane);
+  }
+}
+
 // How a score came about, as a list: the largest routes, or the steps that carry most where a
 // method has no routes. What is pointed at is shown in the graph, by `highlight`.
 
-export function wayTitle(trace) {
+function wayTitle(trace) {
   if (!trace) return "";
   const unit = unitOf(powerFor(largestOf(trace)));
   const what = trace.routes.length ? "Largest routes" : "Steps between tokens that carry most";
   return unit ? `${what}, ${unit}` : what;
 }
 
-export function wayLines({ view }, trace, highlight) {
+function wayLines({ view }, trace, highlight) {
   const ways = trace.routes.length ? routesOf(trace, view) : stepsOf(trace);
   const power = powerFor(largestOf(trace));
   const lines = ways.slice(0, SHOWN).map((way) => makeLine(way, view, trace, power, highlight));
@@ -39,7 +77,7 @@ function routesOf({ routes, layer }, view) {
 // Staying on a token is left out: that is the residual connection.
 function stepsOf({ edges, value }) {
   return edges
-    .filter(([, query, key, amount]) => query !== key && amount >= LEAST * value)
+    .filter(([, query, key, amount]) => query !== key && amount >= LEAST * Math.abs(value))
     .map(([step, query, key, amount]) => ({
       amount,
       runs: [run(key, step - 1), run(query, step)],
@@ -64,7 +102,7 @@ function makeLine({ amount, runs, edges }, view, trace, power, highlight) {
     "li",
     { tabIndex: 0, onpointerenter: show, onpointerleave: hide, onfocus: show, onblur: hide },
     make("b", {}, listed(amount, power)),
-    make("span", { class: "quiet" }, percent(amount / trace.value)),
+    make("span", { class: "quiet" }, percent(amount / Math.abs(trace.value))),
     make("span", { class: "path" }, ...path),
   );
   line.dataset.amount = amount;

@@ -1,0 +1,157 @@
+"""From what was measured to tables, each with 95 % intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnflow.evaluation.metrics import METRICS
+from attnflow.evaluation.statistics import all_paired_p, holm, interval
+from attnflow.evaluation.tables import SURE
+from attnflow_experiments.evidence.measure import MEASURED
+from attnflow_experiments.intervals import wilson
+from attnflow_experiments.known_answers.report import is_first
+
+if TYPE_CHECKING:
+    from attnflow_experiments.evidence.trials import Trial
+
+Found = dict[str, dict[str, Any]]
+FIXED = (0, 1, 2, 3, -4, -3, -2, -1)  # positions that a baseline may always name
+FIXED_BEST, CHANCE = "best fixed position", "random"
+DELETED, FIXED_LAST = "deleting each document", "the last document"
+UNEXPLAINED = (DELETED, FIXED_LAST, FIXED_BEST, CHANCE)
+Hits = dict[str, list[float]]
+
+
+def write_tables(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[str, str]:
+    """All tables by their titles, as Markdown: known answers, faithfulness, knockouts."""
+    known: dict[str, dict[str, Hits]] = {}
+    cuts: dict[str, Sequence[Found]] = {}
+    tables: dict[str, str] = {}
+    for trial, cases in trials.values():
+        if trial.kind == "knockouts":
+            cuts[trial.title] = cases
+        elif trial.kind == "faithful":
+            tables[trial.title] = "\n".join(faithful_table(cases))
+        else:
+            boards = known.setdefault(trial.table, {})
+            if trial.kind == "first":
+                boards[trial.title] = first_hits(cases)
+            else:
+                hurts, has = document_hits(cases)
+                boards[f"{trial.title}: deleted, it hurts most"] = hurts
+                boards[f"{trial.title}: it has the fact"] = has
+    rates = {title: "\n".join(rate_table(boards)) for title, boards in known.items()}
+    found = {**rates, **tables}
+    return {**found, "Knockouts": "\n".join(knockout_table(cuts))} if cuts else found
+
+
+def first_hits(cases: Sequence[Found]) -> Hits:
+    """For each way and baseline, on each case, whether a deciding token is first."""
+    hits: Hits = {}
+    for case in cases:
+        for way, one in case.items():
+            if "scores" in one:
+                hits.setdefault(way, []).append(is_first(np.array(one["scores"]), one["deciding"]))
+    marks = [next(iter(_answered(case).values()))["deciding"] for case in cases if _answered(case)]
+    fixed = {
+        at: [float(-len(each) <= at < len(each) and each[at]) for each in marks] for at in FIXED
+    }
+    best = max(fixed.values(), key=sum)
+    return {**hits, FIXED_BEST: best, CHANCE: [float(np.mean(each)) for each in marks]}
+
+
+def _answered(case: Found) -> Found:
+    return {way: one for way, one in case.items() if "scores" in one}
+
+
+def document_hits(cases: Sequence[Found]) -> tuple[Hits, Hits]:
+    """Whether the highest document is that whose deletion hurts most, and that of the fact."""
+    found: tuple[Hits, Hits] = {}, {}
+    for case in cases:
+        drops = np.array(case["deletions"]["drops"])
+        fact = np.arange(len(drops)) == case["deletions"]["fact"]
+        given = {way: one["documents"] for way, one in case.items() if "documents" in one}
+        for hits, truth in zip(found, (drops == drops.max(), fact), strict=True):
+            scored = {**given, DELETED: drops, FIXED_LAST: np.arange(len(drops))}
+            for way, scores in scored.items():
+                hits.setdefault(way, []).append(is_first(np.array(scores, float), truth))
+            hits.setdefault(CHANCE, []).append(1 / len(drops))
+    return found
+
+
+def rate_table(boards: Mapping[str, Hits]) -> Iterator[str]:
+    """How often each way is right on each board, with Wilson's interval."""
+    sizes = {title: max(map(len, hits.values())) for title, hits in boards.items()}
+    titles = [f"{title} ({size})" for title, size in sizes.items()]
+    yield from (f"| | {' | '.join(titles)} |", "|---" * (len(titles) + 1) + "|")
+    ways = dict.fromkeys(way for hits in boards.values() for way in hits)
+    for way in sorted(ways, key=lambda way: way in UNEXPLAINED):
+        cells = [_rate(way, hits.get(way), sizes[title]) for title, hits in boards.items()]
+        yield f"| {way} | {' | '.join(cells)} |"
+
+
+def _rate(way: str, hits: Sequence[float] | None, size: int) -> str:
+    if hits is None:
+        return "–"
+    mean = _short(float(np.mean(hits)))
+    if way == CHANCE:
+        return mean
+    low, high = wilson(sum(hits), len(hits))
+    fewer = f" of {len(hits)}" if len(hits) < size else ""
+    return f"{mean} [{_short(low)}, {_short(high)}]{fewer}"
+
+
+def faithful_table(cases: Sequence[Found]) -> Iterator[str]:
+    """Means over texts; in bold the best, † what does not differ from it significantly."""
+    ways = list(dict.fromkeys(way for case in cases for way in case if "refused" not in case[way]))
+    full = [case for case in cases if all(way in case for way in ways)]
+    titles = [
+        f"{name if name != 'aopc' else 'AOPC'} {'↑' if METRICS[name].higher else '↓'}"
+        for name in MEASURED
+    ]
+    yield f"{len(full)} texts.\n"
+    yield from (f"| | {' | '.join(titles)} |", "|---" * (len(MEASURED) + 1) + "|")
+    cells: dict[str, list[str]] = {way: [] for way in ways}
+    for metric in MEASURED:
+        values = np.array([[case[way][metric] for case in full] for way in ways])
+        sign = 1 if METRICS[metric].higher else -1
+        best = int(np.argmax(sign * np.nanmean(values, 1)))
+        others = [at for at in range(len(ways)) if at != best]
+        p = dict(zip(others, holm(all_paired_p(values[best] - values[others])), strict=True))
+        for at, way in enumerate(ways):
+            low, high = interval(values[at])
+            mean = f"{np.nanmean(values[at]):.3f}".replace("0.", ".", 1)
+            mark = f"**{mean}**" if at == best else f"{mean}{' †' if p[at] >= SURE else ''}"
+            cells[way].append(f"{mark} [{_short(low)}, {_short(high)}]")
+    for way, each in cells.items():
+        yield f"| {way} | {' | '.join(each)} |"
+
+
+def knockout_table(boards: Mapping[str, Sequence[Found]]) -> Iterator[str]:
+    """The mean change of log p without some edges, beside as many random ones."""
+    titles = ("", "removed", "edges", "change of log p", "random edges, as many", "times random")
+    yield from (f"| {' | '.join(titles)} |", "|---" * len(titles) + "|")
+    for title, cases in boards.items():
+        found = [case["knockouts"] for case in cases if "sets" in case["knockouts"]]
+        total = np.mean([one["total"] for one in found])
+        for name in dict.fromkeys(name for one in found for name in one["sets"]):
+            having = [one["sets"][name] for one in found if name in one["sets"]]
+            edges, change, random = (
+                np.array([one[key] for one in having]) for key in ("edges", "change", "random")
+            )
+            span = f"{_minus(change.mean())} [{', '.join(map(_minus, interval(change)))}]"
+            cells = [f"{title} ({len(having)})", name, f"{edges.mean():.0f} of {total:.0f}", span]
+            times = change.mean() / random.mean()
+            ratio = f"{times:.1f}".replace("-", "−") if random.mean() < 0 else "–"
+            yield f"| {' | '.join(cells)} | {_minus(random.mean())} | {ratio} |"
+
+
+def _minus(number: float) -> str:
+    return f"{number:.3f}".replace("-", "−")
+
+
+def _short(number: float) -> str:
+    return f"{number:.2f}".replace("-", "−").replace("0.", ".", 1)

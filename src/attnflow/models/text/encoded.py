@@ -1,0 +1,152 @@
+"""Inputs that are tokens already: token ids, or the `BatchEncoding` that a tokenizer returned.
+
+The ids are read exactly as given. Where their text, tokenized again, gives the same ids, everything
+else (words, offsets, special tokens) is that of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+
+from attnflow.errors import InputError, shown
+from attnflow.io.inputs import NO_TEXT
+from attnflow.models.adapter import Tokens
+from attnflow.models.text.answers import decode, read_tokens
+from attnflow.models.text.tokens import SEGMENTS, cut_notice, tokenize, unknown_notice
+from attnflow.records.selection import is_integer
+
+IDS, MASK = "input_ids", "attention_mask"
+# What a tokenizer can return that the model does not read.
+ABOUT = ("special_tokens_mask", "offset_mapping", "length", "overflow_to_sample_mapping")
+
+
+def read_encoded(
+    tokenizer: Any, item: Any, limit: int | None, vocabulary: int, *, truncate: bool
+) -> Tokens:
+    """Token ids as tokens; beyond the limit an error, or truncated if requested.
+
+    ``vocabulary`` is the number of tokens that the model knows.
+    """
+    inputs = _inputs(tokenizer, item)
+    ids = inputs[IDS]
+    for number in ids:
+        if not 0 <= number < vocabulary:
+            msg = f"token id {number} does not exist; allowed: 0 to {vocabulary - 1}"
+            raise InputError(msg)
+    sides, length = _sides(item, len(ids)), len(ids)
+    if limit and length > limit:
+        if not truncate or sides is not None:
+            how = "" if sides is not None else ", or explain part with truncate=True (--truncate)"
+            msg = (
+                f"there are {length} token ids, special ones included; this model takes at most "
+                f"{limit}. Give fewer{how}"
+            )
+            raise InputError(msg)
+        kept = _within(tokenizer, ids, limit)
+        inputs = {name: [values[at] for at in kept] for name, values in inputs.items()}
+        ids = inputs[IDS]
+    found = _read(tokenizer, ids, sides)
+    if len(ids) < length:
+        left = getattr(tokenizer, "truncation_side", "right") == "left"
+        cut = cut_notice(len(ids), length, end="last" if left else "first")
+        found = replace(found, notices=found.notices + cut)
+    ones = {MASK: [1] * len(ids)}
+    return replace(found, inputs={**ones, **found.inputs, **inputs})
+
+
+def _inputs(tokenizer: Any, item: Any) -> dict[str, list[int]]:
+    """What the model is called with, one list of numbers each, checked."""
+    given = item if isinstance(item, Mapping) else {IDS: item}
+    for name in given:
+        if name not in (*tokenizer.model_input_names, IDS, MASK, *ABOUT):
+            msg = f"the encoding has {shown(name)}, which its tokenizer does not make; leave it out"
+            raise InputError(msg)
+    found = {name: _numbers(name, each) for name, each in given.items() if name not in ABOUT}
+    size = len(found[IDS])
+    for name, values in found.items():
+        if len(values) != size:
+            msg = f"the encoding has {size} input_ids and {len(values)} {name}"
+            raise InputError(msg)
+    hidden = found.get(MASK, []).count(0)
+    if hidden:
+        msg = f"the attention mask hides {hidden} of {size} tokens; tokenize without padding"
+        raise InputError(msg)
+    return found
+
+
+def _numbers(name: str, values: Any) -> list[int]:
+    plain = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(plain, list | tuple) and plain and isinstance(plain[0], list | tuple):
+        if len(plain) > 1:
+            msg = f"{name} has {len(plain)} rows; give one input at a time"
+            raise InputError(msg)
+        plain = plain[0]
+    if not isinstance(plain, list | tuple) or not all(map(is_integer, plain)):
+        msg = f"{name}={shown(values)} must be a list of integers"
+        raise InputError(msg)
+    return [int(number) for number in plain]
+
+
+def _sides(item: Any, size: int) -> list[int | None] | None:
+    """For each token of a pair which text it is from; ``None`` where it is not a pair."""
+    if not getattr(item, "is_fast", False):
+        return None
+    sides = list(item.sequence_ids(0))
+    return sides if 1 in sides and len(sides) == size else None
+
+
+def _edges(tokenizer: Any, ids: Sequence[int]) -> tuple[int, int]:
+    """How many special tokens the ids begin and end with."""
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id, tokenizer.mask_token_id}
+    first = sum(1 for _ in takewhile(special.__contains__, ids))
+    last = sum(1 for _ in takewhile(special.__contains__, reversed(ids[first:])))
+    return first, last
+
+
+def _within(tokenizer: Any, ids: Sequence[int], limit: int) -> list[int]:
+    """The positions that remain: special tokens around the text, and the text up to the limit."""
+    first, last = _edges(tokenizer, ids)
+    end = len(ids) - last
+    count = max(0, limit - first - last)
+    left = getattr(tokenizer, "truncation_side", "right") == "left"
+    inside = range(max(first, end - count), end) if left else range(first, min(end, first + count))
+    return [*range(first), *inside, *range(end, len(ids))][:limit]
+
+
+def _read(tokenizer: Any, ids: Sequence[int], sides: Sequence[int | None] | None) -> Tokens:
+    first, last = _edges(tokenizer, ids)
+    text = decode(tokenizer, ids[first : len(ids) - last])
+    if not text.strip():
+        raise InputError(NO_TEXT)
+    if sides is not None:
+        texts = [
+            [n for n, side in zip(ids, sides, strict=True) if side == which] for which in (0, 1)
+        ]
+        pair = decode(tokenizer, texts[0]), decode(tokenizer, texts[1])
+        found = tokenize(tokenizer, pair, None, truncate=False)
+        if found.inputs[IDS] == list(ids):
+            return found
+        segments = tuple(SEGMENTS[side] for side in sides)
+        return replace(read_tokens(tokenizer, ids), segments=segments)
+    for special in (True, False):
+        found = tokenize(tokenizer, text, None, truncate=False, special=special)
+        if found.inputs[IDS] == list(ids):
+            return found if special else _noticed(tokenizer, text, found)
+    found = read_tokens(tokenizer, ids)
+    return replace(found, notices=unknown_notice(tokenizer, ids, found.text, found.spans))
+
+
+def _noticed(tokenizer: Any, text: str, found: Tokens) -> Tokens:
+    """The tokens, with a notice where the tokenizer would have added special tokens."""
+    usual, own = tokenizer(text, verbose=False)[IDS], set(found.inputs[IDS])
+    added = list(dict.fromkeys(number for number in usual if number not in own))
+    if not added:
+        return found
+    names = ", ".join(map(str, tokenizer.convert_ids_to_tokens(added)))
+    notice = (
+        f"the token ids lack what the tokenizer adds to a text ({names}); they are read as given"
+    )
+    return replace(found, notices=(*found.notices, notice))

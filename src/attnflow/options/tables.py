@@ -1,0 +1,763 @@
+"""The table of options: every option of every function, command and request, declared once.
+
+A function takes the fields of one table as keywords. Tables that share options share a base, so
+that a field that is added here is a keyword, a flag, and part of what a run records. Types are for
+type checkers alone: nothing heavy is imported here, so that help pages appear at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from attnflow.options.option import INPUT, LOADING, WORK, option, required
+from attnflow.options.parsing import (
+    parse_correction,
+    parse_device,
+    parse_heads,
+    parse_layers,
+    parse_position,
+)
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
+    from attnflow.models.answers.prompts import Parts
+    from attnflow.models.text.writing import Stream
+    from attnflow.records.learned import LearnedHeads
+
+    MethodName = (
+        Literal[
+            "auto",
+            "flow",
+            "rollout",
+            "raw",
+            "barrier",
+            "widest",
+            "additive",
+            "direct",
+            "direct-all",
+            "gradient-norm",
+            "gradient-input",
+            "integrated",
+            "blank-out",
+            "lrp",
+        ]
+        | str
+    )
+    EdgesName = (
+        Literal[
+            "auto",
+            "attention",
+            "effective",
+            "norms",
+            "norms-residual",
+            "alti",
+            "gradient",
+            "gradient-only",
+            "value-zeroing",
+            "relevance",
+            "removal",
+        ]
+        | str
+    )
+    HeadsChoice = (
+        Literal["mean", "each"]
+        | str
+        | PathLike[str]
+        | Sequence[int]
+        | Sequence[float]
+        | LearnedHeads
+    )
+    CorrectionName = Literal["auto", "uniform", "sink"] | str | None
+    SourceName = Literal["position", "logit"] | str
+    ReplacementName = Literal["unk", "mask", "pad", "delete"] | str
+    FillerName = Literal["unk", "mask", "delete", "mean"] | str
+    Layers = int | Iterable[int] | Literal["all"] | None
+    Query = int | str | None
+    TargetSpec = str | int | None
+
+ROUTES, EXPLORE, ANSWER = "routes", "explore", "explain_answer"
+EACH_TOKEN = "every token of the answer is explained where it was predicted"
+ONE_SCORE = "they are the routes of one score"
+WHOLE_VIEW = "the view shows every layer, head and method"
+OWN_OR_BEST = (
+    "those that the named method was published with, mostly attention; without one, what answers "
+    "best for the model"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """How an input becomes tokens."""
+
+    truncate: bool = option(
+        False, "Truncate texts that are too long for the model.", "--truncate", panel=INPUT
+    )
+    bos: bool = option(
+        False,
+        "Put BOS in front, for causal models whose tokenizer adds none.",
+        "--bos",
+        more="What the first token collects then has a place of its own, and the result's "
+        "``warnings`` say what the model predicts with and without it.",
+        panel=INPUT,
+        served=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskingOptions:
+    """Which position is explained, and against what."""
+
+    query: Query = option(
+        None,
+        "The position to explain: a token or its number, from 0.",
+        "--query",
+        "-q",
+        more='``"all"`` is every position; ``None`` is where the model decides: CLS, the mask, the '
+        "last token.",
+        metavar="TOKEN",
+        shows="where the model decides: CLS, the mask, the last token",
+        parse=parse_position,
+        not_for={ANSWER: EACH_TOKEN},
+    )
+    contrast: TargetSpec = option(
+        None,
+        "Explain why the target rather than this label or token.",
+        "--contrast",
+        metavar="LABEL",
+        shows=False,
+        served=True,
+        not_for={ANSWER: EACH_TOKEN},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(AskingOptions):
+    """What is explained of one input."""
+
+    target: TargetSpec | Sequence[TargetSpec] = option(
+        None,
+        "Explain this label or token, by its name, or else its number.",
+        "--target",
+        more="A list has one for each input; ``None`` is the model's prediction. Digits as text "
+        "are a name where the model has it, and a number otherwise. Of tokens that look alike the "
+        'likeliest is meant; ``" word"`` is the one with the blank.',
+        metavar="LABEL",
+        shows="the model's prediction",
+        served=True,
+        not_for={ANSWER: EACH_TOKEN},
+    )
+    answer: str | Sequence[str] | None = option(
+        None,
+        "The answer of an encoder–decoder: what follows it is explained.",
+        "--answer",
+        more="A list has one for each input; ``None`` is the model's own answer. To explain every "
+        "token of an answer, use `attnflow.explain_answer`.",
+        metavar="TEXT",
+        panel=INPUT,
+        shows="the model's own answer",
+    )
+    sampling_rate: int | None = option(
+        None,
+        "The samples per second of a sound that is given as an array; another rate than the "
+        "model's is resampled.",
+        panel=INPUT,
+        not_for={ANSWER: "prompts are texts"},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions:
+    """How edges are made of what a rule gives."""
+
+    heads: HeadsChoice = option(
+        "mean",
+        "How heads are merged: mean, each, numbers: 0,3, or a .json file of attnflow fit.",
+        "--heads",
+        more='In Python also weights, or what `attnflow.fit` returned; ``"each"`` gives the scores '
+        "of single heads.",
+        metavar="HEADS",
+        parse=parse_heads,
+        not_for={EXPLORE: WHOLE_VIEW},
+    )
+    residual: float | None = option(
+        None,
+        "The share of the identity, from 0 to below 1.",
+        "--residual",
+        metavar="SHARE",
+        shows="0.5; 0 for raw",
+    )
+    discard: float = option(
+        0.0,
+        "The ratio of smallest attention weights set to zero in each layer.",
+        "--discard",
+        metavar="RATIO",
+        shows=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerOptions:
+    """Where scores start, and what they are corrected for."""
+
+    layer: int | None = option(
+        None,
+        "The layer to explain: 1 … L, or negative from the top.",
+        "--layer",
+        "-l",
+        metavar="N",
+        shows="the top",
+    )
+    correction: CorrectionName = option(
+        "auto",
+        "For causal decoders, how to correct for the receptive field: uniform, sink, or none.",
+        "--correction",
+        more="``None`` is the plain method.",
+        metavar="NAME",
+        shows="the usual one of the method",
+        parse=parse_correction,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """Where scores start."""
+
+    layers: Layers = option(
+        None,
+        "Layers to compute and save: all, or numbers: 1,3,6.",
+        "--layers",
+        metavar="LAYERS",
+        shows="the layer to explain",
+        parse=parse_layers,
+        not_for={ANSWER: EACH_TOKEN, ROUTES: ONE_SCORE, EXPLORE: WHOLE_VIEW},
+    )
+    source: SourceName = option(
+        "position",
+        "Where scores start: the position in one layer, or the target's logit, on decoders.",
+        "--source",
+        more="The edges of a logit lead to every layer (docs/definitions.md); for rollout and flow "
+        "with edges that take attention blocks apart.",
+        metavar="position|logit",
+        not_for={EXPLORE: "the view shows scores of positions, layer by layer"},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """How exactly scores are computed, and in which unit."""
+
+    steps: int | None = option(
+        None,
+        "For integrated: points on the line.",
+        "--steps",
+        metavar="N",
+        shows="as many as it needs",
+        not_for={EXPLORE: WHOLE_VIEW},
+    )
+    normalize: bool = option(
+        False,
+        "Divide each position's scores by their sum.",
+        "--normalize",
+        not_for={ROUTES: ONE_SCORE, EXPLORE: WHOLE_VIEW},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOptions:
+    """What has a score."""
+
+    words: bool = option(
+        False,
+        "Words instead of tokens.",
+        "--words",
+        "-w",
+        more="Edges to a word are those to all its tokens, and flow is the maximum flow to the "
+        "whole word, which the sum over its tokens would exceed.",
+        panel="Output",
+        not_for={
+            ANSWER: "tokens and parts have scores, and a part may be a word (parts=)",
+            ROUTES: "they lead through tokens",
+        },
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """Where the model runs."""
+
+    device: str | None = option(
+        None,
+        "Where the model runs: cpu, cuda, cuda:1, mps.",
+        "--device",
+        more="Flow is solved where its attention is. Models that are loaded already stay where "
+        "they are.",
+        metavar="NAME",
+        panel=LOADING,
+        shows="cpu",
+        parse=parse_device,
+        recorded=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkOptions(DeviceOptions):
+    """Where and how the work is done, which changes no score."""
+
+    strict: bool = option(
+        False,
+        "Refuse models that mix tokens outside attention; in a run, stop at a bad row.",
+        "--strict",
+        more="Otherwise the result's ``warnings`` say so.",
+        panel=INPUT,
+    )
+    batch_size: int = option(
+        16,
+        "How many inputs run through the model together at most.",
+        "--batch-size",
+        metavar="N",
+        panel=WORK,
+        least=1,
+    )
+    threads: int | None = option(
+        None,
+        "How many threads each process uses.",
+        "--threads",
+        more="They solve flow; ``None`` is one per core.",
+        metavar="N",
+        panel=WORK,
+        shows="one per core",
+        least=1,
+        recorded=False,
+    )
+    progress: bool = option(
+        False, "Show a progress bar and what was loaded.", panel=WORK, recorded=False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions:
+    """The method, and what it reads."""
+
+    method: MethodName = option(
+        "auto",
+        "The method: {methods}.",
+        "--method",
+        more='``"auto"`` is what answers best for the kind of model, with its edges; edges named '
+        "alone have the method that reads them best (docs/methods.md).",
+        metavar="METHOD",
+        shows="what answers best for the model",
+        served=True,
+    )
+    edges: EdgesName = option(
+        "auto",
+        "What the edges are made of: {edges}.",
+        "--edges",
+        more='``"auto"`` is what answers best for the kind of model; a method named alone has the '
+        "edges it was published with (docs/methods.md).",
+        metavar="RULE",
+        shows=OWN_OR_BEST,
+        served=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainOptions(
+    WorkOptions,
+    ReadingOptions,
+    WordOptions,
+    ScoreOptions,
+    SourceOptions,
+    LayerOptions,
+    GraphOptions,
+    TargetOptions,
+    MethodOptions,
+):
+    """The options of `attnflow.explain`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoutesOptions(ExplainOptions):
+    """The options of `attnflow.routes`."""
+
+    to: int | str = field(
+        metadata=required(
+            "The input token that the score is traced back to, or its number, from 0.",
+            "--to",
+            "-t",
+            metavar="TOKEN",
+            parse=parse_position,
+        )
+    )
+    verify: bool | None = option(
+        None,
+        "Remove the cut from the model, and as many random edges, and say what it predicts then.",
+        "--verify/--no-verify",
+        more="The result is in ``knockout``. By default where that takes about a second.",
+        shows="where it is quick",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreOptions(ExplainOptions):
+    """The options of `attnflow.explore`."""
+
+    compare: Any = option(None, "Another text to show beside the first one.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptOptions:
+    """What a prompt is made of."""
+
+    parts: Parts | None = option(
+        None,
+        'Named parts of the prompt: ``{"document": "its text"}``, or where each starts and ends in '
+        "the prompt's text. The messages of a chat have the names of their roles.",
+        panel=INPUT,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(PromptOptions, ExplainOptions):
+    """The options of `attnflow.explain_answer`."""
+
+    answer: str | Sequence[str] | None = option(
+        None,
+        "The answer to explain; for encoder–decoders without --generate, what follows it.",
+        "--answer",
+        more="A list has one for each prompt; ``None`` is what the model writes.",
+        metavar="TEXT",
+        panel=INPUT,
+        shows="the model's own answer",
+    )
+    generate: int | None = option(
+        None,
+        "Explain each token of an answer: of at most N that the model writes, or of --answer.",
+        "--generate",
+        metavar="N",
+        panel=INPUT,
+        shows=False,
+    )
+    parts_only: bool = option(
+        False, "Score whole parts and no single tokens, which is quicker for flow."
+    )
+    through: Literal["tokens", "prompt"] | str = option(
+        "tokens",
+        "Where an answer's scores end: at all tokens before, or handed on to the prompt.",
+        "--through",
+        more='With ``"prompt"``, what the model wrote itself hands on to what it was made of '
+        "(docs/definitions.md).",
+        metavar="tokens|prompt",
+    )
+    deletions: bool = option(
+        False,
+        "Delete each named part and measure by how much the answer's log-probability falls: what "
+        "the scores claim, checked.",
+    )
+    sampling: Mapping[str, Any] | None = option(
+        None,
+        'How the answer\'s tokens are drawn, e.g. ``{"temperature": 0.7, "top_p": 0.9}``; without '
+        "it the most likely ones are written.",
+    )
+    seed: int | None = option(
+        None,
+        "The random seed.",
+        "--seed",
+        more="By default another one each time. No state of torch is changed by it.",
+        metavar="N",
+        panel=INPUT,
+        shows=False,
+    )
+    stream: Stream | None = option(
+        None,
+        "Called with each piece of the answer's text as it is written, e.g. "
+        '``functools.partial(print, end="", flush=True)``.',
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnockoutOptions(DeviceOptions, PromptOptions, ReadingOptions, TargetOptions):
+    """The options of `attnflow.knockout` beside the edges that are removed."""
+
+    answer: str | None = option(
+        None,
+        "Measure this answer of a language model, all its tokens together.",
+        "--answer",
+        metavar="TEXT",
+        panel=INPUT,
+        shows=False,
+    )
+    generate: int | None = option(
+        None,
+        "Measure the answer that the model writes, of at most N tokens.",
+        "--generate",
+        more="An encoder–decoder's own answer is measured where nothing else is asked for.",
+        metavar="N",
+        panel=INPUT,
+        shows=False,
+    )
+    random: int = option(
+        5,
+        "Random sets of as many edges to compare with.",
+        "--random",
+        metavar="N",
+        panel=WORK,
+    )
+    seed: int = option(0, "The random seed.", "--seed", metavar="N", panel=WORK)
+    batch_size: int = option(16, "How many sets run through the model together at most.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityOptions(WorkOptions, ReadingOptions, WordOptions, GraphOptions, MethodOptions):
+    """The options of `attnflow.similarity`."""
+
+    method: MethodName = option(
+        "rollout",
+        "The method: {methods}.",
+        "--method",
+        more="It reads edges, and traces positions back to tokens; each position's scores are "
+        "divided by their sum.",
+        metavar="METHOD",
+    )
+    edges: EdgesName = option(
+        "auto",
+        "What the edges are made of: {edges}.",
+        "--edges",
+        more='``"auto"`` is ALTI, and attention where a model refuses it.',
+        metavar="RULE",
+        shows="alti, or attention where a model refuses that",
+    )
+    pooling: Literal["auto", "mean", "first", "last"] | str = option(
+        "auto",
+        "What an embedding is: the mean of states, the first or the last one.",
+        "--pooling",
+        more='``"auto"`` is what the files of sentence-transformers beside the model say, and the '
+        "mean where there are none.",
+        metavar="NAME",
+        shows="what the model's files say, else mean",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """The columns of a data set."""
+
+    text_column: str = option(
+        "text", "The column of the text.", "--text-column", metavar="NAME", panel=INPUT
+    )
+    target_column: str | None = option(
+        None,
+        "The column of the target, where something depends on one.",
+        "--target-column",
+        metavar="NAME",
+        panel=INPUT,
+        shows=False,
+    )
+    pair_column: str | None = option(
+        None,
+        "The column of the second text, where the model reads two as one input.",
+        "--pair-column",
+        more="Rows of an iterable may then be tuples of two texts.",
+        metavar="NAME",
+        panel=INPUT,
+        shows=False,
+    )
+    format: Literal["jsonl", "csv", "tsv", "parquet", "text", "dataset"] | str | None = option(
+        None,
+        "The format: jsonl, csv, tsv, parquet, text or dataset.",
+        "--format",
+        metavar="NAME",
+        panel=INPUT,
+        shows="what the file's name tells",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(
+    DataOptions,
+    WorkOptions,
+    ReadingOptions,
+    WordOptions,
+    ScoreOptions,
+    SourceOptions,
+    LayerOptions,
+    GraphOptions,
+    AskingOptions,
+):
+    """The options of `attnflow.run`: those of `attnflow.explain` hold for all rows."""
+
+    methods: MethodName | Sequence[MethodName] | None = option(
+        None,
+        "The method: {methods}.",
+        "--method",
+        more="One or several; ``None`` is what `attnflow.explain` uses, and where edges are named "
+        "the methods that are shown by default.",
+        metavar="METHOD",
+        shows="what answers best for the model",
+    )
+    edges: EdgesName | Sequence[EdgesName] = option(
+        "auto",
+        "What the edges are made of: {edges}.",
+        "--edges",
+        more="One or several; each is one more pass through the model.",
+        metavar="RULE",
+        shows=f"{OWN_OR_BEST}; repeat for several",
+        recorded=False,  # each rule is, beside the options that all of them share
+    )
+    id_column: str | None = option(
+        None,
+        "A column that names each row.",
+        "--id-column",
+        metavar="NAME",
+        panel=INPUT,
+        shows=False,
+    )
+    shard_size: int = option(
+        1000,
+        "How many rows a file has.",
+        "--shard-size",
+        more="A crash loses what is done of one file.",
+        metavar="N",
+        panel=WORK,
+        least=1,
+    )
+    workers: int = option(
+        1,
+        "How many processes work; each loads the model.",
+        "--workers",
+        metavar="N",
+        panel=WORK,
+        least=1,
+    )
+    threads: int = option(
+        1,
+        "How many threads each process uses.",
+        "--threads",
+        more="It may change the last bits.",
+        metavar="N",
+        panel=WORK,
+        least=1,
+        recorded=False,  # for torch and flow alike, beside these options
+    )
+    ray: str | None = option(
+        None,
+        "Let workers run on a Ray cluster: auto, host:6379, or local to start one here.",
+        "--ray",
+        metavar="ADDRESS",
+        panel=WORK,
+        shows=False,
+    )
+    gpus_per_worker: float = option(
+        0,
+        "On a Ray cluster: how many GPUs each worker has, such as 1 or 0.5.",
+        "--gpus-per-worker",
+        more="Models run on them.",
+        metavar="N",
+        panel=WORK,
+        least=0,
+    )
+    plugins: Sequence[str] = option(
+        (), "Modules or files that register methods or edges, for every worker."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(DeviceOptions, DataOptions, ReadingOptions, SourceOptions):
+    """The options of `attnflow.evaluate`."""
+
+    methods: MethodName | Sequence[MethodName] | None = option(
+        None,
+        "The method: {methods}.",
+        "--method",
+        more="By default the paper's, and with its edges what `attnflow.explain` uses. Always in "
+        "the table: tokens in random order, from the first, from the last; gradient × input; "
+        "integrated gradients; the attention of the last layer.",
+        metavar="METHOD",
+        shows="the paper's three, and with its edges what answers best for the model",
+    )
+    edges: EdgesName | Sequence[EdgesName] | None = option(
+        None,
+        "What the edges are made of: {edges}.",
+        "--edges",
+        more='By default attention, so that methods are compared on the same edges; ``"auto"`` is '
+        "what `attnflow.explain` uses by default, edges and method.",
+        metavar="RULE",
+        shows="attention for all methods, to compare them on the same; what answers best, too, "
+        "where no method is named; repeat for several",
+    )
+    metrics: str | Sequence[str] | None = option(
+        None,
+        "The metric; repeat for several.",
+        "--metric",
+        more="Names in ``attnflow.METRICS``.",
+        metavar="METRIC",
+        shows="all that can be measured",
+    )
+    replacement: FillerName | Sequence[FillerName] = option(
+        "unk",
+        "What takes the place of removed tokens: unk, mask, delete or mean.",
+        "--replacement",
+        more='``"mean"`` is the mean of all word embeddings. Each has columns of its own.',
+        metavar="NAME",
+        shows="unk; repeat for several",
+    )
+    rationale_column: str | None = option(
+        None,
+        "A column with a number for each word: what people marked.",
+        "--rationale-column",
+        more="Words are what is separated by blanks; those of at least 0.5, for or against, are "
+        "marked.",
+        metavar="NAME",
+        panel=INPUT,
+        shows=False,
+    )
+    limit: int | None = option(
+        None,
+        "Evaluate at most this many rows.",
+        "--limit",
+        metavar="N",
+        panel=INPUT,
+        shows="all",
+        least=1,
+    )
+    seed: int = option(0, "The random seed.")
+    progress: bool = option(False, "Show a progress bar.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(DeviceOptions):
+    """The options of `attnflow.fit`."""
+
+    edges: EdgesName = option(
+        "attention",
+        "What the edges are made of: {edges}.",
+        "--edges",
+        more="Its maps are weighed; it has one for each head.",
+        metavar="RULE",
+    )
+    replacement: ReplacementName = option(
+        "unk",
+        "What takes the place of a token that is blanked out: unk, mask, pad or delete.",
+        "--replacement",
+        metavar="NAME",
+    )
+    held_out: float = option(
+        0.25,
+        "The share of texts that are not learned from: the figures are theirs.",
+        "--held-out",
+        metavar="SHARE",
+    )
+    ridge: float = option(
+        1.0, "How far weights are drawn to zero, beside the mean size of what they weigh."
+    )
+    seed: int = option(0, "The random seed.", "--seed", metavar="N", panel=WORK)
+    save: str | Path | None = option(
+        None,
+        "A file to write; what was measured is kept beside it until then, so that an interrupted "
+        "run continues.",
+    )
+    overwrite: bool = option(False, "Replace a file that exists.")
+    progress: bool = option(False, "Show a progress bar.")

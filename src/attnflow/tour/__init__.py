@@ -1,1 +1,0 @@
-"""`attnflow tour`: five minutes with the shipped sentiment model, each step a command to repeat."""

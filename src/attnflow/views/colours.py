@@ -1,0 +1,128 @@
+"""Colours: which one a method or a sign has, and what sets the scale; for all views.
+
+Each method has a slot, and each slot a colour for light paper and one for dark. They have the hues
+of Okabe and Ito, in shades that can be seen on their paper and told apart with any kind of colour
+vision.
+
+A scale goes from 0 to the highest score of an ordinary token at the layer that is explained.
+Special tokens are attention sinks, and the residual connection favours the position that is
+explained: both would leave all other tokens pale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from attnflow.records import Attribution, FloatArray, selection
+from attnflow.views.wording.names import method_info
+
+
+class Slot(NamedTuple):
+    """A colour, as ``#rrggbb``, on light and on dark paper."""
+
+    light: str
+    dark: str
+
+
+SLOTS = (
+    Slot("#009e73", "#2fbf96"),  # bluish green
+    Slot("#0072b2", "#56b4e9"),  # blue
+    Slot("#d55e00", "#f28e3c"),  # vermilion
+    Slot("#c46f9f", "#e8c1d7"),  # reddish purple
+    Slot("#785300", "#a06e00"),  # orange
+    Slot("#2d5e79", "#3f83aa"),  # sky blue
+    Slot("#9a922a", "#f8f3a8"),  # yellow
+    Slot("#616161", "#757575"),  # grey
+)
+
+
+AGAINST, IN_FAVOUR = SLOTS[1], SLOTS[2]  # of signed scores: below and above 0
+
+
+def sign_colour(value: float, *, dark: bool = False) -> str:
+    """The colour of scores that speak against what is explained, or in favour of it."""
+    slot = AGAINST if value < 0 else IN_FAVOUR
+    return slot.dark if dark else slot.light
+
+
+def slot_of(method: str) -> int:
+    """The slot of a method."""
+    return method_info(method).slot
+
+
+def colour_of(method: str, *, dark: bool = False) -> str:
+    """The colour of a method, as ``#rrggbb``."""
+    slot = SLOTS[slot_of(method) % len(SLOTS)]
+    return slot.dark if dark else slot.light
+
+
+class Tokenized(Protocol):
+    """Something with tokens, some of them special: an `Attribution`, or the input of a model."""
+
+    @property
+    def word_ids(self) -> Sequence[int | None] | None:
+        """For each token its word, ``None`` for special tokens."""
+
+    @property
+    def segments(self) -> Sequence[str] | None:
+        """For each token what it is part of."""
+
+
+class Explained(Tokenized, Protocol):
+    """What also has a position that is explained: an `Attribution`."""
+
+    @property
+    def tokens(self) -> Sequence[str]:
+        """The tokens themselves."""
+
+    @property
+    def query(self) -> int:
+        """The position that is explained."""
+
+    @property
+    def pooled(self) -> Sequence[int]:
+        """Several positions, where their mean was asked about."""
+
+
+def input_positions(of: Tokenized, size: int) -> list[int]:
+    """The positions of tokens that are part of the input itself."""
+    return selection.input_positions(of.word_ids, of.segments, size)
+
+
+def ordinary_patches(of: Explained) -> list[int]:
+    """Among the patches of an input, those that set the scale: not the explained one."""
+    segments = of.segments or ()
+    patches = [at for at, segment in enumerate(segments) if segment == "patch"]
+    ordinary = set(ordinary_positions(of))
+    kept = [place for place, at in enumerate(patches) if at in ordinary]
+    return kept or list(range(len(patches)))
+
+
+def ordinary_positions(of: Explained) -> list[int]:
+    """Positions without special tokens and the explained one; all if fewer than two remain."""
+    size = len(of.tokens)
+    own = None if of.pooled else of.query
+    places = [at for at in input_positions(of, size) if at != own]
+    return places if len(places) > 1 else list(range(size))
+
+
+def scale_setters(of: Explained) -> str:
+    """The tokens that set the scale, in words."""
+    return "all tokens" if len(ordinary_positions(of)) == len(of.tokens) else "ordinary tokens"
+
+
+def colour_top(of: Attribution) -> float:
+    """The score that tops a scale: the highest of ordinary tokens at the explained layer."""
+    return top_of(of, of.values)
+
+
+def top_of(of: Explained, values: FloatArray) -> float:
+    """The highest of these scores ``[…, key]`` of ordinary tokens; 1 where all are 0.
+
+    Of scores with signs it is the largest.
+    """
+    sizes: FloatArray = np.abs(values)
+    return float(sizes[..., ordinary_positions(of)].max()) or float(sizes.max()) or 1.0
