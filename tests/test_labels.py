@@ -1,7 +1,7 @@
 import pytest
 from rich.cells import cell_len
 
-from attnflow.views.wording.labels import clip, clusters, printable
+from attnflow.views.wording.labels import clip, clusters, distinct_labels, printable, word_labels
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,21 @@ def test_clip_keeps_to_the_width_and_says_so(token, width):
 
 def test_what_fits_is_left_alone():
     assert clip("cabinet", 7) == "cabinet"
+
+
+def test_labels_are_made_once_for_an_input_however_often_they_are_needed(monkeypatch):
+    import attnflow
+    from attnflow.views.wording import labels
+    from attnflow.views.wording.findings import find
+
+    made = []
+    monkeypatch.setattr(labels, "label", lambda token, width: made.append(token) or token)
+    text = f"a text of which no other test makes labels: {made!r}"
+    found = [
+        attnflow.explain(text, "verbs", edges="attention", method=each) for each in ("raw", "flow")
+    ]
+    for each in found * 3:
+        find(each)
+        word_labels(each, labels.LONGEST)
+        distinct_labels(list(each.tokens), labels.LONGEST)
+    assert made == list(found[0].tokens)

@@ -25,6 +25,28 @@ def test_unknown_words_are_named(run):
     assert attnflow.explain("the [UNK] of the cabinet", "verbs").warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Das Essen war nicht gut, aber die Musik ist wunderbar.", "6 of 10 words"),
+        ("الطعام لم يكن جيدا", "4 of 4 words"),
+        ("Еда была невкусной", "3 of 3 words"),
+    ],
+)
+def test_texts_that_are_split_into_letters_are_warned_of(run, text, words):
+    shown = " ".join(run("explain", text, columns=200).out.split())
+    assert f"! The model reads {words} in pieces of a letter or two" in shown
+    assert "so the answer says little." in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The unforgettable cinematography of Wachowski's Matrix", "Jalapeño quinoa", "음식이 좋다"],
+)
+def test_rare_words_of_a_known_language_are_not(text):
+    assert not any("letter or two" in each for each in attnflow.explain(text).warnings)
+
+
 def test_strict_is_about_the_model_and_not_about_the_text():
     assert attnflow.explain("the xyzzy of the cabinet", "verbs", strict=True).warnings
 

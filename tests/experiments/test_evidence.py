@@ -125,6 +125,12 @@ def test_tables_say_how_often_and_how_much():
     assert hits["lrp"] == [1.0, 0.5]
     assert hits[tables.FIXED_BEST] == [1.0, 1.0]
     assert hits[tables.CHANCE] == pytest.approx([1 / 3, 1 / 3])
+    pieces = {"scores": [0.4, 0.3, 0.3], "deciding": [False, True, True]}
+    case = {"words": {"words": [0, 1, 1]}, "lrp": pieces}
+    assert tables._in_pieces(case)
+    assert not tables._in_pieces({"lrp": right})
+    assert tables.first_hits([case])["lrp"] == [0.0]
+    assert tables.first_hits([tables._joined(case)])["lrp"] == [1.0]
     document = {"deletions": {"drops": [0.1, 5.0, 0.2], "fact": 0}}
     hurts, has = tables.document_hits([{**document, "lrp": {"documents": [1.0, 3.0, 2.0]}}])
     assert hurts["lrp"] == hurts[tables.DELETED] == [1.0]

@@ -19,8 +19,13 @@ def test_cells_are_the_scores_of_the_prompt(answer):
     ax = figure("generation", answer).axes[0]
     drawn = np.asarray(ax.collections[0].get_array())
     np.testing.assert_array_equal(drawn, answer.matrix()[:, :10])
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(answer.answer_tokens)
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == list(answer.tokens[:10])
+    # Repeated tokens have their positions in prompt and answer together.
+    names = [
+        token if answer.tokens.count(token) == 1 else f"{token}:{at}"
+        for at, token in enumerate(answer.tokens)
+    ]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == names[10:]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == names[:10]
     assert [text.get_text() for text in ax.texts] == ["first", "second", "que…on"]
 
 

@@ -129,7 +129,7 @@ def test_all_damaged_shards_are_named_before_the_model_is_loaded(whole, tmp_path
     folder = restore(tmp_path / "run", whole)
     for name in ("part-00000.parquet", "part-00002.parquet"):
         flip(folder / name, random.Random(3))
-    with pytest.raises(InputError, match=r"part-00000.* is damaged .*too, are part-00002\.parquet"):
+    with pytest.raises(InputError, match=r"part-00000.* is damaged .*too: part-00002\.parquet"):
         attnflow.run(TEXTS, folder, "/nowhere/at/all", **OPTIONS)
 
 
@@ -236,7 +236,9 @@ def test_input_that_changes_while_it_is_read_is_noticed(change, loaded, tmp_path
 
     monkeypatch.setattr(manifest, "save", save_and_change)
     where = {"changed": 15, "longer": 20, "shorter": 15, "half": 10}[change]
-    with pytest.raises(InputError, match=f"the list changed while it was read: rows {where} and"):
+    with pytest.raises(
+        InputError, match=f"the list changed while it was read: rows from {where} on"
+    ):
         attnflow.run(rows, tmp_path / "run", loaded, **options)
     monkeypatch.undo()
     assert not attnflow.read_run(tmp_path / "run", unfinished=True).finished

@@ -189,7 +189,7 @@ def test_a_trace_without_routes_names_the_step_that_carries_most():
     share = edges[step, to, start] / found.value
     names = ["[CLS]", "the:1", "keys", "to", "the:4", "cabinet"]
     assert trace_sentence(found) == (
-        f"From “keys” to “[CLS]”, the step that carries most, {share:.0%}, goes from "
+        f"From “keys” to “[CLS]”, the step that carries most, {100 * share:.0f} %, goes from "
         f"“{names[start]}” to “{names[to]}” in layer {step + 1}."
     )
 

@@ -185,7 +185,7 @@ def test_the_largest_change_is_named_with_its_size_and_direction():
     most = max(range(len(words)), key=lambda at: abs(words[at][0]))
     assert f"“{session.tokens.names[most]}”: " in found.main.evidence
     assert points(words[most][0]) in found.main.evidence
-    assert found.agreement.endswith(f"“{session.tokens.names[most]}” first.")
+    assert found.leaders == f"Blanking puts “{session.tokens.names[most]}” first, rollout “.”."
 
 
 def test_pieces_of_words_are_named_and_blanked_as_words():

@@ -41,7 +41,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--only", metavar="TRIAL,…", help="trials, in this order; empty for none")
     parser.add_argument("--count", type=int, help="texts a trial, fewer than usual")
-    parser.add_argument("--without", metavar="WAY,…", default="", help="ways to leave out for now")
+    parser.add_argument(
+        "--without", metavar="WAY", action="append", default=[], help="leave a way out for now"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", help="where models are trained and run, such as cuda")
     parser.add_argument("--minilm", type=Path, help="the folder of all-MiniLM-L6-v2")
@@ -61,7 +63,7 @@ def main() -> None:
             parser.error(f"--only {name} is unknown; there are {', '.join(trials)}")
     given.work.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * given.minutes
-    left_out = set(given.without.split(","))
+    left_out = set(given.without)
     for name in names:
         fill(settings, name, given.count, left_out, end)
     found = {name: (trial, collect(settings, name)) for name, trial in trials.items()}

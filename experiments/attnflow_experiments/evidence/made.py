@@ -28,7 +28,7 @@ STEPS, BATCH = 1500, 64
 COLOURS = ("red", "green", "blue")
 GRID, PATCH = 4, 8  # patches a side, pixels a side
 SEEN_STEPS = 200
-PROBED = 200  # sentences
+PROBED = 120  # sentences
 
 
 def list_with_sign(chance: random.Random) -> tuple[str, str, int]:
@@ -184,6 +184,9 @@ def probe(folder: Path, base: Path, seed: int) -> Path:
     optimizer.step(loss)
     with torch.no_grad():
         network.score.weight.copy_(weights)
+    # The GGUF file was quantized; these weights are not.
+    network.hf_quantizer, network.is_quantized = None, False
+    vars(network.config).pop("quantization_config", None)
     tokenizer.save_pretrained(folder)
     network.save_pretrained(folder)
     return folder

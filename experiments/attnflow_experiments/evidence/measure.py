@@ -70,6 +70,12 @@ def scores(way: dict[str, Any]) -> Work:
     return work
 
 
+def words(case: Case, model: Any) -> Measured:
+    """Which word each ordinary token is a piece of."""
+    numbers = model.tokenize(case.text).word_ids if model.kind == "text" else None
+    return {"words": [each for each in numbers or () if each is not None]}
+
+
 def _prompt(case: Question, model: Any, length: int | None) -> dict[str, Any]:
     """The options of `attnflow.explain` that ask about an answer to a question over documents."""
     chat = [{"role": "user", "content": case.content}]

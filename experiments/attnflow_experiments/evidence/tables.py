@@ -39,6 +39,8 @@ def write_tables(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[st
             boards = known.setdefault(trial.table, {})
             if trial.kind == "first":
                 boards[trial.title] = first_hits(cases)
+                if any(_in_pieces(case) for case in cases):
+                    boards[f"{trial.title}, whole words"] = first_hits(list(map(_joined, cases)))
             else:
                 hurts, has = document_hits(cases)
                 boards[f"{trial.title}: deleted, it hurts most"] = hurts
@@ -61,6 +63,36 @@ def first_hits(cases: Sequence[Found]) -> Hits:
     }
     best = max(fixed.values(), key=sum)
     return {**hits, FIXED_BEST: best, CHANCE: [float(np.mean(each)) for each in marks]}
+
+
+def _in_pieces(case: Found) -> bool:
+    """Whether a word that decides is several tokens."""
+    words, one = _words(case), next(iter(_answered(case).values()), None)
+    if one is None or not words:
+        return False
+    deciding = [word for word, decides in zip(words, one["deciding"], strict=True) if decides]
+    return len(set(deciding)) < len(deciding)
+
+
+def _joined(case: Found) -> Found:
+    """The same case with one score for each word, the sum of its tokens' scores."""
+    words = _words(case)
+    if not words:
+        return case
+    order = {word: at for at, word in enumerate(dict.fromkeys(words))}
+    places = np.array([order[word] for word in words])
+    return {
+        way: {
+            "scores": np.bincount(places, one["scores"]).tolist(),
+            "deciding": (np.bincount(places, one["deciding"]) > 0).tolist(),
+        }
+        for way, one in _answered(case).items()
+    }
+
+
+def _words(case: Found) -> list[int]:
+    found: list[int] = case.get("words", {}).get("words", [])
+    return found
 
 
 def _answered(case: Found) -> Found:

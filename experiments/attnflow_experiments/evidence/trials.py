@@ -76,7 +76,7 @@ class Trial:
         if self.kind == "faithful":
             names = (*self.ways, *BASELINES)
             return {name: measure.faithful(name, self.filler) for name in names}
-        return {way: measure.scores(WAYS[way]) for way in self.ways}
+        return {"words": measure.words, **{way: measure.scores(WAYS[way]) for way in self.ways}}
 
 
 def all_models(settings: Settings) -> dict[str, Callable[[], Path | str]]:

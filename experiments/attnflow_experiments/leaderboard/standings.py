@@ -11,7 +11,7 @@ import numpy as np
 from attnflow.evaluation.result import Column, Evaluation, Line
 from attnflow.evaluation.statistics import all_paired_p, holm
 from attnflow.evaluation.tables import SURE
-from attnflow.pipeline.choice import DECODER, ENCODER, ENCODER_WITH_TARGET
+from attnflow.pipeline.choice import DEFAULT, PAPER_WITH_TARGET, SHARES, Choice
 
 FILLER = "unk"
 MAIN = Column("comprehensiveness", FILLER)
@@ -26,11 +26,13 @@ SHOWN = (
     Column("auprc", "rationale"),
     Column("token-f1", "rationale"),
 )
+# Boards that were recorded before relevance was an edge rule know what was the default then.
 CHOICES = {
-    "default": ENCODER,
-    "default with a target": ENCODER_WITH_TARGET,
-    "default of decoders": DECODER,
+    "default": DEFAULT,
+    "default of 0.2": SHARES,
+    "default of 0.2 with a target": PAPER_WITH_TARGET,
 }
+DECODERS = {"default": DEFAULT, "default of 0.2": Choice("gradient", "direct")}
 
 
 class Table:
@@ -90,8 +92,7 @@ class Table:
         causal = self.of.about["causal"]
         found = {
             name: self.find(choice.method, choice.edges)
-            for name, choice in CHOICES.items()
-            if (choice is DECODER) == causal
+            for name, choice in (DECODERS if causal else CHOICES).items()
         }
         return {name: line for name, line in found.items() if line is not None}
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
 from attnflow.errors import InputError
-from attnflow.records import Edge, FlowTrace, PatchGrid, Route
+from attnflow.records import Edge, FlowTrace, PatchGrid, Prediction, Route
+from attnflow.views.colours import sign_colour
 from attnflow.views.figures import KINDS, draw, figure
 from attnflow.views.figures.graph import BUDGET
 from attnflow.views.figures.maps import scale_columns
@@ -39,6 +41,48 @@ def test_columns_are_named(kind, names, tmp_path):
         figure(kind, attribution(SHORT, heads=4 if kind == "heads" else None)), tmp_path
     )
     assert [text for text in texts if text in names.split()] == names.split()
+
+
+def test_repeated_tokens_have_their_positions():
+    tokens = ["[CLS]", "the", "key", "to", "the", "مفتاح", "مفتاح"]
+    ax = draw("heatmap", attribution(tokens), Figure().add_subplot())
+    shown = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert shown == ["[CLS]", "the:1", "key", "to", "the:4", "مفتاح:5", "مفتاح:6"]
+
+
+@pytest.mark.parametrize("width", [None, "single"])
+@pytest.mark.parametrize("heads", [12, 16, 32])
+def test_every_head_has_its_name(heads, width):
+    ax = figure("heads", attribution(SHORT, heads=heads), width=width).axes[0]
+    ax.figure.draw_without_rendering()
+    shown = [tick for tick in ax.get_xticklabels() if tick.get_text()]
+    assert [tick.get_text() for tick in shown] == [f"H{head}" for head in range(heads)]
+    ends = np.array([tick.get_window_extent().intervalx for tick in shown])
+    assert (ends[1:, 0] - ends[:-1, 1] > -1.5).all()  # they hardly touch
+
+
+def test_the_caption_is_what_was_found_or_the_callers_own():
+    of = replace(attribution(SHORT, "rollout"), prediction=Prediction("plural", 0.987))
+    made = figure("heatmap", of)
+    assert made.get_suptitle().replace("\n", " ").startswith("plural (98.7 %); ")
+    assert figure("heatmap", of, of).get_suptitle() == "The model says plural 98.7 %"
+    assert figure("heatmap", of, caption="Mine").get_suptitle() == "Mine"
+    assert figure("heatmap", of, caption="").get_suptitle() == ""
+
+
+def test_signs_have_two_colours_in_every_kind():
+    of = attribution(SHORT, "raw", heads=None)
+    signed = replace(of, scores=of.scores * np.where(np.arange(5) % 2, -1, 1))
+    lines = [
+        tuple(np.round(colour[:3], 3))
+        for each in draw("graph", signed, Figure().add_subplot()).collections
+        if isinstance(each, LineCollection)
+        for colour in each.get_colors()
+    ]
+    assert {tuple(np.round(to_rgb(sign_colour(sign)), 3)) for sign in (-1, 1)} <= set(lines)
+    many = attribution(SHORT, "raw", heads=4)
+    mesh = draw("heads", replace(many, scores=-many.scores), Figure().add_subplot()).collections[0]
+    assert mesh.get_clim()[0] == -mesh.get_clim()[1]
 
 
 def test_heat_map_shows_tokens_down_and_layers_across():

@@ -46,6 +46,7 @@ HEADING_LETTER = 0.088
 COLUMN_WIDTH = 0.26  # inches of a column's name
 UPRIGHT_LETTER = 6.5  # points of one that stands upright
 SMALLEST_LETTER = 4.0
+EVERY = "every column has a name"  # marks an axis
 MOST_COLUMNS = 12  # whose names fit side by side
 DIVIDED = (("source", "target"), ("first", "second"), ("second", "target"))  # by a line between
 ROUND = (1, 2, 5, 10, 20, 50, 100)
@@ -195,10 +196,10 @@ def columns(ax: Axes, names: Sequence[str], colour: str, numbers: Sequence[int])
 
 def every_column(ax: Axes, names: Sequence[str], colour: str) -> None:
     """A name below each column; many of them stand upright."""
-    upright = len(names) > MOST_COLUMNS
-    name_ticks(ax.xaxis, names, colour, UPRIGHT_LETTER if upright else 8)
-    if upright:
-        ax.tick_params(axis="x", rotation=90)
+    ax.xaxis.set_gid(EVERY)
+    name_ticks(ax.xaxis, names, colour, 8)
+    if len(names) > MOST_COLUMNS:
+        ax.tick_params(axis="x", rotation=90, labelsize=UPRIGHT_LETTER)
 
 
 def name_ticks(
@@ -264,18 +265,17 @@ def fit_heading(ax: Axes, inches: float) -> None:
 def fit_columns(ax: Axes, inches: float) -> None:
     """Name fewer columns where names would touch: the last one, and every second or third.
 
-    Names that stand upright become smaller instead, as long as they can be read.
+    Where each has a name, these stand upright and become smaller instead, if they can be read.
     """
     from matplotlib.ticker import FixedFormatter, FixedLocator
 
     named = ax.xaxis.get_major_formatter()
     places = [float(place) for place in ax.get_xticks()]
-    if any(tick.get_rotation() for tick in ax.get_xticklabels()):
-        size = inches / max(len(places), 1) * 72 * 0.75  # lines of text need some room between them
-        if size >= SMALLEST_LETTER:
-            ax.tick_params(axis="x", labelsize=min(size, UPRIGHT_LETTER))
-            return
     step = ceil(len(places) * COLUMN_WIDTH / inches)
+    size = inches / max(len(places), 1) * 72 * 0.75  # lines of text need some room between them
+    if step > 1 and ax.xaxis.get_gid() == EVERY and size >= SMALLEST_LETTER:
+        ax.tick_params(axis="x", rotation=90, labelsize=min(size, UPRIGHT_LETTER))
+        return
     if step > 1 and isinstance(named, FixedFormatter):
         kept = range(len(places) - 1, -1, -step)
         ax.xaxis.set_major_locator(FixedLocator([places[at] for at in kept]))
