@@ -8,8 +8,8 @@ import pytest
 import attnflow
 from attnflow import METHODS, LearnedHeads
 from attnflow.errors import InputError
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 
 TEXT = "the old keys to the cabinet are here"
 WEIGHTS = [[0.2, 0.0, 1.1, 0.4], [0.0, 0.0, 0.3, 0.0], [0.5, 0.9, 0.0, 0.1]]

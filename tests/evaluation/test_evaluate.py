@@ -120,7 +120,7 @@ def test_it_is_saved_without_loss_and_every_table_says_the_same(found, tmp_path)
     with pytest.raises(InputError, match="let it end in one of"):
         save_table(found, tmp_path / "a.doc")
     path.write_text("{}")
-    with pytest.raises(InputError, match="is no saved evaluation"):
+    with pytest.raises(InputError, match="is not a saved evaluation"):
         Evaluation.load(path)
 
 

@@ -162,7 +162,7 @@ def test_own_rows_have_the_scores_of_whole_maps(kernel, edges, options, monkeypa
     model = talkers.llama(attn_implementation=kernel)
     asked = {"answer": "the old cat is here", "edges": edges, "method": "direct", **options}
     found = attnflow.explain_answer(DOCUMENTS, model, **asked)
-    monkeypatch.setattr("attnflow.pipeline.answer_session.reads_own_rows", lambda *_: False)
+    monkeypatch.setattr("attnflow.pipeline.answers._reads_own_rows", lambda *_: False)
     whole = attnflow.explain_answer(DOCUMENTS, model, **asked)
     assert abs(whole.matrix()).max() > 1e-3
     np.testing.assert_allclose(found.matrix(), whole.matrix(), rtol=1e-4, atol=1e-7)
@@ -178,7 +178,7 @@ def test_own_rows_of_every_family(family, monkeypatch):
     model = attnflow.load_model((talkers.seeded(kind(config)), tiny.plain()))
     asked = {"answer": "the red cat is here", "edges": "gradient", "method": "direct"}
     found = attnflow.explain_answer("the old keys", model, **asked)
-    monkeypatch.setattr("attnflow.pipeline.answer_session.reads_own_rows", lambda *_: False)
+    monkeypatch.setattr("attnflow.pipeline.answers._reads_own_rows", lambda *_: False)
     whole = attnflow.explain_answer("the old keys", model, **asked)
     scale = abs(whole.matrix()).max()
     np.testing.assert_allclose(found.matrix(), whole.matrix(), rtol=1e-4, atol=1e-5 * scale)

@@ -10,8 +10,8 @@ import talkers
 import tiny
 from attnflow.methods import flow
 from attnflow.models.capture import windows
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records.sparse import SparseLayer, SparseLayers
 
 WINDOW = 4

@@ -21,8 +21,8 @@ from attnflow.errors import AttnflowError
 from attnflow.methods import METHODS, barrier
 from attnflow.methods.barrier import find_analytic_centre
 from attnflow.models.loading import load_model
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records import Activations, LayeredGraph, Pair, Selection
 from attnflow.solvers.cpu.elimination import solve_network
 from attnflow.solvers.execution import Execution

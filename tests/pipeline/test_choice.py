@@ -14,8 +14,8 @@ from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, Method
 from attnflow.models.loading import load_model
 from attnflow.pipeline import choice
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records.learned import LearnedHeads
 
 TEXT = "the keys to the cabinet are here"

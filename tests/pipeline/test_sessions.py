@@ -17,8 +17,8 @@ from attnflow.errors import InputError
 from attnflow.models.loading import load_model
 from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.text.model import TextModel
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 
 TEXT = "the keys to the cabinet"
 VERBS = ("--model", "verbs")
@@ -211,7 +211,7 @@ def test_pieces_give_what_one_call_gives():
     checks = []
     session = open_session(TEXT, load_model("verbs"), Request(edges="attention"))
     whole = session.scores("flow", [3, 6], [0, 2])
-    from attnflow.pipeline import scoring as module
+    from attnflow.pipeline import session as module
 
     piece, module.PIECE = module.PIECE, 1
     try:
