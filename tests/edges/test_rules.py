@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
-from attnflow.edges.heads import fuse_heads
 
 import attnflow
 import families
@@ -17,6 +16,7 @@ import talkers
 import tiny
 from attnflow import EDGE_RULES, EdgeRule
 from attnflow.edges import decomposition
+from attnflow.edges.graph import fuse_heads
 from attnflow.edges.rule import Needs
 from attnflow.errors import InputError, ModelError
 from attnflow.records import AttentionBlock
