@@ -569,7 +569,6 @@ def test_removal_is_what_masking_an_edge_costs():
         ({"edges": "removal", "method": "rollout"}, "use 'raw', 'direct', 'direct-all'"),
         ({"query": "all"}, "query='all' is not for method='flow'"),
         ({"heads": "each"}, "heads='each' is not for method='flow'"),
-        ({"heads": "max"}, "heads add up"),
         ({"heads": [0.25] * 4}, "heads add up"),
         ({"layer": 1}, "starts at layer 1 is not known"),
         ({"layers": "all"}, "starts at layer 1, 2, 3 is not known"),

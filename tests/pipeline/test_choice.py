@@ -119,7 +119,6 @@ def test_a_target_needs_edges_that_see_it(encoder):
 
 REFUSED = [
     ({"heads": "each"}, "heads='each' is not for"),
-    ({"heads": "max"}, "heads='max' is not for"),
     ({"residual": 0.3}, "residual=0.3 can't be chosen"),
     ({"discard": 0.1}, "discard=0.1 is not for"),
     ({"normalize": True}, "normalize=True is not for"),
