@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attnflow.pipeline.sessions import open_session
 
 import attnflow
 from attnflow import Edges
 from attnflow.evaluation.explainers import make_erase
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.metrics.metric import Case as Explained
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.records import Edge, FloatArray
 from attnflow.records.selection import input_positions
