@@ -571,7 +571,7 @@ def test_removal_is_what_masking_an_edge_costs():
         ({"heads": "each"}, "heads='each' is not for method='flow'"),
         ({"heads": [0.25] * 4}, "heads add up"),
         ({"layer": 1}, "starts at layer 1 is not known"),
-        ({"layers": "all"}, "starts at layer 1, 2, 3 is not known"),
+        ({"layers": [1, 2, 3]}, "starts at layer 1, 2, 3 is not known"),
         ({"query": 2}, "the target is read at position 0, and not at"),
         ({"residual": 0.5}, "residual=0.5 can't be chosen"),
         ({"discard": 0.5}, "discard=0.5 is not for edges='relevance'"),

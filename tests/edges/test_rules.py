@@ -311,7 +311,7 @@ def test_a_rule_on_gradients_reads_whole_maps_unless_it_says_otherwise():
         EDGE_RULES.register(rule)
         try:
             asked = {"edges": rule.name, "method": "direct", "answer": "the cat sat"}
-            found[rule.name] = attnflow.explain("the keys are here", model, **asked).matrix()
+            found[rule.name] = attnflow.explain_answer("the keys are here", model, **asked).matrix()
         finally:
             EDGE_RULES.unregister(rule.name)
     np.testing.assert_array_equal(found["usual"], found["whole"])
