@@ -69,7 +69,7 @@ def test_every_kind_of_model_has_flow_on_relevance(encoder, decoder):
 
 
 def test_a_whole_answer_has_it_too(decoder):
-    found = attnflow.explain(TEXT, decoder, generate=3)
+    found = attnflow.explain_answer(TEXT, decoder, generate=3)
     assert (found.options["edges"], found.method) == choice.DEFAULT[:2]
 
 
