@@ -232,7 +232,8 @@ def test_a_figure_runs_no_model_for_what_it_does_not_show(run, talker, files, mo
 
     monkeypatch.setattr(generation, "measure_drops", None)
     asked = ("--chat", files / "chat.json", "--generate", 2, "-m", talker)
-    ran = run("figure", "generation", *asked, "-o", files / "a.svg")
+    summed = ("--method", "direct", "--edges", "alti")
+    ran = run("figure", "generation", *asked, *summed, "-o", files / "a.svg")
     assert ran.code == 0, ran.err
     drawn = (files / "a.svg").read_text()
     assert "(stopped at 2 tokens)" in drawn

@@ -408,7 +408,7 @@ def test_an_encoder_decoder_can_be_stopped_at_every_token_that_it_writes(ask):
     cache = make_app({"tiny/writer": writer}).state.sessions
     explains = ask is routes.explain
     kind = requests.InputRequest if explains else requests.AnswerRequest
-    body = {"text": "the keys are here"} | ({} if explains else {"length": 12})
+    body = {"text": "the keys are here"} | ({} if explains else {"generate": 12})
     runs = []
     hook = writer.network.decoder.register_forward_pre_hook(lambda *_: runs.append(1))
     try:
