@@ -249,8 +249,8 @@ def test_what_cannot_be_evaluated_is_refused(model):
 @pytest.mark.parametrize(
     ("name", "head", "default"),
     [
-        ("bert", transformers.BertForSequenceClassification, ("rollout", "alti")),
-        ("gpt2", None, ("direct", "gradient")),
+        ("bert", transformers.BertForSequenceClassification, ("flow", "relevance")),
+        ("gpt2", None, ("flow", "relevance")),
     ],
 )
 def test_by_default_the_papers_methods_stand_beside_what_explain_uses(name, head, default):
@@ -269,25 +269,6 @@ def test_by_default_the_papers_methods_stand_beside_what_explain_uses(name, head
     np.testing.assert_allclose(found.values[at], named.values[other])
     with pytest.raises(InputError, match="leave methods out"):
         attnflow.evaluate(texts, model, methods="rollout", edges="auto")
-
-
-def test_a_default_with_a_correction_of_its_own_is_not_the_plain_pair(tmp_path):
-    """Decoders that classify: `alti` and `rollout` without the sink by default."""
-    network = tiny.build("gpt2", head=transformers.GPT2ForSequenceClassification)
-    network.config.pad_token_id = 0
-    model = attnflow.load_model((network, tiny.plain()))
-    texts = [TEXTS[0], TEXTS[1]]
-    found = attnflow.evaluate(texts, model, edges=["alti", "auto"], metrics="spearman")
-    names = [each.label for each in found.explainers]
-    plain, default = "rollout on alti, layer 3", "rollout on alti, sink, layer 3"
-    assert {plain, default} <= set(names)
-    for name, edges in ((plain, "alti"), (default, "auto")):
-        alone = attnflow.evaluate(texts, model, edges=edges, metrics="spearman")
-        at = [each.label for each in alone.explainers].index(name)
-        np.testing.assert_allclose(found.values[names.index(name)], alone.values[at])
-    assert not np.array_equal(found.values[names.index(plain)], found.values[names.index(default)])
-    found.save(tmp_path / "result.json")
-    assert attnflow.Evaluation.load(tmp_path / "result.json").explainers == found.explainers
 
 
 def test_what_explain_would_choose_has_a_name_only_where_it_is_the_same_for_all_texts():
