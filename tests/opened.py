@@ -1,7 +1,7 @@
 """Sessions as the explorer opens them."""
 
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 
 
 def opened(item, adapter, **options):

@@ -75,13 +75,11 @@ def test_each_correction_is_its_formula(method, decoder):
     size = attention.shape[-1]
     function = getattr(attnflow, method)
     uniform = np.tril(np.ones((3, size, size))) / np.arange(1, size + 1)[:, None]
-    visible = attention / np.arange(size, 0, -1)
     without = attention.copy()
     without[:, 1:, 0] = 0
     expected = {
         None: function(attention)[-1, -1],
         "uniform": function(attention)[-1, -1] / function(uniform)[-1, -1],
-        "visible": function(visible / visible.sum(-1, keepdims=True))[-1, -1],
         "sink": function(without / without.sum(-1, keepdims=True))[-1, -1],
     }
     for correction, values in expected.items():
@@ -108,7 +106,7 @@ def test_corrections_are_refused_for_encoders(encoder):
 # -- options
 
 
-@pytest.mark.parametrize("heads", ["mean", "max", "min", [0, 2], [0.5, 0.25, 0.25, 0.0]])
+@pytest.mark.parametrize("heads", ["mean", [0, 2], [0.5, 0.25, 0.25, 0.0]])
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
 def test_options_mean_what_they_mean_for_arrays(method, heads, encoder):
     options = {"heads": heads, "residual": 0.25, "discard": 0.1}
@@ -149,7 +147,7 @@ def test_normalized_scores_sum_to_one(encoder):
         ({"layers": "top"}, "layers='top' is unknown; allowed: 'all'"),
         ({"layers": [1, 4]}, "layers=4.*1 to 3"),
         ({"layers": [1, 2], "layer": 3}, "layer=3 is not one of layers"),
-        ({"correction": "magic"}, "magic.*uniform, visible, sink"),
+        ({"correction": "magic"}, "magic.*uniform, sink"),
         ({"residual": 1.5}, "residual=1.5"),
         ({"residual": "none"}, r"residual='none' must be a number from 0 \(off\) to below 1"),
         ({"discard": [0]}, r"discard=\[0\] must be a number from 0 \(off\) to below 1"),
@@ -181,10 +179,9 @@ def test_a_shipped_model_is_found_by_its_name():
     assert plural.statistics["model"]["head"] == "classifier"
 
 
-@pytest.mark.parametrize("correction", ["visible", "sink"])
-def test_single_heads_stand_on_layers_that_were_merged_and_then_corrected(correction, decoder):
+def test_single_heads_stand_on_layers_that_were_merged_and_then_corrected(decoder):
     """As with merged heads: correcting each head of the layers below would be another order."""
-    options = {"edges": "attention", "correction": correction, "query": "all", "residual": 0.5}
+    options = {"edges": "attention", "correction": "sink", "query": "all", "residual": 0.5}
 
     def scores(**more):
         return attnflow.explain(tiny.TEXT, decoder, **options, **more).scores[0]
@@ -195,5 +192,5 @@ def test_single_heads_stand_on_layers_that_were_merged_and_then_corrected(correc
         alone = scores(method="raw", layer=2, heads=[head])
         np.testing.assert_allclose(each[head], alone @ below, rtol=0, atol=1e-6)
     apart = [scores(method="rollout", layer=1, heads=[head]) for head in range(4)]
-    if correction == "sink":  # else the order would not matter, and nothing be tested
-        assert np.abs(np.mean(apart, axis=0) - below).max() > 1e-4
+    # Else the order would not matter, and nothing be tested.
+    assert np.abs(np.mean(apart, axis=0) - below).max() > 1e-4

@@ -557,14 +557,14 @@ def record(**more):
 
 def test_a_summary_says_it_in_one_sentence():
     assert record().summary == (
-        "without these 31 edges: positive 90.0% → 40.0%, and the prediction becomes “negative”; "
-        "without 31 random edges: 89.0%"
+        "without these 31 edges: positive 90.0 % → 40.0 %, and the prediction becomes “negative”; "
+        "without 31 random edges: 89.0 %"
     )
-    assert record(random=(), removed=1).summary.startswith("without this edge: positive 90.0%")
+    assert record(random=(), removed=1).summary.startswith("without this edge: positive 90.0 %")
     heads = record(per_head=True, removed=1200, total=5000).summary
     assert heads.startswith("without these 1,200 edges of single heads: ")
     answer = record(answer="Paris .", target="Paris .", random=()).summary
-    assert "the answer “Paris .” 90.0% → 40.0%" in answer
+    assert "the answer “Paris .” 90.0 % → 40.0 %" in answer
     rare = record(before=Outcome(-9.0), after=Outcome(-12.5), random=(Outcome(-9.1),)).summary
     assert rare == (
         "without these 31 edges: log-probability of positive −9.00 → −12.5; "
@@ -577,10 +577,12 @@ def test_a_summary_says_it_in_one_sentence():
         random=(Outcome(-0.1, margin=1.0), Outcome(-0.1, margin=3.0)),
     )
     own = record(independent=True, random=()).summary
-    assert own == "without these 31 edges: positive 90.0% → 40.0%, and the label no longer applies"
+    assert (
+        own == "without these 31 edges: positive 90.0 % → 40.0 %, and the label no longer applies"
+    )
     low = {"before": Outcome(-1.0), "after": Outcome(-0.1), "independent": True, "random": ()}
-    assert record(**low).summary.endswith(" → 90.5%, and the label now applies")
-    assert record(**{**low, "after": Outcome(-2.0)}).summary.endswith(" → 13.5%")
+    assert record(**low).summary.endswith(" → 90.5 %, and the label now applies")
+    assert record(**{**low, "after": Outcome(-2.0)}).summary.endswith(" → 13.5 %")
     assert "rather than negative, difference of logits 2.00 → −0.500;" in margin.summary
     assert margin.summary.endswith("random edges: 2.00")
     assert margin.change == -2.5

@@ -33,7 +33,7 @@ def test_routes_carry_what_explain_scores(encoder, layer, query):
 
 @pytest.mark.parametrize(
     ("correction", "scored"),
-    [(None, None), ("uniform", None), ("visible", "visible"), ("sink", "sink")],
+    [(None, None), ("uniform", None), ("sink", "sink")],
 )
 def test_corrections_that_change_edges_change_routes(decoder, correction, scored):
     found = attnflow.routes(tiny.TEXT, decoder, to=2, method="flow", correction=correction)
@@ -57,7 +57,7 @@ def test_an_encoder_decoder_has_routes_from_its_target():
     [
         ({"to": "dog"}, "to='dog' is not one of the tokens"),
         ({"to": 2, "heads": "each"}, "heads='each' is not for routes"),
-        ({"to": 2, "correction": "visible"}, "is for causal decoders"),
+        ({"to": 2, "correction": "sink"}, "is for causal decoders"),
         ({"to": 2, "layer": 9}, "layer=9 does not exist"),
     ],
 )

@@ -36,10 +36,12 @@ def test_what_a_model_returns_leads_to_its_attention(function, output):
     function([layer[0] for layer in output.attentions])
 
 
-@pytest.mark.parametrize("name", ["blank_out", "gradients"])
-def test_type_checkers_know_every_keyword(name):
+@pytest.mark.parametrize(
+    ("name", "options"), [("blank_out", "BlankOutOptions"), ("gradients", "GradientsOptions")]
+)
+def test_type_checkers_know_every_keyword(name, options):
     function = getattr(attnflow, name)
-    options = importlib.import_module(function.__module__).Options
+    options = getattr(importlib.import_module(function.__module__), options)
     parameters = inspect.signature(function).parameters.values()
     keywords = {one.name: one.annotation for one in parameters if one.kind is one.KEYWORD_ONLY}
     known = {name: kind.__forward_arg__ for name, kind in options.__annotations__.items()}

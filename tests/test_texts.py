@@ -132,7 +132,12 @@ def test_no_texts_give_no_results(encoder):
 
 
 def test_text_must_be_text(encoder):
-    for given, kind in (([3], "int"), (3, "int"), ({"a": "b"}, "dict"), (np.ones(2), "ndarray")):
+    for given, kind in (
+        ([3.5], "float"),
+        (3, "int"),
+        ({"a": "b"}, "dict"),
+        (np.ones(2), "ndarray"),
+    ):
         with pytest.raises(InputError, match=f"takes text; this is {kind}: give a text, or a list"):
             attnflow.explain(given, encoder)
 

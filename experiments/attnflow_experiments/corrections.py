@@ -19,7 +19,7 @@ TEXTS = (
     "The capital of France is the city of",
 )
 METHODS = ("raw", "rollout", "flow")
-CORRECTIONS = (None, "uniform", "visible", "sink")
+CORRECTIONS = (None, "uniform", "sink")
 
 
 def main() -> None:

@@ -24,8 +24,8 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 import attnflow
 from attnflow import EDGE_RULES, METHODS
 from attnflow.models.adapter import ModelAdapter
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow_experiments.capture import memory_of
 
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536}

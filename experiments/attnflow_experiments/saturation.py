@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import attnflow
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow_experiments.known_answers.cases import subjects
 
 EXACT = 1e-9

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from attnflow.api.trace import trace
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
-    from attnflow.evaluation.blank_out import blank_out
     from attnflow.evaluation.evaluate import evaluate
     from attnflow.evaluation.fit import fit
-    from attnflow.evaluation.gradients import gradients
+    from attnflow.evaluation.importance import blank_out, gradients
     from attnflow.evaluation.metrics import METRICS, Metric
     from attnflow.evaluation.result import Evaluation
     from attnflow.methods import METHODS, Method, Scores
@@ -59,14 +58,14 @@ _MODULES = {
     "Scores": "attnflow.methods",
     "Similarity": "attnflow.records.similarity",
     "agreement": "attnflow.evaluation.agreement",
-    "blank_out": "attnflow.evaluation.blank_out",
+    "blank_out": "attnflow.evaluation.importance",
     "evaluate": "attnflow.evaluation.evaluate",
     "explain": "attnflow.api.explain",
     "explain_answer": "attnflow.api.explain",
     "explore": "attnflow.api.explore",
     "fit": "attnflow.evaluation.fit",
     "flow": "attnflow.api.arrays",
-    "gradients": "attnflow.evaluation.gradients",
+    "gradients": "attnflow.evaluation.importance",
     "knockout": "attnflow.api.knockout",
     "load_model": "attnflow.models.loading",
     "raw": "attnflow.api.arrays",

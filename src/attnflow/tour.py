@@ -266,7 +266,7 @@ def of_pair(texts: TourTexts) -> str:
 
 def of_dispute(texts: TourTexts) -> str:
     """Which words the methods put first, and what the model says without each of them."""
-    from attnflow.evaluation.blank_out import blank_out
+    from attnflow.evaluation.importance import blank_out
     from attnflow.pipeline.choice import usual_methods
     from attnflow.views.wording.findings import find
     from attnflow.views.wording.labels import LONGEST, distinct_labels

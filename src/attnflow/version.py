@@ -1,3 +1,3 @@
 """The version of the library, in the one place that all others read."""
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"

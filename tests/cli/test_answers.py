@@ -42,7 +42,7 @@ def test_an_answer_is_shown_with_its_prompt(run, talker):
     said = " ".join(" ".join(ran.out.splitlines()[1:3]).split())
     share = found.table()[-1].share
     assert said.startswith("Of the prompt, the answer comes most from “")
-    assert f"; {share:.0%} of all scores are of the answer's own tokens." in said
+    assert f"; {100 * share:.0f} % of all scores are of the answer's own tokens." in said
 
 
 def test_an_answer_is_labelled_while_it_is_written(talker, capsys):
@@ -64,15 +64,16 @@ def test_an_answer_traced_to_the_prompt_has_no_share_of_its_own(run, talker):
 
 def test_a_chat_is_shown_by_its_parts(run, talker, files):
     asked = ("--chat", files / "chat.json", "--part", f"mat={files / 'mat.txt'}")
+    asked += ("--method", "direct")
     ran = run("explain", *asked, "-m", talker, "--generate", 2, columns=100)
     assert ran.code == 0, ran.err
     found = attnflow.explain_answer(
-        CHAT, talker, generate=2, parts={"mat": "red mat"}, deletions=True
+        CHAT, talker, generate=2, parts={"mat": "red mat"}, deletions=True, method="direct"
     )
     lines = ran.out.splitlines()
     for row in found.table():
         (line,) = [each for each in lines if each.startswith(f"{row.name} ") and "%" in each]
-        assert f"{row.share:.0%}" in line
+        assert f"{100 * row.share:.0f} %" in line
         if row.drop is not None:  # of which the change has the other sign
             assert line.split()[-1][0] == ("+" if row.drop < 0 else "−")
     assert "without it" in ran.out
@@ -91,7 +92,7 @@ def test_the_share_of_the_answer_itself_is_said(run, talker, files):
     assert own.name == "answer"
     assert own.share > 0.05
     assert "Of the prompt's parts, the answer comes most from “" in ran.out
-    assert f"; {own.share:.0%} of all scores are of the answer's own tokens" in ran.out
+    assert f"; {100 * own.share:.0f} % of all scores are of the answer's own tokens" in ran.out
 
 
 def test_ratios_to_chance_are_said_without_shares(run, talker, files):
@@ -231,7 +232,8 @@ def test_a_figure_runs_no_model_for_what_it_does_not_show(run, talker, files, mo
 
     monkeypatch.setattr(generation, "measure_drops", None)
     asked = ("--chat", files / "chat.json", "--generate", 2, "-m", talker)
-    ran = run("figure", "generation", *asked, "-o", files / "a.svg")
+    summed = ("--method", "direct", "--edges", "alti")
+    ran = run("figure", "generation", *asked, *summed, "-o", files / "a.svg")
     assert ran.code == 0, ran.err
     drawn = (files / "a.svg").read_text()
     assert "(stopped at 2 tokens)" in drawn

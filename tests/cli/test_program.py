@@ -118,7 +118,7 @@ def test_same_letter_is_the_same_option_everywhere():
             ["explain", "x", "--method", "magic"],
             "method='magic' is unknown; allowed: one of raw, rollout, flow",
         ),
-        (["explain", "x", "--heads", "all"], "mean, max, min, each"),
+        (["explain", "x", "--heads", "all"], "mean, each, numbers"),
         (["explain", "x", "--model", "/no/such/folder"], "/no/such/folder"),
         (["explain", "x", "--file", "y"], "not both"),
         (["explain", "--file", "/no/such/file"], "/no/such/file"),

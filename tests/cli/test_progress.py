@@ -9,8 +9,8 @@ import tiny
 from attnflow.cli import running
 from attnflow.cli.status import show_work
 from attnflow.io import progress
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 
 
 def in_a_terminal(monkeypatch):

@@ -169,5 +169,5 @@ def test_a_token_of_digits_is_a_name_and_other_digits_a_number():
     assert number.options["target"] == tokenizer.convert_ids_to_tokens(7)
     eight = attnflow.explain("the cat is", (network, tokenizer), target="8", **options)
     assert eight.options["target"] == tokenizer.convert_ids_to_tokens(8)
-    with pytest.raises(InputError, match="'9999' is not one token"):
+    with pytest.raises(InputError, match="'9999' is not a single token"):
         attnflow.explain("the cat is", (network, tokenizer), target="9999", **options)

@@ -51,7 +51,7 @@ def test_bad_attention_is_refused(method, attention, message):
         ({"residual": 1.0}, "residual=1.0"),
         ({"residual": -0.1}, "residual=-0.1"),
         ({"discard": 1}, "discard=1"),
-        ({"heads": "median"}, "heads='median' is unknown; allowed: 'mean', 'max', 'min', 'each'"),
+        ({"heads": "median"}, "heads='median' is unknown; allowed: 'mean', 'each'"),
         ({"heads": [2]}, "head 2 does not exist; there are 0 to 1"),
         ({"heads": [0, 0]}, "names a head twice"),
         ({"heads": []}, "picks no head"),

@@ -13,7 +13,7 @@ BATCH = torch.tensor(np.stack([some.make("dense", 3, 6, seed=s, heads=2) for s i
 
 
 @pytest.mark.parametrize("precision", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("heads", ["mean", "max", "each", [1], [0.3, 0.7]])
+@pytest.mark.parametrize("heads", ["mean", "each", [1], [0.3, 0.7]])
 @pytest.mark.parametrize("method", [attnflow.raw, attnflow.rollout, attnflow.flow])
 def test_arrays(method, heads, precision):
     batch = BATCH.to(precision)

@@ -53,8 +53,6 @@ def test_raw_is_the_mean_attention_of_each_layer():
 @pytest.mark.parametrize(
     ("heads", "fuse"),
     [
-        ("max", lambda a: a.max(axis=1)),
-        ("min", lambda a: a.min(axis=1)),
         ([2], lambda a: a[:, 2]),
         ([0, -1], lambda a: (a[:, 0] + a[:, 2]) / 2),
         ([0.2, 0.5, 0.3], lambda a: 0.2 * a[:, 0] + 0.5 * a[:, 1] + 0.3 * a[:, 2]),

@@ -8,8 +8,8 @@ import pytest
 import attnflow
 from attnflow import METHODS, LearnedHeads
 from attnflow.errors import InputError
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 
 TEXT = "the old keys to the cabinet are here"
 WEIGHTS = [[0.2, 0.0, 1.1, 0.4], [0.0, 0.0, 0.3, 0.0], [0.5, 0.9, 0.0, 0.1]]
@@ -70,7 +70,7 @@ def test_every_rule_with_heads_takes_them(edges, fixture, request):
         assert np.isfinite(session.attribution(method).values).all()
 
 
-@pytest.mark.parametrize("correction", ["uniform", "visible", "sink"])
+@pytest.mark.parametrize("correction", ["uniform", "sink"])
 def test_corrections_keep_how_much_a_layer_carries(decoder, correction):
     learned = learned_for(decoder)
     options = {"method": "rollout", "correction": correction}

@@ -11,8 +11,8 @@ import tiny
 from attnflow.edges.logit import with_logit
 from attnflow.errors import InputError, ModelError
 from attnflow.methods import flow, rollout
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records import LayeredGraph, Selection
 from attnflow.solvers.execution import Execution
 from attnflow.views import figures

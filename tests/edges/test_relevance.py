@@ -18,8 +18,8 @@ from attnflow.models.capture import backward
 from attnflow.models.capture.relevance import Relevance
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.loading import load_model
+from attnflow.pipeline.prepare import open_session, open_sessions, prepare
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session, open_sessions
 
 TEXT = "the keys to the cabinet are here , the cats"
 MASKED_TEXT = "the keys to the [MASK] are here"
@@ -319,7 +319,7 @@ def test_a_list_is_as_each_alone(name, edges):
     texts = ["the keys to the cabinet are here , the cats play on the mat .", "mat", TEXT]
     asked = config(edges=edges)
     answers = {"answers": ["the cat", "a", "the old key"]} if name in PAIRS else {}
-    together = dict(open_sessions(texts, model, asked, **answers))
+    together = dict(open_sessions(prepare(asked, model, texts, **answers)))
     for place, text in enumerate(texts):
         own = {"answer": answers["answers"][place]} if answers else {}
         alone = open_session(text, model, asked, **own).activations
@@ -569,10 +569,9 @@ def test_removal_is_what_masking_an_edge_costs():
         ({"edges": "removal", "method": "rollout"}, "use 'raw', 'direct', 'direct-all'"),
         ({"query": "all"}, "query='all' is not for method='flow'"),
         ({"heads": "each"}, "heads='each' is not for method='flow'"),
-        ({"heads": "max"}, "heads add up"),
         ({"heads": [0.25] * 4}, "heads add up"),
         ({"layer": 1}, "starts at layer 1 is not known"),
-        ({"layers": "all"}, "starts at layer 1, 2, 3 is not known"),
+        ({"layers": [1, 2, 3]}, "starts at layer 1, 2, 3 is not known"),
         ({"query": 2}, "the target is read at position 0, and not at"),
         ({"residual": 0.5}, "residual=0.5 can't be chosen"),
         ({"discard": 0.5}, "discard=0.5 is not for edges='relevance'"),

@@ -12,8 +12,8 @@ import tiny
 from attnflow.evaluation import blanking_check
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.blanking_check import check_by_blanking, why_unchecked
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.views.wording.summaries import summarize
 
 RESIZING = ViTImageProcessorPil(size={"height": 32, "width": 32})

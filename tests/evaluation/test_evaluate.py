@@ -120,7 +120,7 @@ def test_it_is_saved_without_loss_and_every_table_says_the_same(found, tmp_path)
     with pytest.raises(InputError, match="let it end in one of"):
         save_table(found, tmp_path / "a.doc")
     path.write_text("{}")
-    with pytest.raises(InputError, match="is no saved evaluation"):
+    with pytest.raises(InputError, match="is not a saved evaluation"):
         Evaluation.load(path)
 
 
@@ -148,7 +148,7 @@ def test_areas_in_the_figure_are_those_of_the_table(found, model):
         texts = [text.get_text() for text in axes.get_legend().get_texts()]
         return {label.split("  ", 1)[1]: label.split("  ", 1)[0] for label in texts}
 
-    drawn = found.figure("curves", filler="delete")
+    drawn = found.figure("curves", replacement="delete")
     for metric, axes in zip(("deletion", "insertion"), drawn.axes, strict=True):
         lines = [each for each in found.lines if each.column.against == "delete"]
         means = {
@@ -174,7 +174,7 @@ def test_a_result_gives_its_table_and_its_figures(found, tmp_path):
     for options, message in (
         ({"kind": "bars"}, "kind='bars' is unknown; allowed: curves, ranks"),
         ({"metric": "aopc"}, "metric= is not for curves; allowed: filler"),
-        ({"filler": "none"}, "filler='none' was not evaluated"),
+        ({"replacement": "none"}, "replacement='none' was not evaluated"),
     ):
         with pytest.raises(InputError, match=message):
             found.figure(**options)
@@ -249,8 +249,8 @@ def test_what_cannot_be_evaluated_is_refused(model):
 @pytest.mark.parametrize(
     ("name", "head", "default"),
     [
-        ("bert", transformers.BertForSequenceClassification, ("rollout", "alti")),
-        ("gpt2", None, ("direct", "gradient")),
+        ("bert", transformers.BertForSequenceClassification, ("flow", "relevance")),
+        ("gpt2", None, ("flow", "relevance")),
     ],
 )
 def test_by_default_the_papers_methods_stand_beside_what_explain_uses(name, head, default):
@@ -269,25 +269,6 @@ def test_by_default_the_papers_methods_stand_beside_what_explain_uses(name, head
     np.testing.assert_allclose(found.values[at], named.values[other])
     with pytest.raises(InputError, match="leave methods out"):
         attnflow.evaluate(texts, model, methods="rollout", edges="auto")
-
-
-def test_a_default_with_a_correction_of_its_own_is_not_the_plain_pair(tmp_path):
-    """Decoders that classify: `alti` and `rollout` without the sink by default."""
-    network = tiny.build("gpt2", head=transformers.GPT2ForSequenceClassification)
-    network.config.pad_token_id = 0
-    model = attnflow.load_model((network, tiny.plain()))
-    texts = [TEXTS[0], TEXTS[1]]
-    found = attnflow.evaluate(texts, model, edges=["alti", "auto"], metrics="spearman")
-    names = [each.label for each in found.explainers]
-    plain, default = "rollout on alti, layer 3", "rollout on alti, sink, layer 3"
-    assert {plain, default} <= set(names)
-    for name, edges in ((plain, "alti"), (default, "auto")):
-        alone = attnflow.evaluate(texts, model, edges=edges, metrics="spearman")
-        at = [each.label for each in alone.explainers].index(name)
-        np.testing.assert_allclose(found.values[names.index(name)], alone.values[at])
-    assert not np.array_equal(found.values[names.index(plain)], found.values[names.index(default)])
-    found.save(tmp_path / "result.json")
-    assert attnflow.Evaluation.load(tmp_path / "result.json").explainers == found.explainers
 
 
 def test_what_explain_would_choose_has_a_name_only_where_it_is_the_same_for_all_texts():

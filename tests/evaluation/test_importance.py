@@ -199,7 +199,7 @@ def test_bad_kinds_and_models_are_refused(classifier, masked, causal):
         attnflow.blank_out(TEXTS[0], masked)
     with pytest.raises(InputError, match="no mask token; choose one of: unk, pad, delete"):
         attnflow.blank_out(TEXTS[0], causal, replacement="mask")
-    with pytest.raises(InputError, match="is not one token"):
+    with pytest.raises(InputError, match="is not a single token"):
         attnflow.blank_out(TEXTS[0], causal, target="supercalifragilistic")
     with pytest.raises(ModelError, match="no probability to measure"):
         attnflow.blank_out(TEXTS[0], build(tf.BertModel))

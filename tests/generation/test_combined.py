@@ -154,15 +154,13 @@ def test_a_template_that_knows_no_system_says_so():
 
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 @pytest.mark.parametrize("edges", ["gradient", "gradient-only"])
-@pytest.mark.parametrize(
-    "options", [{}, {"correction": "visible"}, {"layer": 2}, {"heads": (0, 2)}]
-)
+@pytest.mark.parametrize("options", [{}, {"correction": "sink"}, {"layer": 2}, {"heads": (0, 2)}])
 def test_own_rows_have_the_scores_of_whole_maps(kernel, edges, options, monkeypatch):
     """Direct contributions need a gradient by the rows alone where each token was predicted."""
     model = talkers.llama(attn_implementation=kernel)
     asked = {"answer": "the old cat is here", "edges": edges, "method": "direct", **options}
     found = attnflow.explain_answer(DOCUMENTS, model, **asked)
-    monkeypatch.setattr("attnflow.pipeline.answer_session.reads_own_rows", lambda *_: False)
+    monkeypatch.setattr("attnflow.pipeline.answers._reads_own_rows", lambda *_: False)
     whole = attnflow.explain_answer(DOCUMENTS, model, **asked)
     assert abs(whole.matrix()).max() > 1e-3
     np.testing.assert_allclose(found.matrix(), whole.matrix(), rtol=1e-4, atol=1e-7)
@@ -178,7 +176,7 @@ def test_own_rows_of_every_family(family, monkeypatch):
     model = attnflow.load_model((talkers.seeded(kind(config)), tiny.plain()))
     asked = {"answer": "the red cat is here", "edges": "gradient", "method": "direct"}
     found = attnflow.explain_answer("the old keys", model, **asked)
-    monkeypatch.setattr("attnflow.pipeline.answer_session.reads_own_rows", lambda *_: False)
+    monkeypatch.setattr("attnflow.pipeline.answers._reads_own_rows", lambda *_: False)
     whole = attnflow.explain_answer("the old keys", model, **asked)
     scale = abs(whole.matrix()).max()
     np.testing.assert_allclose(found.matrix(), whole.matrix(), rtol=1e-4, atol=1e-5 * scale)

@@ -107,7 +107,7 @@ def test_flow_to_a_part_is_the_maximum_flow_to_all_of_it(model, request):
 
 def weights_of(adapter, found):
     from attnflow.models.text.writing import Writing
-    from attnflow.pipeline.answer_session import open_answer
+    from attnflow.pipeline.answers import open_answer
     from attnflow.pipeline.request import Request
 
     answers = answers_of(adapter)
@@ -115,7 +115,7 @@ def weights_of(adapter, found):
     tokens = answers.write(prompt, Writing(len(found.answer)))
     assert tokens.names == found.tokens
     config = Request(edges="attention", method="flow", correction=None)
-    return np.asarray(open_answer(tokens, answers, config).first.graph("flow").weights)
+    return np.asarray(open_answer(tokens, answers, config).graph("flow").weights)
 
 
 def max_flow(weights, query, sinks):

@@ -10,8 +10,8 @@ import talkers
 import tiny
 from attnflow.methods import flow
 from attnflow.models.capture import windows
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records.sparse import SparseLayer, SparseLayers
 
 WINDOW = 4
@@ -73,7 +73,7 @@ WAYS = [
     {"method": "flow", "through": "prompt"},
     {"method": "rollout"},
     {"method": "rollout", "through": "prompt"},
-    {"method": "rollout", "correction": "visible"},
+    {"method": "rollout", "correction": "sink"},
     {"method": "rollout", "residual": 0.0, "correction": "sink"},
     {"method": "raw", "layer": 1},
     {"method": "direct"},
@@ -81,7 +81,7 @@ WAYS = [
     {"method": "additive"},
     {"method": "widest"},
     {"method": "rollout", "discard": 0.1, "correction": None},
-    {"method": "rollout", "heads": "max", "correction": None},
+    {"method": "rollout", "heads": [1], "correction": None},
 ]
 
 

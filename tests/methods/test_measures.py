@@ -13,8 +13,8 @@ from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, Method, Scores, integrated
 from attnflow.methods.question import batches_by_length
 from attnflow.models.loading import load_model
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.views.explorer.document import make_view
 from attnflow.views.explorer.extent import STANDALONE
 

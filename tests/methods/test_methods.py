@@ -21,8 +21,8 @@ from attnflow.errors import AttnflowError
 from attnflow.methods import METHODS, barrier
 from attnflow.methods.barrier import find_analytic_centre
 from attnflow.models.loading import load_model
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records import Activations, LayeredGraph, Pair, Selection
 from attnflow.solvers.cpu.elimination import solve_network
 from attnflow.solvers.execution import Execution
@@ -266,20 +266,19 @@ def test_additive_and_direct_relevance_written_out():
             np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("heads", ["mean", "max", "min"])
 @pytest.mark.parametrize("ratio", [0.0, 0.3, 0.9])
-def test_rollout_is_that_of_vit_explain(heads, ratio):
+def test_rollout_is_that_of_vit_explain(ratio):
     """Its script, with the keepdim that it forgot."""
     attention = some.make("dense", 3, 6, seed=7, heads=4)
     result = np.eye(6)
     for layer in attention:
-        fused = getattr(layer, heads)(axis=0)
+        fused = layer.mean(axis=0)
         flat = fused.reshape(-1).copy()
         smallest = np.argsort(flat)[: int(flat.size * ratio)]
         flat[smallest[smallest != 0]] = 0
         mixed = (flat.reshape(6, 6) + np.eye(6)) / 2
         result = mixed / mixed.sum(axis=-1, keepdims=True) @ result
-    found = attnflow.rollout(attention, heads=heads, discard=ratio)
+    found = attnflow.rollout(attention, discard=ratio)
     np.testing.assert_allclose(found[-1], result, rtol=0, atol=1e-14)
 
 

@@ -8,8 +8,8 @@ import temporal_oracle
 import tiny
 from attnflow.errors import InputError
 from attnflow.methods import find_edge_method
+from attnflow.pipeline.prepare import open_session, open_sessions, prepare
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session, open_sessions
 from attnflow.records import LayeredGraph, Relevances, Selection
 from attnflow.solvers.execution import Execution
 from attnflow.views.wording.names import is_signed, unit_note
@@ -121,7 +121,7 @@ def test_a_list_is_as_each_alone():
     model = attnflow.load_model("sentiment")
     texts = ["The food was not good.", "A fine film, and short.", "No one could call this boring."]
     config = Request(edges="relevance")
-    together = dict(open_sessions(texts, model, config))
+    together = dict(open_sessions(prepare(config, model, texts)))
     for place, text in enumerate(texts):
         alone = open_session(text, model, config).attribution()
         np.testing.assert_allclose(together[place].attribution().values, alone.values, atol=1e-5)

@@ -78,7 +78,7 @@ def test_what_has_no_bos_is_refused_with_the_reason():
         attnflow.explain(TEXT, bos=True)
     with pytest.raises(InputError, match="bos="):
         attnflow.explain(TEXT, (tiny.build("gpt2"), tokenizer(bos_token="[CLS]")), bos="yes")
-    with pytest.raises(InputError, match="no room for BOS"):
+    with pytest.raises(InputError, match="no space left for BOS"):
         attnflow.explain("mat " * 64, (tiny.build("gpt2"), tokenizer(bos_token="[CLS]")), bos=True)
 
 

@@ -71,6 +71,14 @@ def test_an_encoding_of_a_pair_has_both_texts(classifier):
     assert found.inputs["token_type_ids"] == list(encoded["token_type_ids"])
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("texts", [("the keys",), ("the keys", "are here")])
+def test_padding_is_left_out(classifier, texts, side):
+    padded = classifier.tokenizer(*texts, padding="max_length", max_length=12, padding_side=side)
+    assert 0 in padded["attention_mask"]
+    assert same(classifier.tokenize(padded), classifier.tokenize(classifier.tokenizer(*texts)))
+
+
 def test_a_question_needs_the_encoding_of_a_pair():
     torch.manual_seed(0)
     sizes = {key: value for key, value in tiny.USUAL.items() if key != "num_labels"}
@@ -153,7 +161,9 @@ def test_an_encoding_of_a_pair_is_not_cut():
         ({"input_ids": [[5, 6], [7, 8]]}, "input_ids has 2 rows; give one input at a time"),
         ({"input_ids": [5.5]}, "must be a list of integers"),
         ({"input_ids": [5, 6], "attention_mask": [1]}, "2 input_ids and 1 attention_mask"),
-        ({"input_ids": [5, 0], "attention_mask": [1, 0]}, "hides 1 of 2 tokens; tokenize without"),
+        ({"input_ids": [5, 0, 6], "attention_mask": [1, 0, 1]}, "hides 1 of 3 tokens"),
+        ({"input_ids": [0, 5, 0], "attention_mask": [0, 1, 0]}, "not padding at one end"),
+        ({"input_ids": [0], "attention_mask": [0]}, "no text; give one"),
         ({"input_ids": [5], "position_ids": [3]}, "'position_ids', which its tokenizer"),
         ([2, 3], "no text; give one"),
         ([True, False], "takes text; this is list"),

@@ -17,8 +17,8 @@ import tiny
 from attnflow.errors import ModelError
 from attnflow.evaluation.blanking_check import BlankingCheck, Removal, check_by_blanking
 from attnflow.models.loading import load_model
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records import Prediction
 from attnflow.views.wording.findings import find
 from attnflow.views.wording.summaries import summarize

@@ -448,7 +448,9 @@ def test_bigbird_attends_to_all_of_a_short_text():
 
 def test_scores_that_look_masked_in_some_heads_are_refused():
     """MobileBERT has no norms that hold its states: with such weights its scores are millions."""
-    with pytest.raises(ModelError, match=r"from MobileBertModel: .*5,000 below the best.*told"):
+    with pytest.raises(
+        ModelError, match=r"from MobileBertModel: .*5,000 below the best.*determined"
+    ):
         Surveyed(adapter_of("mobilebert", "eager"), tiny.TEXT)
 
 

@@ -10,8 +10,8 @@ import attnflow
 import heard
 import tiny
 from attnflow.models.loading import load_model
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from pictured import llava
 
 TEXTS = [tiny.TEXT, "the cat is here", "a key to the old red cabinet"]

@@ -14,8 +14,8 @@ from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, Method
 from attnflow.models.loading import load_model
 from attnflow.pipeline import choice
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records.learned import LearnedHeads
 
 TEXT = "the keys to the cabinet are here"
@@ -62,15 +62,15 @@ def test_every_kind_of_model_has_flow_on_relevance(encoder, decoder):
         attnflow.explain(TEXT, pair, answer="a cat"),
     ]
     for each in found:
-        assert used(each) == choice.DEFAULT[:2] == ("relevance", "flow")
+        assert used(each) == choice.DEFAULT == ("relevance", "flow")
         assert each.layers == (each.depth,)
         assert len(each.queries) >= 1
     assert not found[0].warnings
 
 
 def test_a_whole_answer_has_it_too(decoder):
-    found = attnflow.explain(TEXT, decoder, generate=3)
-    assert (found.options["edges"], found.method) == choice.DEFAULT[:2]
+    found = attnflow.explain_answer(TEXT, decoder, generate=3)
+    assert (found.options["edges"], found.method) == choice.DEFAULT
 
 
 def test_decoders_leave_the_sink_out(decoder):
@@ -83,7 +83,7 @@ def test_decoders_leave_the_sink_out(decoder):
         named = attnflow.explain(TEXT, model, edges="relevance", method="flow", correction="sink")
         np.testing.assert_array_equal(found.values, named.values)
         assert attnflow.explain(TEXT, model, correction=None).options["correction"] is None
-    assert used(attnflow.explain(TEXT, gpt)) == choice.DECODER_CLASSIFIER[:2]
+    assert used(attnflow.explain(TEXT, gpt)) == choice.DEFAULT
 
 
 def test_named_pairs_are_as_they_are_named(encoder):
@@ -119,7 +119,6 @@ def test_a_target_needs_edges_that_see_it(encoder):
 
 REFUSED = [
     ({"heads": "each"}, "heads='each' is not for"),
-    ({"heads": "max"}, "heads='max' is not for"),
     ({"residual": 0.3}, "residual=0.3 can't be chosen"),
     ({"discard": 0.1}, "discard=0.1 is not for"),
     ({"normalize": True}, "normalize=True is not for"),
@@ -133,7 +132,7 @@ REFUSED = [
 @pytest.mark.parametrize(("options", "why"), REFUSED)
 def test_options_that_the_default_has_not_choose_the_papers(encoder, options, why):
     found = attnflow.explain(TEXT, encoder, **options)
-    assert used(found) == choice.PAPER[:2]
+    assert used(found) == choice.PAPER
     assert found.warnings[-1].startswith("attention and flow are used, as in the paper: ")
     assert why in found.warnings[-1]
     assert "leave" not in found.warnings[-1]  # nobody named the edges
@@ -143,24 +142,24 @@ def test_options_that_the_default_has_not_choose_the_papers(encoder, options, wh
 
 def test_with_a_target_attention_gives_way_to_what_sees_it(encoder):
     found = attnflow.explain(TEXT, encoder, target=2, residual=0.3)
-    assert used(found) == choice.PAPER_WITH_TARGET[:2]
+    assert used(found) == choice.PAPER_WITH_TARGET
     assert found.warnings[-1].startswith("edges 'gradient' are used instead of 'relevance': ")
 
 
 def test_all_layers_are_all_that_there_are(encoder):
     found = attnflow.explain(TEXT, encoder, layers="all")
-    assert (used(found), found.layers) == (choice.DEFAULT[:2], (found.depth,))
+    assert (used(found), found.layers) == (choice.DEFAULT, (found.depth,))
 
 
 def test_models_that_refuse_have_attention_and_say_why():
     plain = bare()
     found = attnflow.explain(TEXT, plain)
-    assert used(found) == choice.PAPER[:2]
+    assert used(found) == choice.PAPER
     assert "no head that predicts" in found.warnings[-1]
     with pytest.raises(ModelError, match="no head that predicts"):
         attnflow.explain(TEXT, plain, edges="gradient", method="direct")
     strict = attnflow.explain(TEXT, plain, strict=True)  # it is no warning about the model
-    assert used(strict) == choice.PAPER[:2]
+    assert used(strict) == choice.PAPER
 
 
 def test_one_text_alone_falls_back(encoder, monkeypatch):
@@ -175,7 +174,7 @@ def test_one_text_alone_falls_back(encoder, monkeypatch):
 
     monkeypatch.setattr(type(encoder), "run", picky)
     found = attnflow.explain([TEXT, "a cat"], encoder)
-    assert [used(one) for one in found] == [choice.DEFAULT[:2], choice.PAPER[:2]]
+    assert [used(one) for one in found] == [choice.DEFAULT, choice.PAPER]
     assert found[1].warnings[-1].endswith("as in the paper: not this one")
     alone = attnflow.explain("a cat", encoder, method="flow")
     np.testing.assert_allclose(found[1].values, alone.values, atol=1e-6)
@@ -184,7 +183,7 @@ def test_one_text_alone_falls_back(encoder, monkeypatch):
 def test_routes_are_of_flow_through_the_measured_edges(encoder, decoder):
     for model in (encoder, decoder):
         traced = attnflow.routes(TEXT, model, to="keys")
-        assert (traced.options["edges"], traced.method) == choice.DEFAULT[:2]
+        assert (traced.options["edges"], traced.method) == choice.DEFAULT
         named = attnflow.routes(TEXT, model, to="keys", edges="relevance", method="flow")
         assert traced.value == named.value
         assert traced.cut
@@ -192,7 +191,7 @@ def test_routes_are_of_flow_through_the_measured_edges(encoder, decoder):
 
 def test_the_document_names_both(encoder):
     view = open_session(TEXT, encoder, Request(), all_heads=True)
-    assert used(view.attribution()) == choice.DEFAULT[:2]
+    assert used(view.attribution()) == choice.DEFAULT
     document = attnflow.explore(TEXT, encoder).document
     assert document["method"] == "relevance-flow"
     assert document["views"][0]["rule"] == {"name": "relevance", "title": "Relevance"}
@@ -224,7 +223,7 @@ def test_a_list_has_what_each_has_alone(encoder, kind):
 
 def test_a_list_of_no_targets_is_no_target(encoder):
     found = attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, None])
-    assert used(found[0]) == choice.PAPER[:2]
+    assert used(found[0]) == choice.PAPER
     with pytest.raises(InputError, match="target=2 has no effect"):
         attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, 2])
 

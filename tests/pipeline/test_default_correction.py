@@ -5,8 +5,8 @@ import pytest
 
 import attnflow
 import tiny
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 
 USUAL = {
     ("attention", "rollout"): "uniform",

@@ -17,8 +17,8 @@ from attnflow.errors import InputError
 from attnflow.models.loading import load_model
 from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.text.model import TextModel
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 
 TEXT = "the keys to the cabinet"
 VERBS = ("--model", "verbs")
@@ -31,8 +31,12 @@ def counts(monkeypatch):
     seen = Counter()
     attnflow.explain(TEXT, "verbs")  # what is measured once for a model was measured
     attnflow.blank_out(TEXT, "verbs")
-    for name in ("tokenize", "run", "predict", "generate"):
-        for kind in (TextModel, Seq2SeqModel):
+    counted_of = {
+        TextModel: ("tokenize", "run", "predict", "generate"),
+        Seq2SeqModel: ("read_source", "run", "predict", "write_target"),
+    }
+    for kind, names in counted_of.items():
+        for name in names:
             original = getattr(kind, name)
 
             def counted(self, *args, _original=original, _name=name, **kwargs):
@@ -68,7 +72,7 @@ def test_a_page_has_all_methods_of_one_more_pass(counts, tmp_path, more):
 def test_a_graph_with_routes_runs_once(counts, tmp_path):
     graph = str(tmp_path / "graph.svg")
     assert run(["figure", "graph", TEXT, *VERBS, "--to", "keys", "-o", graph]) == 0
-    assert counts == {"tokenize": 1, "run": 1, "forward": 1}
+    assert counts == {"tokenize": 1, "run": 1, "forward": RELEVANCE}
 
 
 ROUTES = ["routes", TEXT, *VERBS, "--to", "keys"]
@@ -102,11 +106,11 @@ def test_a_request_tokenizes_once_and_an_encoder_decoder_generates_once(counts):
     counts.clear()
     request = {"model": "t5", "text": TEXT}
     (view,) = client.post("/api/explain", json=request).json()["views"]
-    assert counts == {"tokenize": 1, "run": 2, "generate": 1}
+    assert counts == {"read_source": 1, "run": 2, "write_target": 1}
     place = {"layer": view["layer"], "query": view["query"], "key": 1}
     traced = {**request, "method": "flow", **place}
     assert client.post("/api/trace", json=traced).status_code == 200
-    assert counts == {"tokenize": 1, "run": 2, "generate": 1}  # the session is still there
+    assert counts == {"read_source": 1, "run": 2, "write_target": 1}  # the session is still there
 
 
 def test_only_the_asked_layers_are_solved():
@@ -211,7 +215,7 @@ def test_pieces_give_what_one_call_gives():
     checks = []
     session = open_session(TEXT, load_model("verbs"), Request(edges="attention"))
     whole = session.scores("flow", [3, 6], [0, 2])
-    from attnflow.pipeline import scoring as module
+    from attnflow.pipeline import session as module
 
     piece, module.PIECE = module.PIECE, 1
     try:

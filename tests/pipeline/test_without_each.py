@@ -6,8 +6,8 @@ import pytest
 import attnflow
 import tiny
 from attnflow.evaluation.blanking_check import check_by_blanking
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 
 
 def opened(model, **options):

@@ -9,8 +9,8 @@ import torch
 import attnflow
 import tiny
 from attnflow.evaluation.blanking_check import check_by_blanking
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.views.wording.summaries import summarize
 
 TEXT = "The story is slow, but the unforgettable music is wonderful."

@@ -13,8 +13,8 @@ import transformers as tf
 import attnflow
 import tiny
 from attnflow.evaluation.blanking_check import MOST_WORK, BlankingCheck, Removal
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.shipped import folder_of
 from attnflow.views.wording.findings import find

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 import attnflow
 from attnflow import Edges
-from attnflow.evaluation.erasure import Eraser
+from attnflow.evaluation.explainers import make_erase
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.metrics.metric import Case as Explained
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records import Edge, FloatArray
 from attnflow.records.selection import input_positions
 from attnflow_experiments.known_answers.cases import Case
@@ -113,7 +113,7 @@ def faithful(name: str, filler: str) -> Work:
     def work(case: Case, model: Any) -> Measured:
         session = open_session(case.text, model, Request(edges="attention", method="raw"))
         places = session.blanking.positions
-        erase = Eraser(session.adapter, session.tokens, session.target, places, filler)
+        erase = make_erase(session, filler)
         if name in BASELINES:
             values = _baseline(name, case.text, len(places))
         else:

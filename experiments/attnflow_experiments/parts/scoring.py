@@ -16,8 +16,8 @@ from attnflow.methods import METHODS
 from attnflow.models.answers.interface import Answers
 from attnflow.models.answers.prompts import make_prompt, read_prompt
 from attnflow.models.text.writing import Writing
-from attnflow.pipeline.answer_session import AnswerSession, open_answer
-from attnflow.pipeline.deletions import without
+from attnflow.pipeline.answers import of_pass, open_answer
+from attnflow.pipeline.generation import log_probabilities_without
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
@@ -85,7 +85,8 @@ class Deletions:
         if key not in self.known:
             pairs = zip(mask, self.trial.sentences, strict=True)
             deleted = [at for kept, part in pairs if not kept for at in part]
-            found = without(self.trial.answers, self.trial.tokens, deleted)
+            trial = self.trial
+            (found,) = log_probabilities_without(trial.answers, trial.tokens, [deleted])
             self.known[key] = float(found.sum())
         return self.known[key]
 
@@ -178,18 +179,18 @@ def every_score(
 def by_rules(trial: Trial, rules: Sequence[str], methods: Sequence[str]) -> Iterator[Found]:
     """Every method on the edges of rules that need the same of one forward pass."""
     config = Request(edges=rules[0], method="rollout")  # whose pass has all rows
-    opened = AnswerSession(trial.answers, trial.tokens, config)
+    opened = open_answer(trial.tokens, trial.answers, config)
     queries = [at - 1 for at in opened.positions]
     alone = EDGE_RULES[rules[0]].needs.gradients
     # Rules take turns at one token of the answer, whose gradients are then at hand.
-    shared = replace(opened.forward, towards=lru_cache(1)(opened.forward.towards))
+    shared = replace(opened.whole, towards=lru_cache(1)(opened.whole.towards))
     sums: dict[str, list[FloatArray]] = {}
     times: dict[str, float] = {}
     for number in range(len(queries)) if alone else [0]:
         asked = [queries[number]] if alone else queries
         for rule in rules:
             config = Request(edges=rule, method=methods[0])
-            session = replace(opened, config=config, given=shared).session(number)
+            session = of_pass(trial.answers, shared, config).token(number)
             for method in methods:
                 start, name = time.perf_counter(), _name(rule, method)
                 try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.evaluation.agreement import summarize
-from attnflow.evaluation.gradients import gradients
+from attnflow.evaluation.importance import gradients
 from attnflow.models.adapter import ModelAdapter
 from attnflow.records import Attribution, FloatArray
 from attnflow_experiments.reproduce import tables

@@ -9,11 +9,10 @@ from itertools import chain
 import numpy as np
 
 from attnflow.evaluation.agreement import agreement, summarize
-from attnflow.evaluation.blank_out import blank_out
-from attnflow.evaluation.gradients import gradients
+from attnflow.evaluation.importance import blank_out, gradients
 from attnflow.models.adapter import ModelAdapter
+from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution
 
 METHODS = ("raw", "rollout", "flow")  # the paper's own
@@ -36,7 +35,7 @@ def explanations(
     config = Request(method="flow", edges="attention", layers="all", query=query, batch_size=64)
     found = {
         place: [session.attribution(method) for method in METHODS]
-        for place, session in open_sessions(list(texts), model, config)
+        for place, session in open_sessions(prepare(config, model, list(texts)))
     }
     rows = [found[place] for place in range(len(texts))]
     return {method: [row[at] for row in rows] for at, method in enumerate(METHODS)}

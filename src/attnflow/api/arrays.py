@@ -63,8 +63,8 @@ def rollout(  # noqa: PLR0913 - one keyword per option, the same words as everyw
             ``attentions`` of Hugging Face models, and needs ``mask`` or ``lengths``.
         edges: The edge rule, of those that need nothing but attention.
         residual: The share of the identity in A = (1 − residual)·W + residual·I; ``None`` is 0.5.
-        heads: ``"mean"``, ``"max"``, ``"min"``, head numbers, head weights, or ``"each"`` for
-            single heads on top of the merged layers below (Appendix A.1).
+        heads: ``"mean"``, head numbers, head weights, or ``"each"`` for single heads on top of the
+            merged layers below (Appendix A.1).
         discard: The ratio of smallest attention weights set to zero in each layer.
         to_layer: The layer attended to; 0 is the input.
         mask: For a batch, ``[batch, position]``: true (or 1) for tokens, false (or 0) for padding.

@@ -14,8 +14,8 @@ from attnflow.io.inputs import as_inputs, one_each
 from attnflow.io.progress import progress_bar
 from attnflow.options.functions import takes
 from attnflow.options.tables import AnswerOptions, ExplainOptions
+from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution
 from attnflow.records.generation import Generation
 
@@ -112,9 +112,8 @@ def explain(
         def within(share: float) -> None:
             advance(len(results) + share)
 
-        for place, session in open_sessions(
-            texts, adapter, request, answers=options.answer, progress=within
-        ):
+        prepared = prepare(request, adapter, texts, answers=options.answer)
+        for place, session in open_sessions(prepared, progress=within):
             results[place] = session.attribution(advance=within)
             advance(len(results))
     return results[0] if single else [results[place] for place in range(len(texts))]

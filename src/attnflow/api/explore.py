@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.options.functions import takes_text
 from attnflow.options.tables import ExploreOptions
+from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_sessions
 from attnflow.views.explorer.exploration import Exploration, explore_sessions
 from attnflow.views.explorer.images import picture_of
 
@@ -37,7 +37,7 @@ def explore(text: Any, model: Source = None, *, options: ExploreOptions) -> Expl
     adapter = load_model(model, device=options.device)
     given = [text] if options.compare is None else [text, options.compare]
     items = with_rates(given, adapter, options.sampling_rate)
-    opened = open_sessions(items, adapter, request, answers=options.answer, all_heads=True)
-    sessions = dict(opened)
+    prepared = prepare(request, adapter, items, answers=options.answer)
+    sessions = dict(open_sessions(prepared, all_heads=True))
     images = [picture_of(item, sessions[at].tokens.grid) for at, item in enumerate(items)]
     return explore_sessions([sessions[place] for place in range(len(items))], images)

@@ -8,9 +8,9 @@ from attnflow.errors import InputError
 from attnflow.methods import find_trace
 from attnflow.options.functions import takes_text
 from attnflow.options.tables import RoutesOptions
+from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.session import Session
-from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import FlowTrace
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def routes(text: Any, model: Source = None, *, options: RoutesOptions) -> FlowTr
 
     adapter = load_model(model, device=options.device)
     (item,) = with_rates([text], adapter, options.sampling_rate)
-    ((_, session),) = open_sessions([item], adapter, request, answers=options.answer)
+    prepared = prepare(request, adapter, [item], answers=options.answer)
+    ((_, session),) = open_sessions(prepared)
     return trace_to(session, options.to, verify=options.verify)
 
 

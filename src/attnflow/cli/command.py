@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from attnflow.pipeline.request import Request
 
 Given = dict[str, Any]  # the options that were given, by their names in Python
-NUMBERS = {"int": int, "float": float}
+PLAIN = {"int": int, "float": float, "bool": bool}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def command(
             options = {
                 name: _parsed(taken[name][1], value)
                 for name, value in given.items()
-                if not _left_out(value)
+                if not _left_out(value, taken[name][0])
             }
             if loading:
                 how = {name: keywords.pop(name) for name in loading}
@@ -121,9 +121,11 @@ def command(
     return decorate
 
 
-def _left_out(value: Any) -> bool:
-    # Identity, not equality: 0 equals False, and was given.
-    return value is None or value is False or value == []
+def _left_out(value: Any, each: Field[Any]) -> bool:
+    # Identity, not equality: 0 equals False, and was given. So was --no-NAME of a flag that may
+    # also be left open.
+    flag_not_set = value is False and type_name(each) == "bool"
+    return value is None or flag_not_set or value == []
 
 
 def _parsed(known: Option, value: Any) -> Any:
@@ -134,7 +136,7 @@ def _parameter(each: Field[Any], known: Option, *, repeated: bool) -> Parameter:
     """An option as typer takes it; what is left out is ``None``, so that the table decides."""
     kind = type_name(each)
     required, flag = not has_default(each), kind == "bool"
-    typed: Any = bool if flag else NUMBERS.get(kind.removesuffix(" | None"), str)
+    typed: Any = PLAIN.get(kind.removesuffix(" | None"), str)
     if repeated:
         typed = list[str]
     shows = known.shows

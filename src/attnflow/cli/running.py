@@ -38,7 +38,7 @@ def sessions(
         loaded = load_model(model)
     # These are heavy: not before the model is found.
     from attnflow.methods.question import no_progress
-    from attnflow.pipeline.sessions import open_sessions
+    from attnflow.pipeline.prepare import open_sessions, prepare
 
     check_texts(texts, loaded)
     terminal = sys.stderr.isatty()
@@ -48,10 +48,7 @@ def sessions(
     inside: Callable[[float], None] = no_progress
     with progress_bar("explaining", len(texts), shown=with_bar) as advance:
         pairs = open_sessions(
-            texts,
-            loaded,
-            config,
-            answers=answer,
+            prepare(config, loaded, texts, answers=answer),
             all_heads=all_heads,
             progress=lambda share: inside(share),
         )

@@ -7,14 +7,12 @@ tokens collect more than their share whatever the model does. The named correcti
               evenly: 1/(i + 1) from position i to itself and each one before, or as evenly from
               those in its window. Where the residual connection is measured, i keeps what it takes
               from itself, and the rest is even. 1 means "as by chance"
-    visible   every column of attention divided by the number of positions that see it, n − j, and
-              rows made to sum to what they did
     sink      attention to the first token removed (but its own), rows made to sum to what they did
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -85,10 +83,6 @@ def spread_evenly(maps: Array, seen_by: Array, *, keep_own: bool) -> FloatArray:
     return even
 
 
-def _visible(layer: FloatArray, _: int) -> FloatArray:
-    return _to_sums(layer / np.arange(layer.shape[-1], 0, -1), layer.sum(-1))
-
-
 def _without_sink(layer: FloatArray, first: int) -> FloatArray:
     sums = layer.sum(-1)
     layer = layer.copy()
@@ -127,10 +121,7 @@ def without_sink(
 
 
 SINK = "sink"
-ON_MAPS: dict[str, Callable[[FloatArray, int], FloatArray]] = {
-    "visible": _visible,
-    SINK: _without_sink,
-}
+ON_MAPS = (SINK,)
 CORRECTIONS = ("uniform", *ON_MAPS)
 CAUSAL_DEFAULT = "uniform"
 
@@ -142,4 +133,4 @@ def correct_maps(maps: Sequence[Array], correction: str | None, first: int = 0) 
     """
     if correction is None:
         return maps
-    return [ON_MAPS[correction](to_numpy(each), first) for each in maps]
+    return [_without_sink(to_numpy(each), first) for each in maps]

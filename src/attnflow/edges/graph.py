@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
 
@@ -42,10 +42,6 @@ def fuse_heads(layer: Array, heads: Heads) -> Array:
         return double(layer[..., 0, :, :])
     if heads in ("mean", "each"):
         return double(layer).mean(-3)
-    if heads == "max":
-        return namespace(layer).amax(double(layer), -3)
-    if heads == "min":
-        return namespace(layer).amin(double(layer), -3)
     weights = head_weights(int(layer.shape[-3]), heads)
     return sum(weight * double(layer[..., head, :, :]) for head, weight in weights.items())
 
@@ -122,7 +118,7 @@ def sparse_graph(
     """The graph of sparse attention, whose heads are fused."""
     layers = [each.double() for each in activations.attention]
     if options.correction is not None:
-        layers = [CORRECTED[options.correction](each) for each in layers]
+        layers = [_without_sink(each) for each in layers]
     maps = SparseLayers(tuple(layers)) if keep_maps else None
     if options.correction is not None:
         layers = [each.times(_inverse(each.sums)) for each in layers]
@@ -143,11 +139,6 @@ def _edges(layer: SparseLayer, residual: float) -> SparseLayer:
     return edges.plus_diagonal(residual / totals) if residual else edges
 
 
-def _visible(layer: SparseLayer) -> SparseLayer:
-    seen = replace(layer, values=layer.values / (layer.size - layer.keys))
-    return seen.times(layer.sums * _inverse(seen.sums))
-
-
 def _without_sink(layer: SparseLayer) -> SparseLayer:
     sums, sink = layer.sums, (layer.keys == 0) & (layer.queries > 0)
     left = replace(layer, values=np.where(sink, 0.0, layer.values))
@@ -158,12 +149,6 @@ def _without_sink(layer: SparseLayer) -> SparseLayer:
 def _inverse(sums: FloatArray) -> FloatArray:
     found: FloatArray = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     return found
-
-
-CORRECTED: dict[str, Callable[[SparseLayer], SparseLayer]] = {
-    "visible": _visible,
-    "sink": _without_sink,
-}
 
 
 def build_graph(
@@ -297,7 +282,7 @@ def _graph(
     if options.correction is not None or not sound or isinstance(options.heads, LearnedHeads):
         maps = [each[..., None, :, :] for each in mixed(maps, options.heads)]
         options = replace(options, heads="mean")
-    if on_cpu(maps[0]) and not options.discard and options.heads not in ("max", "min"):
+    if on_cpu(maps[0]) and not options.discard:
         return LayeredGraph(_in_one_pass(maps, options, read_once=read_once))
     return LayeredGraph(_finish(fuse_layers(maps, options.heads), options))
 

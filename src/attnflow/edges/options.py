@@ -12,7 +12,7 @@ from attnflow.edges.rule import EDGE_RULES
 from attnflow.errors import InputError
 from attnflow.records.learned import LearnedHeads
 
-HeadRule = Literal["mean", "max", "min", "each"]
+HeadRule = Literal["mean", "each"]
 Heads = HeadRule | Sequence[int] | Sequence[float] | LearnedHeads
 USUAL_RESIDUAL = 0.5
 
@@ -23,13 +23,13 @@ class EdgeOptions:
 
     Attributes:
         residual: The share of the identity in A = (1 − residual)·W + residual·I; 0 turns it off.
-        heads: ``"mean"``, ``"max"`` or ``"min"`` over heads; integers pick heads, whose mean is
-            taken; floats weigh all heads; ``"each"`` keeps every head (Appendix A.1); learned
-            ones have weights for every layer.
+        heads: ``"mean"`` over heads; integers pick heads, whose mean is taken; floats weigh all
+            heads; ``"each"`` keeps every head (Appendix A.1); learned ones have weights for every
+            layer.
         discard: The ratio of smallest entries of a fused map set to zero, but never the first
             position's to itself.
         rule: The edge rule.
-        correction: ``"visible"`` or ``"sink"``: how maps of a causal model are corrected.
+        correction: ``"sink"`` corrects the maps of a causal model.
     """
 
     residual: float = USUAL_RESIDUAL

@@ -98,7 +98,7 @@ def agreement(
     both = (first, second)
     for one in both:
         if not isinstance(one, Attribution):
-            msg = f"agreement is of two attributions; {shown(one)} is none"
+            msg = f"agreement compares two attributions, and {shown(one)} is not one"
             raise InputError(msg)
     check_flag("special", special)
     _check_comparable(*both)
@@ -112,7 +112,7 @@ def agreement(
 
 
 def compared_positions(of: Attribution) -> list[int]:
-    """The tokens that are shown, and compared where nothing else is asked for: no special ones."""
+    """The tokens that are shown, and compared by default: no special ones."""
     return input_positions(of.word_ids, of.segments, len(of.tokens))
 
 

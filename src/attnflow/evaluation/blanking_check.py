@@ -12,9 +12,8 @@ from attnflow.errors import InputError
 from attnflow.evaluation.importance import make_attribution
 from attnflow.methods.blank_out import MEMBER
 from attnflow.methods.question import Target
-from attnflow.models.outputs import has_label, output_index
+from attnflow.models.outputs import find_outputs, has_label
 from attnflow.models.sizes import independent_labels
-from attnflow.pipeline.measured import target_position
 from attnflow.records.words import merge_words, word_groups
 
 if TYPE_CHECKING:
@@ -129,13 +128,11 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
         groups = {group: None for group in groups if able.issuperset(group)}
     rows = session.blanking.without(tuple(groups))
     adapter, whole = session.adapter, rows[()]
-    index = int(whole.argmax())
-    if session.objective.target is not None:
-        index = output_index(adapter, session.objective.target, whole)
+    index, _ = find_outputs(adapter, session.objective, whole)
     name, before = adapter.output_name(index), float(whole[index])
     independent = independent_labels(adapter.description)
 
-    def said(row: Tensor) -> str:
+    def answer(row: Tensor) -> str:
         """The answer; of a label that is independent of the others, whether the input has it."""
         if not independent:
             return adapter.output_name(int(row.argmax()))
@@ -143,9 +140,9 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
 
     def removal(group: tuple[int, ...]) -> Removal | None:
         row = rows.get(group)
-        return None if row is None else Removal(float(row[index]) - before, said(row))
+        return None if row is None else Removal(float(row[index]) - before, answer(row))
 
-    position = target_position(session) if session.measurable else session.query
+    position = session.target_position if session.measurable else session.query
     target = Target(index, name, position, session.prediction)
     falls = np.array([before - float(rows.get(group, whole)[index]) for group in alone])
     known = {"falls": falls.tolist()}
@@ -161,7 +158,7 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
     places = None
     if not session.measurable:
         places = tuple(at for at, each in enumerate(removed) if each is not None)
-    return BlankingCheck(scores, name, before, said(whole), tuple(removed), places=places)
+    return BlankingCheck(scores, name, before, answer(whole), tuple(removed), places=places)
 
 
 def _check_contrast(session: Session) -> BlankingCheck:

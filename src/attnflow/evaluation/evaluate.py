@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import numpy as np
 
-from attnflow.errors import AttnflowError, InputError, shown
-from attnflow.evaluation.erasure import check_fillers
+from attnflow.errors import InputError, shown
 from attnflow.evaluation.explainers import (
     DRAWN,
     REFERENCES,
     Text,
     add_drawn,
+    check_fillers,
     make_configs,
     name_default,
     score_texts,
@@ -30,12 +30,11 @@ from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.methods import METHODS
 from attnflow.models.loading import load_model
-from attnflow.models.text.edits import put_bos
-from attnflow.models.text.tokens import refuse_file_name
 from attnflow.options.functions import takes
 from attnflow.options.option import options_of, values_of
 from attnflow.options.tables import EvaluateOptions, ReadingOptions
 from attnflow.pipeline.choice import usual_methods
+from attnflow.pipeline.prepare import Refused, prepare
 from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
 from attnflow.records import FloatArray
@@ -44,7 +43,7 @@ from attnflow.records.rounding import round_scores
 from attnflow.version import VERSION
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.adapter import ModelAdapter, Tokens
     from attnflow.models.loading import Source
 
 GRID = np.linspace(0, 1, STEPS + 1)
@@ -85,7 +84,7 @@ def evaluate(
 
     Removed are tokens that are neither special nor what is predicted. Where methods give scores a
     sign, tokens are removed by their value, and compared with others by their size. Tokens of equal
-    scores are taken in the order of the text, and how many texts have such is told.
+    scores are taken in the order of the text, and tables say in how many texts there are such.
 
     Examples:
         >>> import attnflow
@@ -110,7 +109,7 @@ def evaluate(
     fillers = several("replacement", options.replacement)
     check_fillers(adapter, fillers)
     configs = make_configs(names, rules, Request.of(options, edges=AUTO, progress=False))
-    texts, skipped = _usable(adapter, rows, options)
+    texts, skipped = _usable(adapter, rows, configs[0][0])
     found = [Text(row) for row in texts]
     score_texts(adapter, [rows[row] for row in texts], found, configs, fillers, names)
     for text in list(found):
@@ -200,27 +199,31 @@ def _columns(metrics: Sequence[str], fillers: Sequence[str]) -> tuple[Column, ..
 
 
 def _usable(
-    adapter: ModelAdapter, rows: Sequence[Row], options: EvaluateOptions
+    adapter: ModelAdapter, rows: Sequence[Row], config: Request
 ) -> tuple[list[int], list[tuple[int, str]]]:
     """The rows that the model can read, and why it can't read the others."""
-    usable, skipped = [], []
-    for number, row in enumerate(rows):
-        error = row.error
-        if error is None:
-            try:
-                refuse_file_name(adapter, row.text)
-                tokens = adapter.tokenize(row.item, truncate=options.truncate)
-                tokens = put_bos(adapter, tokens) if options.bos else tokens
-                adapter.decision(tokens)
-                mark_tokens(row.rationale, tokens, ())
-                if row.target is not None:
-                    adapter.output_indices(row.target)
-            except AttnflowError as refused:
-                error = str(refused)
-        if error is None:
-            usable.append(number)
+    skipped = [(number, row.error) for number, row in enumerate(rows) if row.error is not None]
+    left = [number for number, row in enumerate(rows) if row.error is None]
+
+    def check(place: int, tokens: Tokens) -> None:
+        adapter.decision(tokens)
+        mark_tokens(rows[left[place]].rationale, tokens, ())
+
+    prepared = prepare(
+        config,
+        adapter,
+        [rows[number].item for number in left],
+        targets=[rows[number].target for number in left],
+        files=False,
+        check=check,
+        refuse_unused=False,
+    )
+    usable = []
+    for number, one in zip(left, prepared, strict=True):
+        if isinstance(one, Refused):
+            skipped.append((number, str(one.error)))
         else:
-            skipped.append((number, error))
+            usable.append(number)
     return usable, skipped
 
 
@@ -235,7 +238,7 @@ def _measured(text: Text, columns: Sequence[Column], seed: int) -> FloatArray:
 
 
 def _erase_ahead(text: Text, columns: Sequence[Column], seed: int) -> None:
-    """Run the model without every set of tokens that will be asked for, in as few passes.
+    """Run the model without every set of tokens that will be needed, in as few passes.
 
     Which sets they are is found out with a model that reads nothing.
     """

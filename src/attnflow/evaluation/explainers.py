@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.evaluation.erasure import Eraser
+from attnflow.errors import InputError, shown
 from attnflow.evaluation.metrics.metric import Erase
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Explainer
 from attnflow.io.rows import Row
 from attnflow.methods import METHODS
+from attnflow.methods.erasing import DELETE, MEAN, Eraser, read_target
+from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.pipeline.request import AUTO, Request
-from attnflow.pipeline.sessions import open_sessions
 from attnflow.pipeline.source import LOGIT, POSITION
 from attnflow.records import FloatArray
 
@@ -27,6 +28,7 @@ REFERENCES = ("blank-out", "gradient-norm")
 COMPUTED = ("gradient-input", "integrated")  # baselines that are methods
 DRAWN = ("random", "first", "last")
 LAST_LAYER = "raw"
+FILLERS = ("unk", "mask", "delete", "mean")
 FEWEST = 2  # tokens that can be put in an order
 
 
@@ -76,6 +78,39 @@ def make_configs(
     return found
 
 
+def check_fillers(model: ModelAdapter, fillers: Sequence[str]) -> None:
+    """Refuse fillers that a model does not have."""
+    for name in fillers:
+        if name not in FILLERS:
+            msg = f"replacement={shown(name)} is unknown; allowed: {', '.join(FILLERS)}"
+            raise InputError(msg)
+        if name != MEAN.name:
+            model.filler(name)
+        elif not model.edits_words:
+            msg = f"replacement='mean' needs a model of one text; {model.name} is another kind"
+            raise InputError(msg)
+
+
+def make_erase(session: Session, filler: str) -> Erase:
+    """The target's probability without sets of tokens, counted among those that can be removed.
+
+    NaN where nothing would be left to read.
+    """
+    model, tokens, positions = session.adapter, session.tokens, session.blanking.positions
+    replacement = MEAN if filler == MEAN.name else model.filler(filler)
+    eraser = Eraser(model, tokens, replacement, read_target(model, tokens, session.target))
+
+    def erase(sets: Sequence[tuple[int, ...]]) -> FloatArray:
+        found = np.full(len(sets), np.nan)
+        most = len(tokens) - (filler == DELETE.name)
+        places = [place for place, each in enumerate(sets) if len(each) <= most]
+        asked = [[positions[each] for each in sets[place]] for place in places]
+        found[places] = eraser.without(asked)
+        return found
+
+    return erase
+
+
 def score_texts(
     adapter: ModelAdapter,
     rows: Sequence[Row],
@@ -90,13 +125,12 @@ def score_texts(
     for config, methods in configs:
         towards = config.uses_target or (named and methods == (AUTO,))
         given = replace(config, target=targets) if towards else config
-        for place, session in open_sessions([row.item for row in rows], adapter, given):
+        prepared = prepare(given, adapter, [row.item for row in rows], files=False)
+        for place, session in open_sessions(prepared):
             text, positions = found[place], session.blanking.positions
             if not text.erasers:
                 for filler in fillers:
-                    text.erasers[filler] = Eraser(
-                        adapter, session.tokens, session.target, positions, filler
-                    )
+                    text.erasers[filler] = make_erase(session, filler)
                 text.value = float(next(iter(text.erasers.values()))([()])[0])
                 text.rationale = mark_tokens(rows[place].rationale, session.tokens, positions)
             if len(positions) >= FEWEST:

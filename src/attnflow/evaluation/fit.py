@@ -16,7 +16,7 @@ import numpy as np
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, shown
 from attnflow.evaluation.agreement import spearman
-from attnflow.evaluation.blank_out import blank_out
+from attnflow.evaluation.importance import blank_out
 from attnflow.evaluation.ridge import nonnegative_ridge
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.io.files import check_target, digest
@@ -26,8 +26,8 @@ from attnflow.models.loading import load_model
 from attnflow.models.weights import settings_digest, weights_digest
 from attnflow.options.functions import takes
 from attnflow.options.tables import FitOptions
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.records.learned import LearnedHeads

@@ -244,7 +244,7 @@ class Evaluation:
         try:
             return cls.from_dict(without_checksum(json.loads(place.read_bytes())))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            msg = f"{place} is no saved evaluation: {error}"
+            msg = f"{place} is not a saved evaluation: {error}"
             raise InputError(msg) from None
 
 

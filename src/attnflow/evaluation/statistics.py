@@ -44,7 +44,7 @@ def _tail(count: int, share: float) -> float:
 
 
 def all_paired_p(differences: FloatArray, *, seed: int = 0) -> list[float]:
-    """How likely mean differences of this size are if signs of differences were drawn by lot.
+    """How likely mean differences of this size are if the signs of differences were random.
 
     ``differences`` are ``[pair, text]``. Texts on which one of a pair is undefined are left out;
     where that is all of them, the result is NaN. All ways to flip the signs are tried where there

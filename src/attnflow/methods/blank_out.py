@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from attnflow.errors import InputError
 from attnflow.methods import Method, Scores
-from attnflow.methods.question import (
-    Question,
-    Target,
-    batches_by_length,
-    no_progress,
-    rows_that_fit,
-    target_values,
-)
+from attnflow.methods.erasing import erase, read_targets, removable
+from attnflow.methods.question import Question, Target, no_progress
 from attnflow.records import FloatArray
 from attnflow.records.selection import Groups
 
@@ -31,7 +22,7 @@ Asked = tuple["Tokens", Target, Groups]  # an input, what is measured, and what 
 def changes(
     model: ModelAdapter,
     inputs: Sequence[Asked],
-    filler: Filler,
+    replacement: Filler,
     batch_size: int,
     advance: Callable[[float], None] = no_progress,
 ) -> list[tuple[float, FloatArray]]:
@@ -39,69 +30,28 @@ def changes(
 
     What a masked language model predicts is left in place, and changes nothing.
     """
-    rows = [row for item, asked in enumerate(inputs) for row in _rows(model, item, asked, filler)]
-    values = _measure(model, rows, batch_size, advance)
-    found = []
+    # Each input as it is, then without each group of which something can be removed.
+    rows: dict[tuple[int, int | None], list[int]] = {}
+    for item, (tokens, _, groups) in enumerate(inputs):
+        rows[item, None] = []
+        for place, group in enumerate(groups):
+            if positions := removable(model, tokens, group):
+                rows[item, place] = positions
+    found = erase(
+        model,
+        [(inputs[item][0], positions) for (item, _), positions in rows.items()],
+        replacement,
+        read_targets(model, [inputs[item][:2] for item, _ in rows]),
+        batch_size=batch_size,
+        advance=advance,
+    )
+    values = dict(zip(rows, found, strict=True))
+    results = []
     for item, (_, _, groups) in enumerate(inputs):
         before = values[item, None]
         after = [values.get((item, place), before) for place in range(len(groups))]
-        found.append((before, before - np.array(after)))
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class BlankedRow:
-    """One input to run: number ``item`` without its group ``place`` (``None``: whole)."""
-
-    item: int
-    place: int | None
-    tokens: Tokens
-    position: int
-    target: Target
-
-
-def _rows(model: ModelAdapter, item: int, asked: Asked, filler: Filler) -> Iterator[BlankedRow]:
-    """The whole input, then the input without each group."""
-    tokens, target, groups = asked
-    deleted = filler.token is None
-    yield BlankedRow(item, None, tokens, target.position, target)
-    for place, group in enumerate(groups):
-        positions = [at for at in group if not model.predicts_at(tokens, at)]
-        if deleted and len(positions) == len(tokens):
-            count = "one token" if len(tokens) == 1 else "one word"
-            msg = (
-                f"{tokens.text!r} has {count} only: without it there is no input; give a longer "
-                "text"
-            )
-            raise InputError(msg)
-        if positions:
-            blanked = model.blank(tokens, positions, filler)
-            position = model.decision(blanked) if deleted else target.position
-            yield BlankedRow(item, place, blanked, position, target)
-
-
-def _measure(
-    model: ModelAdapter,
-    rows: Sequence[BlankedRow],
-    batch_size: int,
-    advance: Callable[[float], None],
-) -> dict[tuple[int, int | None], float]:
-    """The value of each row's target."""
-    found = {}
-    size = rows_that_fit(model, [row.tokens for row in rows], batch_size)
-    for places in batches_by_length([row.tokens for row in rows], size):
-        part = [rows[place] for place in places]
-        with torch.no_grad():
-            values = target_values(
-                model,
-                [row.tokens for row in part],
-                [row.position for row in part],
-                [row.target for row in part],
-            )
-        for row, value in zip(part, values, strict=True):
-            found[row.item, row.place] = float(value)
-        advance(len(found) / len(rows))
-    return found
+        results.append((before, before - np.array(after)))
+    return results
 
 
 def measure(question: Question) -> Scores:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attnflow.errors import InputError
 from attnflow.io.inputs import check_choice, one_each
-from attnflow.models.outputs import output_index
+from attnflow.models.adapter import Objective
+from attnflow.models.outputs import find_outputs
 from attnflow.records import Prediction
 from attnflow.records.selection import Groups
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TargetSpec = str | int | None
 BATCH = 64
 BATCH_BYTES = 1 << 30  # of the activations of a batch, approximately
+MOST_PIECES = 16  # images, sounds or pairs of texts that run together
 
 
 @dataclass(frozen=True)
@@ -92,20 +93,10 @@ def resolve_targets(
         with torch.no_grad():
             rows = model.probabilities([inputs[i] for i in places], [places_of[i] for i in places])
         for place, row in zip(places, rows, strict=True):
+            index, other = find_outputs(model, Objective(wanted[place], chosen_contrast), row)
             best = int(row.argmax())
-            chosen, other = (
-                None if each is None else output_index(model, each, row)
-                for each in (wanted[place], chosen_contrast)
-            )
-            index = best if chosen is None else chosen
             prediction = Prediction(model.output_name(best), float(row[best]))
             name = model.output_name(index)
-            if index == other:
-                msg = (
-                    f"contrast={contrast!r} is the target itself, {name!r}; name another "
-                    "contrast, or another target"
-                )
-                raise InputError(msg)
             found[place] = Target(index, name, places_of[place], prediction, other)
     return [found[place] for place in range(len(inputs))]
 
@@ -133,10 +124,10 @@ def rows_that_fit(
 
     One, where batching would change results.
     """
-    if not model.batchable(inputs):
+    if most == 1 or not model.batchable(inputs):
         return 1
     if not model.estimates_memory:
-        return most
+        return min(most, MOST_PIECES)
     length = max(map(len, inputs), default=1)
     return max(1, min(most, BATCH_BYTES // model.row_bytes(length, gradients=gradients)))
 

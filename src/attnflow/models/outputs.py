@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import InputError, ModelError, shown
 from attnflow.models.adapter import Aim, Objective
 from attnflow.models.checks.padding import once
 from attnflow.models.text.tokens import name_token, without_marks
@@ -129,6 +129,25 @@ def output_index(model: ModelAdapter, target: str | int, values: Tensor) -> int:
     return found[0] if len(found) == 1 else found[int(values[list(found)].argmax())]
 
 
+def find_outputs(
+    model: ModelAdapter, objective: Objective, values: Tensor
+) -> tuple[int, int | None]:
+    """The numbers of an objective's target and contrast, by ``values`` as for `output_index`.
+
+    Where no target is named, it is the prediction.
+    """
+    target, contrast = objective.target, objective.contrast
+    index = int(values.argmax()) if target is None else output_index(model, target, values)
+    other = None if contrast is None else output_index(model, contrast, values)
+    if index == other:
+        msg = (
+            f"contrast={shown(contrast)} is the target itself, {model.output_name(index)!r}; name "
+            "another contrast, or another target"
+        )
+        raise InputError(msg)
+    return index, other
+
+
 def make_aim(
     model: ModelAdapter,
     read: Callable[[Any], Tensor | None],
@@ -148,15 +167,7 @@ def make_aim(
     if logits is None or (labels_of is not None and is_regression(labels_of, logits.numel())):
         msg = f"{model.name} has no head that predicts here, so there is nothing to differentiate"
         raise ModelError(msg)
-    target, contrast = objective.target, objective.contrast
-    index = int(logits.argmax()) if target is None else output_index(model, target, logits)
-    other = None if contrast is None else output_index(model, contrast, logits)
-    if index == other:
-        msg = (
-            f"contrast={contrast!r} is the target itself, {model.output_name(index)!r}; name "
-            "another contrast, or another target"
-        )
-        raise InputError(msg)
+    index, other = find_outputs(model, objective, logits)
 
     def value(output: Any) -> Tensor:
         found = read(output)
@@ -219,7 +230,9 @@ def token_indices(
     if text != text.strip():
         exact = _written(tokenizer, [text], as_target=as_target) or _piece(tokenizer, text)
         if exact is None:
-            msg = f"target={target!r} is not one token of {name}, with its blanks; give a number"
+            msg = (
+                f"target={target!r} is not a single token of {name}, with its blanks; give a number"
+            )
             raise InputError(msg)
         return (exact,)
     spellings = [f" {text}", text, without_marks(text)]

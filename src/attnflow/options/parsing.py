@@ -20,19 +20,19 @@ def parse_layers(given: str) -> Any:
 
 def parse_heads(given: str) -> Any:
     """Names and files as they are; ``0,3`` as head numbers."""
-    if given in ("mean", "max", "min", "each") or given.endswith(".json"):
+    if given in ("mean", "each") or given.endswith(".json"):
         return given
     try:
         return [int(part) for part in given.split(",")]
     except ValueError:
-        known = "mean, max, min, each, numbers such as 0,3, or a .json file of attnflow fit"
+        known = "mean, each, numbers such as 0,3, or a .json file of attnflow fit"
         msg = f"--heads {given!r} is unknown; give {known}"
         raise InputError(msg) from None
 
 
 def parse_correction(given: str) -> str | None:
     """``none`` is the plain method."""
-    known = ("auto", "uniform", "visible", "sink")
+    known = ("auto", "uniform", "sink")
     if given not in (*known, "none"):
         msg = f"--correction {given!r} is unknown; give {', '.join(known[1:])}, or none"
         raise InputError(msg)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import torch
-
 from attnflow.errors import InputError
+from attnflow.methods.erasing import Eraser, erase, read_probabilities, removable
+from attnflow.methods.question import no_progress
 from attnflow.models.outputs import rank_outputs
-from attnflow.pipeline.measured import probabilities_without
 from attnflow.records import Prediction
 from attnflow.records.selection import Groups
 
@@ -31,7 +30,7 @@ class Blanking:
     """
 
     session: Session
-    _without: dict[tuple[int, ...], Tensor]
+    _without: dict[frozenset[int], Tensor]
 
     @cached_property
     def positions(self) -> tuple[int, ...]:
@@ -50,57 +49,65 @@ class Blanking:
         """Whether the model has run without each token already."""
         return len(self._without) > 1
 
+    @cached_property
+    def _eraser(self) -> Eraser[Tensor]:
+        session, model = self.session, self.session.adapter
+        position = session.target_position if session.measurable else session.query
+        return Eraser(
+            model,
+            session.tokens,
+            model.filler(),
+            read_probabilities(model, position),
+            known=self._without,
+        )
+
     def without(self, groups: Groups) -> dict[tuple[int, ...], Tensor]:
         """The probabilities without each of these groups, and of the whole input at ``()``.
 
         They are kept, so that `predict` need not run the model again. What a masked language model
         predicts can't be removed, and is left out.
         """
-        missing = tuple(group for group in ((), *groups) if group not in self._without)
-        if missing:
-            self._without.update(probabilities_without(self.session, missing))
-        return self._without
+        session = self.session
+        kept = {group: removable(session.adapter, session.tokens, group) for group in groups}
+        sets = {(): [], **{group: removed for group, removed in kept.items() if removed}}
+        return dict(zip(sets, self._eraser.without(sets.values()), strict=True))
 
     def predict(
         self, sets: Sequence[Sequence[int]], check: Callable[[], None] | None = None
-    ) -> Iterator[Prediction | None]:
+    ) -> list[Prediction | None]:
         """The model's prediction without each of these sets of tokens."""
-        session, adapter = self.session, self.session.adapter
-        filler = adapter.filler()
+        session, model = self.session, self.session.adapter
+        filler = model.filler()
         if session.prediction is None:
-            msg = f"{adapter.name} predicts nothing here, so blanking a token changes nothing"
+            msg = f"{model.name} predicts nothing here, so blanking a token changes nothing"
             raise InputError(msg)
         for positions in sets:
             refused = sorted(set(positions) - set(self.positions))
             if refused:
                 msg = f"positions={refused} cannot be blanked; allowed: {list(self.positions)}"
                 raise InputError(msg)
-        known = [tuple(sorted(positions)) for positions in sets]
-        if all(positions in self._without for positions in known):
-            yield from (self._said(self._without[positions]) for positions in known)
-            return
-        blanked = [adapter.blank(session.tokens, positions, filler) for positions in sets]
-        size = BLANK_BATCH if adapter.batchable(blanked) else 1
-        for start in range(0, len(sets), size):
-            if check is not None:
-                check()
-            part = blanked[start : start + size]
-            queries = [session.query] * len(part)
-            if session.measurable:
-                with torch.no_grad():
-                    yield from map(self._said, adapter.probabilities(part, queries))
-            else:
-                yield from adapter.predict(part, queries)
+        advance = no_progress if check is None else lambda _: check()
+        advance(0.0)
+        known = all(frozenset(each) in self._without for each in sets)
+        if known or session.measurable:
+            # What clients ask for is not kept: it may be any number of sets.
+            own = replace(self._eraser, batch_size=BLANK_BATCH, known=dict(self._without))
+            return [self._said(row) for row in own.without(sets, advance)]
+        query = session.query
+        return erase(
+            model,
+            [(session.tokens, sorted(each)) for each in sets],
+            filler,
+            lambda _, erased, __: model.predict(erased, [query] * len(erased)),
+            batch_size=BLANK_BATCH,
+            advance=advance,
+        )
 
     @property
     def _predicted(self) -> int:
         """The number of the label or token that is predicted: several may have the same name."""
-        if () not in self._without:
-            session = self.session
-            with torch.no_grad():
-                (row,) = session.adapter.probabilities([session.tokens], [session.query])
-            self._without[()] = row
-        return int(self._without[()].argmax())
+        (whole,) = self._eraser.without([()])
+        return int(whole.argmax())
 
     def _said(self, probabilities: Tensor) -> Prediction:
         """A prediction without some tokens; what was predicted with them is always among it."""

@@ -34,15 +34,13 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """Edges, the method that reads them, and a decoder's correction where it is not the usual."""
+    """Edges, and the method that reads them."""
 
     edges: str
     method: str
-    correction: str = AUTO
 
 
 DEFAULT = Choice("relevance", "flow")
-DECODER_CLASSIFIER = DEFAULT
 PAPER = Choice("attention", "flow")
 PAPER_WITH_TARGET = Choice("gradient", "direct-all")
 SHARES = Choice("alti", "rollout")
@@ -98,7 +96,7 @@ def choose(
     why = _why_not(config, adapter)
     if why:
         return Chosen(other, (paper_note(other, why),))
-    return Chosen(_with(config, _for_model(adapter, tokens)), fallback=other)
+    return Chosen(_with(config, DEFAULT), fallback=other)
 
 
 def _why_not(config: Request, adapter: ModelAdapter) -> str:
@@ -112,14 +110,8 @@ def _why_not(config: Request, adapter: ModelAdapter) -> str:
     return ""
 
 
-def _for_model(adapter: ModelAdapter, tokens: Tokens) -> Choice:
-    classifier = adapter.labels_of is not None
-    return DECODER_CLASSIFIER if classifier and adapter.is_decoder(tokens) else DEFAULT
-
-
 def _with(config: Request, choice: Choice) -> Request:
-    correction = choice.correction if config.correction == AUTO else config.correction
-    return replace(config, edges=choice.edges, method=choice.method, correction=correction)
+    return replace(config, edges=choice.edges, method=choice.method)
 
 
 def paper_note(used: Request, why: object) -> str:

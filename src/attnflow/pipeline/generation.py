@@ -11,18 +11,22 @@ import numpy as np
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, shown
 from attnflow.methods import METHODS
+from attnflow.methods.erasing import DELETE, erase
 from attnflow.methods.question import no_progress
-from attnflow.models.answers.interface import Answers
-from attnflow.models.answers.prompts import Prompt, read_prompt
-from attnflow.models.text.edits import both_answers, drop_bos, put_bos
+from attnflow.models.answers.interface import Answers, answer_positions
+from attnflow.models.answers.prompts import Prompt
 from attnflow.models.text.writing import Writing
-from attnflow.pipeline.answer_session import AnswerSession, open_answer
-from attnflow.pipeline.deletions import measure_drops
-from attnflow.pipeline.measured import Advance, find_measure
+from attnflow.pipeline.answers import (
+    PROMPT,
+    AnswerSession,
+    check_through,
+    open_answer,
+    rows_through_prompt,
+)
+from attnflow.pipeline.prepare import answer_without_bos, check_model, read_parts
 from attnflow.pipeline.request import Request, is_auto
-from attnflow.pipeline.sessions import check_model
+from attnflow.pipeline.session import Advance
 from attnflow.pipeline.source import LOGIT
-from attnflow.pipeline.through import PROMPT, check_through, rows_through_prompt
 from attnflow.records import FloatArray
 from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.generation import Generation
@@ -57,7 +61,7 @@ class AnswerConfig:
 
 
 def check_for_answers(config: Request) -> None:
-    """Refuse options that have no meaning for the tokens of an answer, each of which is asked."""
+    """Refuse options that have no meaning where every token of an answer is explained."""
     given = {
         "target": config.target is not None,
         "contrast": config.contrast is not None,
@@ -82,7 +86,7 @@ def explain_answer(
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> Generation:
-    """Where every token of an answer came from, by the first method that is asked for."""
+    """Where every token of an answer came from, by the first method."""
     return explain_by_each(prompt, answers, replace(config, methods=()), asked, advance)[0]
 
 
@@ -93,23 +97,21 @@ def explain_by_each(
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> list[Generation]:
-    """Where every token of one answer came from, by each method that is asked for."""
+    """Where every token of one answer came from, by each method."""
     configs = [replace(config, method=method) for method in config.asked]
     check_for_answers(config)
     for each in configs:
         check_through(each, asked.through)
         _check_method(each, answers)
     check_model(answers.model, config)
-    tokens, parts = read_prompt(answers, prompt, truncate=config.truncate)
-    if config.bos:
-        tokens, parts = put_bos(answers.model, tokens), behind_bos(parts)
-    if any(not is_auto(name) and find_measure(name) is not None for name in config.asked):
+    tokens, parts = read_parts(answers, prompt, truncate=config.truncate, bos=config.bos)
+    if any(not is_auto(name) and not METHODS[name].reads_edges for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
     whole = answers.write(tokens, _behind(prompt, answers, asked.writing))
     if prompt.special and asked.writing.text is None and getattr(answers.tokenizer, TEMPLATE, None):
         whole = replace(whole, notices=(*whole.notices, UNTOLD))
     if config.bos:
-        whole = replace(whole, notices=(*whole.notices, _said_of_bos(answers, whole)))
+        whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, "answer"))
     named = [part for part in parts if part.kind == "part"]
@@ -139,21 +141,21 @@ def make_generation(
     else:
         rows = found.rows(keys, advance)
     values = [_finished(found, each.values) for each in rows]
-    _check_sight(found, values[1] if len(values) > 1 else _first_row(found, parts, values[0]))
-    tokens, config, model = found.tokens, found.config, found.answers.model
+    _refuse_reading_ahead(
+        found, values[1] if len(values) > 1 else _first_row(found, parts, values[0])
+    )
+    tokens, config, model = found.tokens, found.config, found.adapter
     statistics: dict[str, Any] = dict(rows[-1].statistics)
-    forward = found.forward
-    warnings = (*forward.warnings, *tokens.notices, *found.notes)
-    if warnings:
-        statistics["warnings"] = list(warnings)
-    about = {**model.description, "causal": forward.activations.causal}
+    if found.warnings:
+        statistics["warnings"] = list(found.warnings)
+    about = {**model.description, "causal": found.causal}
     return Generation(
         tokens=tokens.names,
         answer=found.positions,
         scores=None if asked.parts_only else values[1],
         part_scores=values[0],
-        log_probabilities=to_numpy(forward.log_probabilities),
-        predictions=forward.predictions,
+        log_probabilities=to_numpy(found.whole.log_probabilities),
+        predictions=found.whole.predictions,
         parts=tuple(parts),
         method=config.method,
         layer=found.layer,
@@ -169,6 +171,44 @@ def make_generation(
         segments=tokens.segments,
         cut_at=tokens.cut_at,
     )
+
+
+def log_probabilities_without(
+    answers: Answers,
+    tokens: Tokens,
+    sets: Sequence[Sequence[int]],
+    advance: Advance = no_progress,
+) -> list[FloatArray]:
+    """``[answer]`` for each set: the answer's log-probabilities after a prompt without its tokens.
+
+    One forward pass per set. The answer stays what it was; what stood behind a part moves up.
+    """
+    size = len(tokens.inputs["input_ids"])
+    size -= len(answer_positions(tokens)) if "decoder_input_ids" not in tokens.inputs else 0
+    if any(len(each) >= size for each in sets):
+        msg = (
+            "without this part nothing is left of the prompt, and no answer can be asked for; name "
+            "parts of the prompt with parts=, or leave out deletions"
+        )
+        raise InputError(msg)
+    found = erase(
+        answers.model,
+        [(tokens, each) for each in sets],
+        DELETE,
+        lambda _, erased, __: answers.log_probabilities(erased),
+        batch_size=1,
+        advance=advance,
+    )
+    return [to_numpy(each) for each in found]
+
+
+def measure_drops(
+    answers: Answers, tokens: Tokens, parts: Sequence[Part], advance: Advance
+) -> FloatArray:
+    """``[answer, part]``: how much lower each token's log-probability is without each part."""
+    sets = [(), *(part.positions for part in parts)]
+    whole, *others = log_probabilities_without(answers, tokens, sets, advance)
+    return np.stack([whole - each for each in others], axis=-1)
 
 
 def _finished(found: AnswerSession, values: FloatArray) -> FloatArray:
@@ -188,7 +228,7 @@ def _check_method(config: Request, answers: Answers) -> None:
         raise _reads_ahead(member.name, edges)
 
 
-def _check_sight(found: AnswerSession, values: FloatArray) -> None:
+def _refuse_reading_ahead(found: AnswerSession, values: FloatArray) -> None:
     """Refuse a method that scores tokens which were not there yet."""
     for row, at in zip(values, found.positions, strict=False):
         if row[at:].any():
@@ -197,8 +237,8 @@ def _check_sight(found: AnswerSession, values: FloatArray) -> None:
 
 def _reads_ahead(method: str, edges: str) -> InputError:
     msg = (
-        f"method={method!r} with edges={edges!r} reads all positions, those behind a token of the "
-        "answer, too; choose a method that starts at one position, such as 'direct' or 'rollout'"
+        f"method={method!r} with edges={edges!r} reads all positions, even those after a token of "
+        "the answer; choose a method that starts at one position, such as 'direct' or 'rollout'"
     )
     return InputError(msg)
 
@@ -211,11 +251,9 @@ def _first_row(found: AnswerSession, parts: Sequence[Part], scores: FloatArray) 
     values = np.zeros((1, len(found.tokens)))
     if parts[-1].positions == found.positions:  # an encoder–decoder has a token to start with, too
         values[0, found.positions[0]] = scores[0, -1]
-    elif found.measure is None and found.config.source != LOGIT:
+    elif found.method.reads_edges and found.config.source != LOGIT:
         queries = (found.positions[0] - 1,)
-        own = found.first.scores(
-            found.config.method, (found.layer,), queries, groups=(found.positions,)
-        )
+        own = found.scores(found.config.method, (found.layer,), queries, groups=(found.positions,))
         values[0, found.positions[0]] = own.values[0, 0, 0]
     return values
 
@@ -223,8 +261,8 @@ def _first_row(found: AnswerSession, parts: Sequence[Part], scores: FloatArray) 
 def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
     """The options that the answer and its scores were made with."""
     writing, config = asked.writing, found.config
-    if found.measure is None:
-        options = found.first.describe(config.method)
+    if found.method.reads_edges:
+        options = found.describe(config.method)
         options.pop("target", None)
     else:
         options = {"normalize": config.normalize}
@@ -242,18 +280,3 @@ def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:
     if text is None or text[0].isspace() or answers.model.has_source:
         return writing
     return replace(writing, text=prompt.blanks + text)
-
-
-def _said_of_bos(answers: Answers, whole: Tokens) -> str:
-    """How likely an answer is after BOS, and without it."""
-    pair = [answers.log_probabilities([each])[0] for each in (whole, drop_bos(whole))]
-    return both_answers(*(float(each.sum()) for each in pair))
-
-
-def behind_bos(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Parts of a text in front of which BOS was put, which is part of none of them."""
-    moved = [replace(part, positions=tuple(at + 1 for at in part.positions)) for part in parts]
-    rest = [part for part in moved if part.kind == "rest"]
-    named = [part for part in moved if part.kind != "rest"]
-    left = (0, *(rest[0].positions if rest else ()))
-    return (*named, Part("rest", left, "rest"))

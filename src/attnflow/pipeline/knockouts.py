@@ -14,24 +14,22 @@ from attnflow.io.inputs import check_choice, check_unicode
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.answers.interface import Answers, answer_positions, answers_of
-from attnflow.models.answers.prompts import is_chat, make_prompt, read_prompt
+from attnflow.models.answers.prompts import is_chat, make_prompt
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey, without_edges
 from attnflow.models.outputs import (
+    find_outputs,
     is_multi_label,
     objective_value,
-    output_index,
     rank_outputs,
     to_probabilities,
 )
-from attnflow.models.text.edits import put_bos
 from attnflow.models.text.spans import END, SPAN, START, Spans
 from attnflow.models.text.writing import Writing
 from attnflow.options.tables import KnockoutOptions
 from attnflow.pipeline.arguments import check_batch_size, plain_query
 from attnflow.pipeline.edge_sets import EdgeReader, count_edges, draw
-from attnflow.pipeline.generation import behind_bos
-from attnflow.pipeline.sessions import check_known
+from attnflow.pipeline.prepare import check_known, read_input, read_parts
 from attnflow.records.checks import check_flag, check_number
 from attnflow.records.knockout import Knockout, Outcome
 from attnflow.records.parts import Part
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from attnflow.records import FlowTrace
 
 MOST_RANDOM = 1000  # random sets
-MOST_PIECES = 16  # images, sounds or pairs of texts that run together
 MOST_WORK = 3 * 10**10  # multiplications: about a second on two cores
 RUNS = 8  # that a cut takes: the model as it is, without the cut, and without random edges
 LENGTH = 40  # tokens of an answer where no number is given
@@ -95,7 +92,7 @@ def knock_out(
     A set without a name (``""``) is named by what is in it. Everything is checked before the model
     runs, but for the names of tokens that only a run shows, such as the CLS token of an image.
     """
-    check_known([Objective(config.target, config.contrast)], adapter)
+    check_known(Objective(config.target, config.contrast), adapter)
     given = _read(item, adapter, config)
     if not adapter.has_grid:
         for one in sets.values():
@@ -200,11 +197,7 @@ def _run(
     batch_size: int,
 ) -> Iterator[Any]:
     """What the model gives without each of these sets, as many as fit in one forward pass."""
-    tokens = [edges.tokens] * len(rows)
-    if model.estimates_memory:
-        size = rows_that_fit(model, tokens, batch_size)
-    else:
-        size = min(batch_size, MOST_PIECES) if model.batchable(tokens) else 1
+    size = rows_that_fit(model, [edges.tokens] * len(rows), batch_size)
     for first in range(0, len(rows), size):
         some = rows[first : first + size]
         yield from probe.without([edges] * len(some), some)
@@ -282,8 +275,8 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
     if pair and config.by_token and config.generate is None:
         writes = False  # what follows the answer is asked about, as in `explain`
     if not answers or not (prompt or writes or config.parts is not None):
-        tokens = adapter.tokenize(item, truncate=config.truncate, answer=config.answer)
-        return _Given(adapter, config, put_bos(adapter, tokens) if config.bos else tokens)
+        tokens = read_input(adapter, item, config.answer, truncate=config.truncate, bos=config.bos)
+        return _Given(adapter, config, tokens)
     if writes and config.by_token:
         name = next(n for n in ("target", "contrast", "query") if getattr(config, n) is not None)
         msg = (
@@ -293,9 +286,7 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
         raise InputError(msg)
     found = answers_of(adapter)
     text = make_prompt(item, found.tokenizer, adapter.name, config.parts)
-    tokens, parts = read_prompt(found, text, truncate=config.truncate)
-    if config.bos:
-        tokens, parts = put_bos(adapter, tokens), behind_bos(parts)
+    tokens, parts = read_parts(found, text, truncate=config.truncate, bos=config.bos)
     if not writes:
         return _Given(adapter, config, tokens, parts)
     whole = found.write(tokens, config.writing)
@@ -332,18 +323,9 @@ def _label_probe(model: ModelAdapter, forward: ForwardPass, config: KnockoutConf
     position = None if forward.prediction is None else forward.prediction.position
 
     def read(start: Tensor) -> _Reading:
-        target, contrast = (
-            None if each is None else output_index(model, each, start)
-            for each in (config.target, config.contrast)
-        )
-        chosen = int(start.argmax()) if target is None else target
+        objective = Objective(config.target, config.contrast)
+        chosen, contrast = find_outputs(model, objective, start)
         name = model.output_name(chosen)
-        if chosen == contrast:
-            msg = (
-                f"contrast={shown(config.contrast)} is the target itself, {name!r}; name another "
-                "contrast, or another target"
-            )
-            raise InputError(msg)
 
         def value(logits: Tensor, other: int | None) -> float:
             several = is_multi_label(model.labels_of)

@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.errors import AttnflowError, InputError
-from attnflow.methods import Method, Scores, find_edge_method
-from attnflow.methods.question import Target, no_progress
+from attnflow.methods import METHODS, Method, Scores, find_edge_method, find_trace
+from attnflow.methods.method import merge_statistics
+from attnflow.methods.question import Question, Target, no_progress, resolve_targets
 from attnflow.methods.relevance_flow import check_start
 from attnflow.models.adapter import Objective
 from attnflow.models.outputs import is_number
 from attnflow.pipeline.amounts import starts_at_target
-from attnflow.pipeline.attributions import attribute
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.graphs import Graphs
-from attnflow.pipeline.measured import (
-    Advance,
-    Check,
-    find_measure,
-    find_target,
-    measured,
-    measured_scores,
-    target_position,
-)
 from attnflow.pipeline.request import Request, check_single_heads
-from attnflow.pipeline.scoring import score
-from attnflow.pipeline.traces import trace_score
+from attnflow.pipeline.source import LOGIT
 from attnflow.records import (
     Activations,
     Array,
     Attribution,
+    FloatArray,
     FlowTrace,
     LayeredGraph,
+    Pair,
     Prediction,
     Selection,
 )
+from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.selection import Groups, resolve
-from attnflow.records.words import word_groups
+from attnflow.records.words import merge_words, word_groups
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
+
+Check = Callable[[], None]  # called between pieces of work; raises to end it
+Advance = Callable[[float], None]  # called with the share of the work that is done; may raise
+PIECE = 10**8  # edges that flow passes between two calls of a check: some tenths of a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +63,12 @@ class Session:
     given: Tokens | None = None
     _graphs: Graphs = field(init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
-    _without: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False)
+    _without: dict[frozenset[int], Tensor] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_graphs", Graphs(self.activations, self.config))
+
+    # -- the input, and what the model computed
 
     @property
     def tokens(self) -> Tokens:
@@ -94,12 +95,12 @@ class Session:
         """The model's prediction."""
         return self.forward.prediction
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many tokens there are."""
         return len(self.tokens)
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """How many layers there are."""
         return len(self.activations.steps)
@@ -114,6 +115,26 @@ class Session:
         """Whether the model is a causal decoder."""
         return self.activations.causal
 
+    @cached_property
+    def groups(self) -> Groups:
+        """The tokens of each word; a token that belongs to no word is alone."""
+        return word_groups(self.tokens.word_ids or [None] * self.size)
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory this holds, or will hold once its graphs are built."""
+        without = sum(row.nbytes for row in tuple(self._without.values()))
+        other = self.__dict__.get("_on_attention")
+        beside = 0 if other is None else other.activations.nbytes + other._graphs.nbytes
+        return self.activations.nbytes + self._graphs.nbytes + without + beside
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know: of the model, of this input, and of the edges chosen for it."""
+        return (*self.forward.warnings, *self.tokens.notices, *self.notes)
+
+    # -- edges
+
     def correction(self, method: str) -> str | None:
         """How a method's scores are corrected for the receptive field of a causal decoder."""
         return self.config.correction_for(method, causal=self.causal, size=self.size)
@@ -126,33 +147,45 @@ class Session:
     @property
     def towards_query(self) -> bool:
         """Whether edges are towards what the explained position predicts: others have others."""
-        said = self.prediction
-        at_query = said is not None and said.position is not None and self.config.query != "all"
+        found = self.prediction
+        at_query = found is not None and found.position is not None and self.config.query != "all"
         return self.config.rule.needs.target and at_query
 
     def starts_at_target(self, method: str) -> bool:
         """Whether a method's scores are those of the target alone, whatever the position."""
         return starts_at_target(find_edge_method(method), self.config.rule)
 
-    @cached_property
-    def groups(self) -> Groups:
-        """The tokens of each word; a token that belongs to no word is alone."""
-        return word_groups(self.tokens.word_ids or [None] * self.size)
-
-    @property
-    def nbytes(self) -> int:
-        """About how much memory this holds, or will hold once its graphs are built."""
-        without = sum(row.nbytes for row in tuple(self._without.values()))
-        other = self.__dict__.get("beside", self)
-        beside = 0 if other is self else other.activations.nbytes + other._graphs.nbytes
-        return self.activations.nbytes + self._graphs.nbytes + without + beside
+    def step(self, layer: int) -> int:
+        """The step of the graph at which a layer ends."""
+        return self.activations.steps[resolve("layer", layer, 1, self.depth, self.depth + 1) - 1]
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
         correction = self.correction(method)
         return self._graphs.find(method, correction, each_head=each_head, chance=chance)
 
-    def scores(  # noqa: PLR0913 - what is asked for
+    @cached_property
+    def logit_parts(self) -> LogitParts:
+        """What the target's logit is the sum of, for ``source="logit"``."""
+        return take_logit_apart(self.activations, self.config.rule.name)
+
+    def logit_graph(self, method: str) -> LayeredGraph:
+        """The graph that a method runs on, with the target's logit as its last position."""
+        capacities = find_edge_method(method).from_logit == "capacities"
+        return with_logit(self.graph(method), self.logit_parts.shares, capacities=capacities)
+
+    def check_edges(self) -> None:
+        """Refuse edges that this input does not have, or not from the position that is explained.
+
+        The graph that is made for it is kept.
+        """
+        graph = self.graph(self.config.method)
+        if graph.relevance is not None and self.starts_at_target(self.config.method):
+            check_start(graph, graph.relevance, (graph.depth,), (self.query,))
+
+    # -- scores
+
+    def scores(  # noqa: PLR0913 - what can be selected
         self,
         method: str,
         layers: Sequence[int],
@@ -170,61 +203,143 @@ class Session:
         """
         if each_head:
             check_single_heads(method)
-        measure = find_measure(method)
-        if measure is not None:
-            return measured_scores(self, measure, layers, queries, words=words, check=check)
+        member = METHODS[method]
+        if not member.reads_edges:
+            return self._output_scores(member, layers, queries, words=words, check=check)
         steps = tuple(self.step(layer) for layer in layers)
         for query in queries:
             resolve("query", query, 0, self.size - 1, self.size)
         groups = self.groups if words else groups
-        keys = range(self.size if groups is None else len(groups))
-        selection = Selection(steps, tuple(queries), tuple(keys), groups=groups)
-        return score(self, method, selection, each_head=each_head, check=check)
+        keys = tuple(range(self.size if groups is None else len(groups)))
+        sources = len(steps) * len(queries) * (self.heads if each_head else 1)
+        whole = check is None or member.cost != "pair"
+        most = len(keys) if whole else self._keys_per_piece(sources)
+
+        parts = []
+        for start in range(0, len(keys), most):
+            if check is not None:
+                check()
+            piece = Selection(steps, tuple(queries), keys[start : start + most], groups=groups)
+
+            def solve(graph: LayeredGraph, piece: Selection = piece) -> Scores:
+                return member.apply(graph, piece, self.config.execution)
+
+            parts.append(self.corrected(method, solve, each_head=each_head))
+        values = np.concatenate([part.values for part in parts], axis=-1)  # never the graph itself
+        statistics = merge_statistics([part.statistics for part in parts])
+        graph = self.graph(method, each_head=each_head)
+        return Scores(values, {**graph.statistics, **statistics})
+
+    def corrected(
+        self, method: str, solve: Callable[[LayeredGraph], Scores], *, each_head: bool = False
+    ) -> Scores:
+        """What ``solve`` makes of a method's graph; under ``"uniform"``, against that of chance."""
+        scores = solve(self.graph(method, each_head=each_head))
+        values = to_numpy(scores.values)
+        if self.correction(method) == "uniform":
+            even = solve(self.graph(method, each_head=each_head, chance=True))
+            values = ratio(values, to_numpy(even.values))
+        return Scores(values, scores.statistics)
+
+    def _keys_per_piece(self, sources: int) -> int:
+        """How many keys make a short piece of work, whatever the size."""
+        edges = len(self.activations.attention) * self.size**2
+        return max(1, PIECE // (sources * edges))
+
+    def logit_scores(self, method: str, groups: Groups | None) -> Scores:
+        """The scores from the target's logit, ``[layer, query, key]`` of one layer and position."""
+        graph = self.logit_graph(method)
+        keys = tuple(range(self.size if groups is None else len(groups)))
+        selection = Selection((graph.depth,), (self.size,), keys, groups=groups)
+        scores = find_edge_method(method).apply(graph, selection, self.config.execution)
+        statistics = {**graph.statistics, **scores.statistics, **self.logit_parts.statistics}
+        return Scores(np.array(to_numpy(scores.values)), statistics)
+
+    # -- methods that run the model again
 
     @cached_property
     def target(self) -> Target:
         """What methods explain that read no edges."""
-        return find_target(self)
+        objective = self.objective
+        (found,) = resolve_targets(
+            self.adapter,
+            [self.tokens],
+            objective.target,
+            objective.contrast,
+            [self.target_position],
+        )
+        return replace(found, prediction=self.prediction)
+
+    @property
+    def target_position(self) -> int:
+        """Where the target is predicted: where the model decides, or at the query."""
+        decided = self.adapter.decision(self.tokens)
+        asked, found = self.config.query, self.prediction
+        if found is not None and found.position is not None:
+            return self.query
+        if asked in (None, "all") or self.query == decided:
+            return decided
+        msg = (
+            f"query={asked!r} is not for methods that run the model again: what they explain is "
+            f"decided at position {decided} ({self.tokens.names[decided]!r}); leave query out"
+        )
+        raise InputError(msg)
 
     @cached_property
     def measurable(self) -> bool:
         """Whether there is a target's probability that such methods can measure."""
         try:
-            return self.prediction is not None and target_position(self) >= 0
+            return self.prediction is not None and self.target_position >= 0
         except AttnflowError:
             return False
 
     def measured(
-        self, measure: Method, *, words: bool = False, advance: Advance = no_progress
+        self, method: Method, *, words: bool = False, advance: Advance = no_progress
     ) -> Scores:
         """The scores of a method that reads no edges, ``[key]``; computed once."""
-        key = measure.name, words
+        key = method.name, words
         if key not in self._measured:
-            self._measured[key] = measured(self, measure, words=words, advance=advance)
+            question = Question(
+                self.adapter,
+                self.tokens,
+                self.target,
+                self.groups if words else tuple((at,) for at in range(self.size)),
+                self.config.steps if method.uses_steps else None,
+                self.config.batch_size,
+                advance,
+            )
+            scores = method.answer(question)
+            self._measured[key] = Scores(to_numpy(scores.values), scores.statistics)
         return self._measured[key]
 
-    def step(self, layer: int) -> int:
-        """The step of the graph at which a layer ends."""
-        return self.activations.steps[resolve("layer", layer, 1, self.depth, self.depth + 1) - 1]
-
-    def attribution(
+    def _output_scores(
         self,
-        method: str | None = None,
-        advance: Advance = no_progress,
+        method: Method,
+        layers: Sequence[int],
+        queries: Sequence[int],
         *,
-        only_asked: bool = False,
-    ) -> Attribution:
-        """The scores that the configuration selects, of its method or another (`attribute`)."""
-        return attribute(self, method, advance, only_asked=only_asked)
+        words: bool,
+        check: Check | None,
+    ) -> Scores:
+        """The scores of a method that reads no edges: of the top layer and one position only."""
+        wanted = [resolve("layer", layer, 1, self.depth, self.depth + 1) for layer in layers]
+        check_output_alone(method.name, wanted, queries, self.depth, self.target.position)
+        advance = no_progress if check is None else lambda _: check()
+        found = self.measured(method, words=words, advance=advance)
+        return Scores(found.values[None, None], found.statistics)
 
-    @cached_property
+    @property
     def beside(self) -> Session:
         """The same input on attention edges, for methods that read no amounts.
 
         It is itself where the edges are shares; else the model runs once more.
         """
-        if not self.config.rule.amounts:
-            return self
+        # As below, a cached reference to itself would keep it until the collector comes.
+        return self._on_attention if self.config.rule.amounts else self
+
+    @cached_property
+    def _on_attention(self) -> Session:
+        """The same input on attention edges: a run of the model."""
         config = replace(self.config, edges="attention", method="flow", methods=())
         spec = config.capture(all_heads=self.heads > 0)
         (forward,) = self.adapter.run([self.read], config.query, spec, [self.objective])
@@ -240,15 +355,121 @@ class Session:
         # may come hundreds of sessions later.
         return Blanking(self, self._without)
 
-    @cached_property
-    def logit_parts(self) -> LogitParts:
-        """What the target's logit is the sum of, for ``source="logit"``."""
-        return take_logit_apart(self.activations, self.config.rule.name)
+    # -- records
 
-    def logit_graph(self, method: str) -> LayeredGraph:
-        """The graph that a method runs on, with the target's logit as its last position."""
-        capacities = find_edge_method(method).from_logit == "capacities"
-        return with_logit(self.graph(method), self.logit_parts.shares, capacities=capacities)
+    def attribution(
+        self,
+        method: str | None = None,
+        advance: Advance = no_progress,
+        *,
+        only_asked: bool = False,
+    ) -> Attribution:
+        """The scores that the configuration selects, of its method or another.
+
+        ``advance`` is called with the share of the work that is done, where it may take long. Where
+        scores of all positions come at once they are all kept, unless ``only_asked``.
+        """
+        config = self.config
+        member = METHODS[config.method if method is None else method]
+        self.check()
+        groups = self.groups if config.words else None
+        layers: tuple[int, ...] = (self.depth,)
+        pooled: tuple[int, ...] = ()
+        layer = self.depth
+        if not member.reads_edges:
+            found = self.measured(member, words=config.words, advance=advance)
+            scores = Scores(found.values[None, None], found.statistics)
+            query = self.target.position
+            queries: tuple[int, ...] = (query,)
+            options = self._describe_measured()
+        elif config.source == LOGIT:
+            scores = self.logit_scores(member.name, groups)
+            query = self.logit_parts.position
+            queries = (query,)
+            options = self.describe(member.name)
+        else:
+            layers, layer = config.resolve_layers(self.depth)
+            if self.starts_at_target(member.name):
+                layers = (layer,)
+            at_once = member.cost == "matrix" and not only_asked
+            alone = self.towards_query or self.starts_at_target(member.name)
+            everywhere = config.query == "all" or (at_once and not alone)
+            queries = tuple(range(self.size)) if everywhere else self._explained(groups)
+            query, pooled = self.query, self.forward.pooled
+            each = config.heads == "each"
+            scores = self.scores(member.name, layers, queries, words=config.words, each_head=each)
+            options = self.describe(member.name)
+        return self.make_attribution(
+            scores,
+            groups,
+            layers=layers,
+            queries=queries,
+            layer=layer,
+            query=query,
+            pooled=pooled,
+            method=member.name,
+            options=options,
+        )
+
+    def make_attribution(self, scores: Scores, groups: Groups | None, **parts: Any) -> Attribution:
+        """The record of scores ``[layer, query, key]``."""
+        values, tokens = scores.values, self.tokens
+        if self.config.normalize:
+            values = ratio(values, values.sum(-1, keepdims=True))
+        read: dict[str, Any] = {} if tokens.answer is None else {"answer": tokens.answer}
+        if tokens.pair is not None:
+            read["pair"] = list(tokens.pair)
+        model = {**self.adapter.description, "causal": self.causal}
+        warnings = {"warnings": list(self.warnings)} if self.warnings else {}
+        attribution = Attribution(
+            **{**parts, "options": parts["options"] | read},
+            tokens=tokens.names,
+            scores=values if groups is None else _spread(values, groups),
+            depth=self.depth,
+            model=self.adapter.name,
+            text=tokens.text,
+            prediction=self.prediction,
+            statistics={**scores.statistics, "model": model, **warnings},
+            word_ids=tokens.word_ids,
+            word_texts=tokens.word_texts,
+            segments=tokens.segments,
+            grid=tokens.grid,
+        )
+        return attribution if groups is None else merge_words(attribution, values)
+
+    def _explained(self, groups: Groups | None) -> tuple[int, ...]:
+        """The positions that are explained; with words, all tokens of their words."""
+        asked = self.forward.pooled or (self.query,)
+        if groups is None:
+            return tuple(sorted(asked))
+        return tuple(at for group in groups if not set(asked).isdisjoint(group) for at in group)
+
+    def trace(self, method: str, layer: int, query: int, key: int) -> FlowTrace:
+        """How one score came about: how much a method carried over which edges.
+
+        The correction ``"uniform"`` divides scores by those of chance and changes no edge: there a
+        trace has the value before the division.
+        """
+        self.check()
+        trace_of = find_trace(method)
+        source = resolve("query", query, 0, self.size - 1, self.size)
+        sink = resolve("key", key, 0, self.size - 1, self.size)
+        names, graph = self.tokens.names, None
+        if self.config.source == LOGIT:  # which is one more position
+            graph, source = self.logit_graph(method), self.size
+            names = (*names, f"logit of {self.named_objective['target']}")
+        trace = trace_of(graph or self.graph(method), Pair(self.step(layer), source, sink))
+        return replace(
+            trace,
+            layer=resolve("layer", layer, 1, self.depth, self.depth + 1),
+            tokens=names,
+            text=self.tokens.text,
+            model=self.adapter.name,
+            prediction=self.prediction,
+            causal=self.causal,
+            options=self.describe(method),
+            warnings=self.warnings,
+        )
 
     def describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""
@@ -258,6 +479,15 @@ class Session:
         if self.tokens.decoding:
             options["decoding"] = dict(self.tokens.decoding)
         return options
+
+    def _describe_measured(self) -> dict[str, Any]:
+        """The options that scores of a method that reads no edges were computed with."""
+        contrast = {}
+        if self.target.contrast is not None:
+            contrast["contrast"] = self.adapter.output_name(self.target.contrast)
+        options = {"query": self.config.query, "normalize": self.config.normalize}
+        bos = {"bos": True} if self.config.bos else {}
+        return {**options, **bos, "target": self.target.label, **contrast}
 
     @property
     def named_objective(self) -> dict[str, str]:
@@ -272,10 +502,7 @@ class Session:
             if each is not None
         }
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader must know: of the model, of this input, and of the edges chosen for it."""
-        return (*self.forward.warnings, *self.tokens.notices, *self.notes)
+    # -- refusals
 
     def check(self) -> None:
         """Refuse options that this input has no meaning for."""
@@ -285,18 +512,9 @@ class Session:
         if self.config.words and self.tokens.word_ids is None:
             why = "its tokenizer gave no offsets in the text"
             if self.tokens.grid is not None:
-                why = "the pieces of an image or a sound are none; leave words out"
+                why = "an image or a sound consists of pieces, not of words; leave words out"
             msg = f"{self.adapter.name} has no words: {why}"
             raise InputError(msg)
-
-    def check_edges(self) -> None:
-        """Refuse edges that this input does not have, or not from the position that is explained.
-
-        The graph that is made for it is kept.
-        """
-        graph = self.graph(self.config.method)
-        if graph.relevance is not None and self.starts_at_target(self.config.method):
-            check_start(graph, graph.relevance, (graph.depth,), (self.query,))
 
     def check_one_position(self) -> None:
         """Refuse routes from the mean of several positions: they start at one."""
@@ -307,6 +525,20 @@ class Session:
             )
             raise InputError(msg)
 
-    def trace(self, method: str, layer: int, query: int, key: int) -> FlowTrace:
-        """How one score came about (`trace_score`)."""
-        return trace_score(self, method, layer, query, key)
+
+def check_output_alone(
+    method: str, layers: Sequence[int], queries: Sequence[int], depth: int, position: int | None
+) -> None:
+    """Refuse layers and positions other than the output's; ``None`` is any position."""
+    if list(layers) != [depth] or (position is not None and list(queries) != [position]):
+        where = f"layer {depth}" + ("" if position is None else f" and position {position}")
+        msg = (
+            f"method={method!r} has scores of the output alone: {where}, not layers "
+            f"{list(layers)} and positions {list(queries)}"
+        )
+        raise InputError(msg)
+
+
+def _spread(scores: FloatArray, groups: Groups) -> FloatArray:
+    """Every token with its word's score."""
+    return np.repeat(scores, [len(group) for group in groups], axis=-1)

@@ -18,8 +18,8 @@ import numpy as np
 
 from attnflow.errors import AttnflowError, ModelError
 from attnflow.models.text.pooling import check_embedder, embed, find_pooling, pooling_weights
+from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.pipeline.request import AUTO, Request
-from attnflow.pipeline.sessions import open_sessions
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.similarity import EmbeddedText, Similarity
 
@@ -94,7 +94,7 @@ def _trace(
 
 def _attributions(texts: Sequence[Any], model: TextModel, config: Request) -> list[Traced]:
     found: dict[int, Traced] = {}
-    for place, session in open_sessions(texts, model, config):
+    for place, session in open_sessions(prepare(config, model, texts)):
         traced = session.attribution()
         found[place] = traced, session.tokens
         if not np.allclose(traced.scores[0].sum(-1), 1.0, rtol=0, atol=ROUNDING):

@@ -12,22 +12,22 @@ from attnflow.errors import AttnflowError, InputError
 from attnflow.io.rows import Row
 from attnflow.methods import METHODS
 from attnflow.models.adapter import Objective
-from attnflow.models.text.edits import put_bos
-from attnflow.models.text.tokens import refuse_file_name
-from attnflow.pipeline.choice import Chosen, choose
-from attnflow.pipeline.request import AUTO, Request
-from attnflow.pipeline.sessions import (
-    batches_by_length,
-    by_choice,
+from attnflow.pipeline.choice import choose
+from attnflow.pipeline.prepare import (
+    Refused,
+    check_effect,
+    check_known,
     check_model,
-    check_objectives,
-    run_sessions,
+    prepare,
+    read_input,
+    try_sessions,
 )
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.registry import code_digest, load_plugin
 from attnflow.runs.shards import encode_shard
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter, Tokens
+    from attnflow.models.adapter import ModelAdapter
     from attnflow.models.loading import Source
     from attnflow.pipeline.session import Session
     from attnflow.records import Attribution
@@ -110,62 +110,24 @@ class ShardWorker:
         found: list[list[Attribution]] = [[] for _ in rows]
         errors = {place: row.error for place, row in enumerate(rows) if row.error is not None}
         for config in self.work.configs:
-            tokens: dict[int, Tokens] = {}
-            for place, row in enumerate(rows):
-                if place not in errors:
-                    try:
-                        tokens[place] = self._read(row, config)
-                    except AttnflowError as error:
-                        errors[place] = str(error)
-            for chosen, places in self._batches(tokens, rows, config):
-                for place, result in self._batch(places, tokens, rows, chosen):
-                    if isinstance(result, str):
-                        errors[place] = result
-                    else:
-                        found[place] += result
-                advance(len(places) / len(self.work.configs))
+            left = [place for place in range(len(rows)) if place not in errors]
+            prepared = prepare(
+                config,
+                self.adapter,
+                [rows[place].item for place in left],
+                targets=[rows[place].target for place in left],
+                files=False,
+            )
+            for at, opened in try_sessions(prepared):
+                result = (
+                    str(opened.error) if isinstance(opened, Refused) else self._attributions(opened)
+                )
+                if isinstance(result, str):
+                    errors[left[at]] = result
+                else:
+                    found[left[at]] += result
+                advance(1 / len(self.work.configs))
         return [errors.get(place, found[place]) for place in range(len(rows))]
-
-    def _read(self, row: Row, config: Request) -> Tokens:
-        refuse_file_name(self.adapter, row.text)
-        read = self.adapter.tokenize(row.item, truncate=config.truncate)
-        if row.target is not None:
-            self.adapter.output_indices(row.target)
-        return put_bos(self.adapter, read) if config.bos else read
-
-    def _batches(
-        self, tokens: dict[int, Tokens], rows: Sequence[Row], config: Request
-    ) -> Iterator[tuple[Chosen, list[int]]]:
-        """The places of rows that run together, with what was chosen for them."""
-        places, inputs = list(tokens), list(tokens.values())
-        objectives = [Objective(rows[place].target, config.contrast) for place in places]
-        for chosen, members in by_choice(config, self.adapter, inputs, objectives):
-            own = [inputs[at] for at in members]
-            spec = chosen.config.capture()
-            for batch in batches_by_length(own, self.adapter, spec, config.batch_size):
-                yield chosen, [places[members[at]] for at in batch]
-
-    def _batch(
-        self,
-        places: Sequence[int],
-        tokens: dict[int, Tokens],
-        rows: Sequence[Row],
-        chosen: Chosen,
-    ) -> Iterator[tuple[int, list[Attribution] | str]]:
-        """The results of rows that run together; where one of them can't, each runs alone."""
-        inputs = [tokens[place] for place in places]
-        objectives = [Objective(rows[place].target, chosen.config.contrast) for place in places]
-        try:
-            sessions = run_sessions(self.adapter, inputs, objectives, chosen)
-        except AttnflowError as error:
-            if len(places) == 1:
-                yield places[0], str(error)
-                return
-            for place in places:
-                yield from self._batch([place], tokens, rows, chosen)
-            return
-        for place, session in zip(places, sessions, strict=True):
-            yield place, self._attributions(session)
 
     def _attributions(self, session: Session) -> list[Attribution] | str:
         own = session.config.method
@@ -181,12 +143,16 @@ class ShardWorker:
         objective = Objective(0 if self.work.targets else None, config.contrast)
         for row in sample:
             try:
-                tokens = self._read(row, config)
+                tokens = read_input(
+                    self.adapter, row.item, truncate=config.truncate, bos=config.bos, files=False
+                )
             except AttnflowError:
                 continue  # which is recorded when its turn comes
             config = choose(config, self.adapter, tokens, objective).config
             break
-        check_objectives([Objective(None, config.contrast)], self.adapter, config)
+        contrast = Objective(None, config.contrast)
+        check_effect(contrast, self.adapter, config)
+        check_known(contrast, self.adapter)
         if self.work.targets and not config.uses_target:
             msg = (
                 f"a target column has no effect on edges={config.edges!r}, which are the same for "

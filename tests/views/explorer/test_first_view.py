@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attnflow
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.wording.findings import find
 from attnflow.views.wording.summaries import summarize

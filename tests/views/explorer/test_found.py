@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import attnflow
 import heard
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.views.explorer.document import make_view
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.explorer.extent import SERVED, STANDALONE

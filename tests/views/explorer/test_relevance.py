@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from attnflow.views.cuts import main_edges
 
 import attnflow
 from attnflow.views.explorer.extent import STANDALONE
 from attnflow.views.routes import carrying
+from attnflow.views.wording.cuts import main_edges
 from seen import TEXT, drawn, settle, strip
 
 pytestmark = pytest.mark.browser

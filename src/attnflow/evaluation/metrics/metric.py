@@ -30,7 +30,7 @@ class Case:
         erase: The target's probability without each of these sets of tokens.
         reference: The scores of another explanation, for metrics of agreement.
         rationale: Which tokens people marked, for metrics of plausibility.
-        seed: Of whatever is drawn by lot for this text: the same for all explanations.
+        seed: The seed of whatever is random for this text, the same for all explanations.
     """
 
     scores: FloatArray

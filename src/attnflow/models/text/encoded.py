@@ -1,7 +1,7 @@
 """Inputs that are tokens already: token ids, or the `BatchEncoding` that a tokenizer returned.
 
-The ids are read exactly as given. Where their text, tokenized again, gives the same ids, everything
-else (words, offsets, special tokens) is that of the text.
+The ids are read exactly as given, without padding. Where their text, tokenized again, gives the
+same ids, everything else (words, offsets, special tokens) is that of the text.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from attnflow.models.text.answers import decode, read_tokens
 from attnflow.models.text.tokens import SEGMENTS, cut_notice, tokenize, unknown_notice
 from attnflow.records.selection import is_integer
 
+Sides = list[int | None]
 IDS, MASK = "input_ids", "attention_mask"
 # What a tokenizer can return that the model does not read.
 ABOUT = ("special_tokens_mask", "offset_mapping", "length", "overflow_to_sample_mapping")
@@ -30,13 +31,13 @@ def read_encoded(
 
     ``vocabulary`` is the number of tokens that the model knows.
     """
-    inputs = _inputs(tokenizer, item)
+    inputs, sides = _inputs(tokenizer, item)
     ids = inputs[IDS]
     for number in ids:
         if not 0 <= number < vocabulary:
             msg = f"token id {number} does not exist; allowed: 0 to {vocabulary - 1}"
             raise InputError(msg)
-    sides, length = _sides(item, len(ids)), len(ids)
+    length = len(ids)
     if limit and length > limit:
         if not truncate or sides is not None:
             how = "" if sides is not None else ", or explain part with truncate=True (--truncate)"
@@ -57,8 +58,8 @@ def read_encoded(
     return replace(found, inputs={**ones, **found.inputs, **inputs})
 
 
-def _inputs(tokenizer: Any, item: Any) -> dict[str, list[int]]:
-    """What the model is called with, one list of numbers each, checked."""
+def _inputs(tokenizer: Any, item: Any) -> tuple[dict[str, list[int]], Sides | None]:
+    """What the model is called with, checked and without padding; and the sides of a pair."""
     given = item if isinstance(item, Mapping) else {IDS: item}
     for name in given:
         if name not in (*tokenizer.model_input_names, IDS, MASK, *ABOUT):
@@ -70,11 +71,23 @@ def _inputs(tokenizer: Any, item: Any) -> dict[str, list[int]]:
         if len(values) != size:
             msg = f"the encoding has {size} input_ids and {len(values)} {name}"
             raise InputError(msg)
-    hidden = found.get(MASK, []).count(0)
-    if hidden:
-        msg = f"the attention mask hides {hidden} of {size} tokens; tokenize without padding"
+    sides = _sides(item, size)
+    text = _unpadded(found[MASK]) if MASK in found else slice(size)
+    unpadded = {name: values[text] for name, values in found.items()}
+    return unpadded, sides and sides[text]
+
+
+def _unpadded(mask: Sequence[int]) -> slice:
+    """The tokens that the attention mask shows: all but padding at one end."""
+    seen = [at for at, value in enumerate(mask) if value]
+    first, end = (seen[0], seen[-1] + 1) if seen else (0, 0)
+    if len(seen) < end - first or 0 < first < end < len(mask):
+        msg = (
+            f"the attention mask hides {len(mask) - len(seen)} of {len(mask)} tokens, which are "
+            "not padding at one end; tokenize without padding"
+        )
         raise InputError(msg)
-    return found
+    return slice(first, end)
 
 
 def _numbers(name: str, values: Any) -> list[int]:
@@ -90,7 +103,7 @@ def _numbers(name: str, values: Any) -> list[int]:
     return [int(number) for number in plain]
 
 
-def _sides(item: Any, size: int) -> list[int | None] | None:
+def _sides(item: Any, size: int) -> Sides | None:
     """For each token of a pair which text it is from; ``None`` where it is not a pair."""
     if not getattr(item, "is_fast", False):
         return None
@@ -116,7 +129,7 @@ def _within(tokenizer: Any, ids: Sequence[int], limit: int) -> list[int]:
     return [*range(first), *inside, *range(end, len(ids))][:limit]
 
 
-def _read(tokenizer: Any, ids: Sequence[int], sides: Sequence[int | None] | None) -> Tokens:
+def _read(tokenizer: Any, ids: Sequence[int], sides: Sides | None) -> Tokens:
     first, last = _edges(tokenizer, ids)
     text = decode(tokenizer, ids[first : len(ids) - last])
     if not text.strip():

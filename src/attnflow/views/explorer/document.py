@@ -13,9 +13,8 @@ from attnflow.methods import METHODS
 from attnflow.methods.relevance_flow import read_at
 from attnflow.pipeline.choice import Shown
 from attnflow.pipeline.knockouts import verified
-from attnflow.pipeline.measured import Check
 from attnflow.pipeline.request import AUTO
-from attnflow.pipeline.session import Session
+from attnflow.pipeline.session import Check, Session
 from attnflow.version import VERSION
 from attnflow.views.colours import input_positions
 from attnflow.views.explorer.drawing import (

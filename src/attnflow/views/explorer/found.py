@@ -9,7 +9,6 @@ import numpy as np
 
 from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.methods import Scores
-from attnflow.pipeline.attributions import make_attribution
 from attnflow.pipeline.choice import Shown
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution, FloatArray
@@ -95,8 +94,7 @@ def _attribution(
     session: Session, method: str, layer: int, query: int, row: FloatArray
 ) -> Attribution:
     asked = {} if query == session.query else {"query": query}
-    return make_attribution(
-        session,
+    return session.make_attribution(
         Scores(row[None, None]),
         None,
         layers=(layer,),

@@ -18,8 +18,8 @@ from starlette.staticfiles import StaticFiles
 
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError, ModelError
+from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import AUTO, Request
-from attnflow.pipeline.sessions import open_session
 from attnflow.solvers.threads import cores
 from attnflow.version import VERSION
 from attnflow.views.explorer.document import make_view

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, find_edge_method, find_trace
-from attnflow.pipeline.measured import check_output_alone
 from attnflow.pipeline.request import check_single_heads
+from attnflow.pipeline.session import check_output_alone
 from attnflow.views.explorer.document import takes_long
 from attnflow.views.explorer.server.limits import ApiError
 from attnflow.views.explorer.server.memory import EXTRA_TOKENS
 
 if TYPE_CHECKING:
-    from attnflow.views.explorer.server.sessions import Prepared
+    from attnflow.views.explorer.server.sessions import RequestedInput
 
 
-def check_layers(of: Prepared, name: str, layers: Sequence[int]) -> None:
+def check_layers(of: RequestedInput, name: str, layers: Sequence[int]) -> None:
     """Refuse layers that the model does not have."""
     _check_within(name, layers, 1, of.adapter.depth)
 
 
-def check_positions(of: Prepared, name: str, positions: Sequence[int]) -> None:
+def check_positions(of: RequestedInput, name: str, positions: Sequence[int]) -> None:
     """Refuse positions that the input does not have; a vision model adds some to its patches."""
     more = EXTRA_TOKENS if of.adapter.has_grid else 0
     _check_within(name, positions, 0, len(of.tokens) + more - 1)
@@ -39,7 +39,7 @@ def _check_within(name: str, values: Sequence[int], least: int, most: int) -> No
             raise InputError(msg)
 
 
-def check_method(of: Prepared, method: str, layers: Sequence[int], query: int) -> None:
+def check_method(of: RequestedInput, method: str, layers: Sequence[int], query: int) -> None:
     """Refuse a method that the model has no scores of, at these layers and this position."""
     member = METHODS[method]
     if member.reads_edges:
@@ -53,7 +53,7 @@ def check_method(of: Prepared, method: str, layers: Sequence[int], query: int) -
         check_output_alone(method, layers, [query], depth, position)
 
 
-def check_heads(of: Prepared, method: str) -> None:
+def check_heads(of: RequestedInput, method: str) -> None:
     """Refuse single heads where the method or the edges have none, or they would take too long."""
     check_single_heads(method)
     if not any(rule.single_heads for rule in of.rules):
@@ -77,14 +77,14 @@ def check_heads_work(method: str, heads: int, steps: int, size: int) -> None:
         raise ApiError(413, "too-large", msg)
 
 
-def check_trace(of: Prepared, method: str) -> None:
+def check_trace(of: RequestedInput, method: str) -> None:
     """Refuse a method that can't tell how a score came about."""
     find_trace(method)
     if of.adapter.has_source:
         find_edge_method(method).check_pairs(routes=True)
 
 
-def check_blankable(of: Prepared, sets: Sequence[Sequence[int]]) -> None:
+def check_blankable(of: RequestedInput, sets: Sequence[Sequence[int]]) -> None:
     """Refuse positions that can't be blanked, and a model that predicts nothing without them."""
     adapter, tokens = of.adapter, of.tokens
     if not adapter.predicts:
@@ -101,9 +101,9 @@ def check_blankable(of: Prepared, sets: Sequence[Sequence[int]]) -> None:
             raise InputError(msg)
 
 
-def check_differentiable(of: Prepared, position: int | None) -> None:
+def check_differentiable(of: RequestedInput, position: int | None) -> None:
     """Refuse edges that are gradients of a prediction where the model makes none."""
-    # Edges that nobody named give way to attention where the model refuses them.
+    # Edges that were chosen by default give way to attention where the model refuses them.
     if of.chosen.fallback is not None or not all(rule.needs.gradients for rule in of.rules):
         return
     segments = of.tokens.segments

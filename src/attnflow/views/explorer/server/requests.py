@@ -26,7 +26,7 @@ from attnflow.views.explorer.schema import Blanked, Rule
 from attnflow.views.explorer.server import checks
 
 if TYPE_CHECKING:
-    from attnflow.views.explorer.server.sessions import Prepared
+    from attnflow.views.explorer.server.sessions import RequestedInput
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -171,7 +171,7 @@ class InputRequest(InputBody):
         """The position whose edges are asked for; ``None`` for where the model decides."""
         return None
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse what can't be had of an input, as far as that is known before the model runs."""
         checks.check_differentiable(of, self.explained)
 
@@ -207,7 +207,7 @@ class ScoresRequest(PositionRequest):
 
     layers: Layers
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse layers and a query that the input, or the method, does not have."""
         checks.check_layers(of, "layers", self.layers)
         checks.check_positions(of, "query", [self.query])
@@ -218,7 +218,7 @@ class ScoresRequest(PositionRequest):
 class HeadsRequest(ScoresRequest):
     """Scores of single heads."""
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse a method or edges that have no single heads, too."""
         checks.check_heads(of, self.method)
         super().check_against(of)
@@ -233,7 +233,7 @@ class TraceRequest(PositionRequest):
         False, description="Remove the edges of the cut from the model, and say what it says then."
     )
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse a layer and positions that the input does not have, and methods without traces."""
         checks.check_layers(of, "layer", [self.layer])
         checks.check_positions(of, "query", [self.query])
@@ -247,7 +247,7 @@ class BlankRequest(InputRequest):
 
     sets: Sets
 
-    def check_against(self, of: Prepared) -> None:
+    def check_against(self, of: RequestedInput) -> None:
         """Refuse positions that can't be blanked."""
         for positions in self.sets:
             checks.check_positions(of, "position", positions)

@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from attnflow.edges import EDGE_RULES
-from attnflow.models.adapter import Objective
 from attnflow.models.answers.interface import answers_of
 from attnflow.models.pair.seq2seq import ANSWER
-from attnflow.models.text.edits import put_bos
 from attnflow.models.text.writing import Writing
-from attnflow.pipeline.choice import Chosen, choose
+from attnflow.pipeline.choice import Chosen
+from attnflow.pipeline.prepare import Given, Prepared, Refused, prepare, run_batch
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
-from attnflow.pipeline.sessions import check_known, run_sessions
 from attnflow.shipped import full_name
 from attnflow.views.explorer.images import decode_image, pixels_of, to_data_url
 from attnflow.views.explorer.server.limits import ApiError, Job, Limits
@@ -38,18 +36,31 @@ Cost = Callable[[Shape], int]  # bytes of the work on a session, beside its forw
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """An input as tokens: what is known before the model runs.
+class RequestedInput:
+    """The input of a request: what is known before the model runs.
 
-    ``falls_back`` says whether the model has refused the edges that are chosen for it before.
+    ``image`` is the data URL of an image. ``falls_back`` says whether the model has refused the
+    edges that are chosen for it before.
     """
 
-    adapter: ModelAdapter
-    tokens: Tokens
-    chosen: Chosen
-    objective: Objective
+    prepared: Prepared
     image: str | None
     falls_back: bool = False
+
+    @property
+    def adapter(self) -> ModelAdapter:
+        """The model."""
+        return self.prepared.model
+
+    @property
+    def tokens(self) -> Tokens:
+        """The input as the model's tokens."""
+        return self.prepared.tokens
+
+    @property
+    def chosen(self) -> Chosen:
+        """The edges."""
+        return self.prepared.chosen
 
     @property
     def shape(self) -> Shape:
@@ -108,7 +119,7 @@ class SessionCache:
                 yield here
                 return
         # Edges are towards what a position predicts, and another one is asked about.
-        there = replace(_of(here), chosen=Chosen(replace(session.config, query=at)))
+        there = _of(here, replace(session.config, query=at))
         with self._open(f"{key}/{at}", lambda: there, request, job, cost) as opened:
             yield opened
 
@@ -116,24 +127,24 @@ class SessionCache:
     def _open(
         self,
         key: str,
-        prepare: Callable[[], Prepared],
+        read: Callable[[], RequestedInput],
         request: InputRequest,
         job: Job,
         cost: Cost,
     ) -> Iterator[Opened]:
-        """The session of that key: a cached one, or that of what is prepared for it."""
+        """The session of that key: a cached one, or that of the input that is read for it."""
         with self._lock:
             opened = self._cached.get(key)
             if opened is not None:
                 self._cached.move_to_end(key)
         job.check()
-        prepared = prepare() if opened is None else _of(opened)
-        request.check_against(prepared)
-        needed = cost(prepared.shape) + (prepared.shape.forward if opened is None else 0)
+        asked = read() if opened is None else _of(opened)
+        request.check_against(asked)
+        needed = cost(asked.shape) + (asked.shape.forward if opened is None else 0)
         with self.memory.reserve(needed, job):
             if opened is None:
-                opened = self._run(prepared, job)
-                if opened[0].config == prepared.chosen.fallback:
+                opened = self._run(asked, job)
+                if opened[0].config == asked.chosen.fallback:
                     self._falling_back.add(self.check(request))
                 self._store(key, opened)
             try:
@@ -141,26 +152,34 @@ class SessionCache:
             finally:
                 self._trim()  # its graphs have grown
 
-    def _prepare(self, name: str, request: InputRequest, job: Job) -> Prepared:
+    def _prepare(self, name: str, request: InputRequest, job: Job) -> RequestedInput:
         adapter = self.models[name]
         config = Request(**request.options, threads=self.threads)
         url = None
-        if request.image is None:
-            tokens = self._tokenize(adapter, request, job)
-        else:
+
+        def read(_: object) -> Tokens:
+            nonlocal url
+            if request.image is None:
+                return self._read_text(adapter, request, job)
             pixels = pixels_of(request.image, self.limits.pixels)
             with self.memory.reserve(PIXEL_BYTES * pixels, job):
                 image = decode_image(request.image, self.limits.pixels)
-                tokens, url = adapter.tokenize(image), to_data_url(image)
-        if config.bos:
-            tokens = put_bos(adapter, tokens)
-        self.check_size(len(tokens))
-        objective = Objective(request.options["target"], config.contrast)
-        check_known([objective], adapter)
-        chosen = _choose(config, adapter, tokens, objective)
-        return Prepared(adapter, tokens, chosen, objective, url, name in self._falling_back)
+                url = to_data_url(image)
+                return adapter.tokenize(image)
 
-    def _tokenize(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
+        (found,) = prepare(
+            config,
+            adapter,
+            [request],
+            read=read,
+            check=lambda _, tokens: self.check_size(len(tokens)),
+            refuse_unused=False,  # the page shows all methods, and some have a target anyway
+        )
+        if isinstance(found, Refused):
+            raise found.error
+        return RequestedInput(found, url, name in self._falling_back)
+
+    def _read_text(self, adapter: ModelAdapter, request: InputRequest, job: Job) -> Tokens:
         if not (adapter.has_source and adapter.writes) or request.answer is not None:
             item = request.text if request.pair is None else (request.text, request.pair)
             return adapter.tokenize(item, answer=request.answer)
@@ -182,16 +201,9 @@ class SessionCache:
             msg = f"the input has {tokens} tokens; at most {most} are explained here"
             raise ApiError(413, "too-large", msg)
 
-    def _run(self, prepared: Prepared, job: Job) -> Opened:
-        (session,) = run_sessions(
-            prepared.adapter,
-            [prepared.tokens],
-            [prepared.objective],
-            prepared.chosen,
-            all_heads=True,
-            progress=lambda _: job.check(),
-        )
-        return session, prepared.image
+    def _run(self, asked: RequestedInput, job: Job) -> Opened:
+        (session,) = run_batch([asked.prepared], all_heads=True, progress=lambda _: job.check())
+        return session, asked.image
 
     def check(self, request: InputRequest | AnswerRequest) -> str:
         """The name of the model that a request is for, if it is one that this model takes."""
@@ -242,22 +254,13 @@ class SessionCache:
                 del sizes[key]
 
 
-def _of(opened: Opened) -> Prepared:
+def _of(opened: Opened, config: Request | None = None) -> RequestedInput:
+    """The input of a session, under its configuration or another."""
     session, image = opened
-    chosen = Chosen(session.config)
-    return Prepared(session.adapter, session.tokens, chosen, session.objective, image)
-
-
-def _choose(config: Request, adapter: ModelAdapter, tokens: Tokens, objective: Objective) -> Chosen:
-    """The edges of a request; the page shows all methods, and some have a target anyway."""
-    chosen = choose(config, adapter, tokens, objective)
-    if objective == Objective() or chosen.config.uses_target:
-        return chosen
-    note = (
-        f"the target changes methods that read no edges; edges {chosen.config.edges!r} are the "
-        "same for every target"
-    )
-    return replace(chosen, notes=(*chosen.notes, note))
+    chosen = Chosen(config or session.config)
+    given = Given(0, 1, session.tokens.text)
+    prepared = Prepared(session.adapter, session.tokens, session.objective, chosen, given)
+    return RequestedInput(prepared, image)
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:

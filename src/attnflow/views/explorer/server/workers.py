@@ -156,17 +156,31 @@ class Workers:
     def _work(self) -> None:
         """Process tasks until none may start: when a task ends, another one may."""
         while (task := self._start()) is not None:
-            started = time.monotonic()
-            try:
-                if task.result.set_running_or_notify_cancel():
-                    task.job.check()  # it may have waited too long
-                    task.result.set_result(task.work(task.job))
-            except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
-                _let_go(error)
-                task.result.set_exception(error)
-            finally:
-                self._end(task.client.address, time.monotonic() - started)
-                del task  # or this thread would hold it while it waits for the next one
+            self._process(task)
+            del task  # or this thread would hold it while it waits for the next one
+
+    def _process(self, task: Task) -> None:
+        """Do a task's work, give its place back, and then tell the result.
+
+        In this order, since whoever has an answer may ask again at once.
+        """
+        started = time.monotonic()
+        found, failure = None, None
+        try:
+            if not task.result.set_running_or_notify_cancel():
+                return
+            task.job.check()  # it may have waited too long
+            found = task.work(task.job)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            _let_go(error)
+            failure = error
+        finally:
+            self._end(task.client.address, time.monotonic() - started)
+        if failure is None:
+            task.result.set_result(found)
+        else:
+            task.result.set_exception(failure)
+            del failure  # which knows this function's variables
 
     def _start(self) -> Task | None:
         with self._lock:
