@@ -173,7 +173,7 @@ def test_a_result_gives_its_table_and_its_figures(found, tmp_path):
     assert len(found.figure("ranks").axes[0].texts) == len(found.explainers)
     for options, message in (
         ({"kind": "bars"}, "kind='bars' is unknown; allowed: curves, ranks"),
-        ({"metric": "aopc"}, "metric= is not for curves; allowed: filler"),
+        ({"metric": "aopc"}, "metric= is not for curves; allowed: replacement"),
         ({"replacement": "none"}, "replacement='none' was not evaluated"),
     ):
         with pytest.raises(InputError, match=message):
