@@ -4,6 +4,7 @@ import doctest
 import importlib
 import re
 import runpy
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ def test_the_readmes_scripts_are_there():
     assert scripts[:2] == ["scripts/try", "scripts/test"]
     for script in scripts:
         assert (ROOT / script).stat().st_mode & 0o100, script
+
+
+def test_people_can_read_all_of_it():
+    counted = subprocess.run(
+        [ROOT / "scripts" / "docs", "words"], stdout=subprocess.PIPE, text=True
+    )
+    assert int(counted.stdout.split()[0].replace(",", "")) <= 25_000
 
 
 @pytest.mark.parametrize("name", [name for name in attnflow.__all__ if name != "__version__"])
