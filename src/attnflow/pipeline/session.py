@@ -124,8 +124,8 @@ class Session:
     def nbytes(self) -> int:
         """About how much memory this holds, or will hold once its graphs are built."""
         without = sum(row.nbytes for row in tuple(self._without.values()))
-        other = self.__dict__.get("beside", self)
-        beside = 0 if other is self else other.activations.nbytes + other._graphs.nbytes
+        other = self.__dict__.get("_on_attention")
+        beside = 0 if other is None else other.activations.nbytes + other._graphs.nbytes
         return self.activations.nbytes + self._graphs.nbytes + without + beside
 
     @property
@@ -328,14 +328,17 @@ class Session:
         found = self.measured(method, words=words, advance=advance)
         return Scores(found.values[None, None], found.statistics)
 
-    @cached_property
+    @property
     def beside(self) -> Session:
         """The same input on attention edges, for methods that read no amounts.
 
         It is itself where the edges are shares; else the model runs once more.
         """
-        if not self.config.rule.amounts:
-            return self
+        # Not kept where it is itself: see `blanking`.
+        return self._on_attention if self.config.rule.amounts else self
+
+    @cached_property
+    def _on_attention(self) -> Session:
         config = replace(self.config, edges="attention", method="flow", methods=())
         spec = config.capture(all_heads=self.heads > 0)
         (forward,) = self.adapter.run([self.read], config.query, spec, [self.objective])
