@@ -99,7 +99,7 @@ def test_rollout_follows_every_path_of_the_explicit_graph(name, tokenizer):
 
 def test_tokens_name_their_side_and_the_last_target_position_is_explained(tokenizer):
     model = (tiny.build("bart"), tokenizer)
-    found = attnflow.explain(tiny.TEXT, model, answer="the cat is", layers="all")
+    found = attnflow.explain(tiny.TEXT, model, answer="the cat is", edges="attention", layers="all")
     assert found.segments == ("source",) * 9 + ("target",) * 5
     assert found.query == len(found.tokens) - 1
     assert found.prediction.position == found.query

@@ -173,7 +173,7 @@ def test_it_is_saved_without_loss(embedder, tmp_path):
     with pytest.raises(InputError, match="exists"):
         found.save(path)
     path.write_text(json.dumps({"format": 1, "first": {}}))
-    with pytest.raises(InputError, match="is not a file that Similarity.save wrote"):
+    with pytest.raises(InputError, match=r"is not a file that Similarity\.save wrote"):
         Similarity.load(path)
 
 
