@@ -102,8 +102,18 @@ def word_tables(network: Any, inputs: dict[str, Any]) -> tuple[list[WordTable], 
     for number, (name, side) in enumerate(SIDES.items()):
         if name in inputs:
             owner = getattr(network, side)() if paired else network
-            found.append(WordTable(owner.get_input_embeddings(), inputs[name], number))
+            found.append(WordTable(_embeddings(owner), inputs[name], number))
     return found, "input_ids" not in inputs
+
+
+def _embeddings(owner: Any) -> Any:
+    """The embeddings of a network or of one side, which may be a plain module, as FSMT's are."""
+    if hasattr(owner, "get_input_embeddings"):
+        return owner.get_input_embeddings()
+    if hasattr(owner, "embed_tokens"):
+        return owner.embed_tokens
+    msg = f"{type(owner).__name__} does not say where its embeddings are: use edges='attention'"
+    raise ModelError(msg)
 
 
 def hand_back(
