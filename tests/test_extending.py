@@ -144,6 +144,9 @@ def test_the_document_and_its_traces_know_both(family):
     described = {each["name"]: each for each in view["methods"]}["dummy"]
     assert described == {
         "name": "dummy",
+        "method": "dummy",
+        "edges": "dummy-edges",
+        "unit": "",
         "title": "Dummy method",
         "summary": "",
         "first": True,

@@ -117,8 +117,7 @@ def check_blankable(of: RequestedInput, sets: Sequence[Sequence[int]]) -> None:
 
 def check_differentiable(of: RequestedInput, position: int | None) -> None:
     """Refuse edges that are gradients of a prediction where the model makes none."""
-    # Edges that were chosen by default give way to attention where the model refuses them.
-    if of.chosen.fallback is not None or not all(rule.needs.gradients for rule in of.rules):
+    if not all(rule.needs.target for rule in of.rules):
         return
     segments = of.tokens.segments
     in_source = (
@@ -127,7 +126,10 @@ def check_differentiable(of: RequestedInput, position: int | None) -> None:
         and position is not None
         and segments[position] == "source"
     )
-    if not of.adapter.predicts or in_source:
+    # Edges that were chosen by default give way to attention where the model refuses them; another
+    # position than its own is explained on the same edges.
+    refused = of.chosen.fallback is None and not of.adapter.predicts
+    if refused or in_source:
         where = "" if position is None else f" at position {position}"
         msg = (
             f"{of.adapter.name} has no head that predicts{where}, so there is nothing to "
