@@ -56,7 +56,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Job:
+class ShardJob:
     """One shard to make: its number, the number of its first row, and its rows."""
 
     index: int
@@ -91,7 +91,7 @@ class ShardWorker:
             # What is measured of a model once is measured on the same rows in every process.
             self._explain(sample, lambda _: None)
 
-    def compute(self, job: Job, advance: Advance) -> bytes:
+    def compute(self, job: ShardJob, advance: Advance) -> bytes:
         """The content of a shard's file."""
         with fixed_threads(self.work.threads):
             results = self._explain(job.rows, advance)
