@@ -44,7 +44,7 @@ def test_the_order_and_what_differs_are_those_of_the_values():
 def test_the_page_says_plainly_where_flow_loses():
     page = write_page({"one": board(40)}, ["Another board"])
     assert "`rollout` on `alti` is the most faithful." in page
-    assert "Default, `rollout` on `alti`: place 1 of 5." in page
+    assert "Default of 0.2, `rollout` on `alti`: place 1 of 5." in page
     beside = "worse than rollout and raw, not to be told apart from random order."
     assert beside in page
     assert "significantly worse" in page

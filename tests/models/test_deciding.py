@@ -59,8 +59,9 @@ def test_the_same_model_that_pools_the_first_token_is_explained_there():
 
 def test_flow_to_the_mean_is_the_mean_of_flows():
     model = (modernbert("mean"), tiny.word_piece())
-    pooled = attnflow.explain(TEXT, model)
-    every = attnflow.explain(TEXT, model, query="all")
+    options = {"edges": "attention", "method": "flow"}
+    pooled = attnflow.explain(TEXT, model, **options)
+    every = attnflow.explain(TEXT, model, **options, query="all")
     np.testing.assert_allclose(pooled.values, every.scores[0].mean(0), rtol=0, atol=1e-12)
 
 
@@ -100,9 +101,11 @@ def test_importance_is_asked_where_the_model_decides():
 
 def test_routes_start_at_one_position():
     model = (modernbert("mean"), tiny.word_piece())
-    with pytest.raises(InputError, match=r"mean of 9 positions, and routes start at one.*query="):
+    with pytest.raises(InputError, match=r"read at all 9 positions, and routes start .*query="):
         attnflow.routes(TEXT, model, to="keys")
-    assert attnflow.routes(TEXT, model, to="keys", query=0).value > 0
+    with pytest.raises(InputError, match=r"mean of 9 positions, and routes start at one.*query="):
+        attnflow.routes(TEXT, model, to="keys", edges="attention")
+    assert attnflow.routes(TEXT, model, to="keys", query=0, edges="attention").value > 0
 
 
 def test_a_mean_survives_files_and_figures(tmp_path):

@@ -144,8 +144,8 @@ def test_weights_in_8_bits_give_what_the_same_weights_give_as_floats(kind, edges
     packed, plain = with_layers(kind)
     assert sum(isinstance(each, kind) for each in packed[0].modules()) == 7 * 3
     options = {"generate": 3, "method": method, **({"edges": edges} if edges else {})}
-    found = attnflow.explain(TEXT, packed, **options)
-    expected = attnflow.explain(TEXT, plain, **options)
+    found = attnflow.explain_answer(TEXT, packed, **options)
+    expected = attnflow.explain_answer(TEXT, plain, **options)
     assert found.answer_text == expected.answer_text
     np.testing.assert_allclose(found.matrix(), expected.matrix(), rtol=2e-5, atol=1e-7)
 

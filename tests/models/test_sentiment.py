@@ -74,9 +74,11 @@ def test_plain_words_are_read_as_a_person_reads_them(model, text, label):
 def test_it_says_what_it_decides_and_warns_of_nothing(model):
     found = attnflow.explain("The food was not good.", model)
     assert found.warnings == ()
-    assert (found.options["edges"], found.method) == ("alti", "rollout")
+    assert (found.options["edges"], found.method) == ("relevance", "flow")
     said = find(found).sentence
-    assert said == "Whether a text is positive or negative: negative; rollout points to “not”."
+    assert (
+        said == "Whether a text is positive or negative: negative; relevance flow points to “not”."
+    )
 
 
 def test_batches_with_padding_equal_single_inputs(model):

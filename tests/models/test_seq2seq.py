@@ -99,7 +99,7 @@ def test_rollout_follows_every_path_of_the_explicit_graph(name, tokenizer):
 
 def test_tokens_name_their_side_and_the_last_target_position_is_explained(tokenizer):
     model = (tiny.build("bart"), tokenizer)
-    found = attnflow.explain(tiny.TEXT, model, answer="the cat is", layers="all")
+    found = attnflow.explain(tiny.TEXT, model, answer="the cat is", edges="attention", layers="all")
     assert found.segments == ("source",) * 9 + ("target",) * 5
     assert found.query == len(found.tokens) - 1
     assert found.prediction.position == found.query
@@ -246,6 +246,13 @@ def test_a_decoder_without_its_mask_is_refused(tokenizer, monkeypatch):
         attnflow.explain(tiny.TEXT, (model, tokenizer), answer="the cat is")
 
 
+def test_relevance_finds_the_embeddings_of_sides_that_are_plain_modules(tokenizer):
+    options = {"edges": "relevance", "method": "rollout"}
+    found = attnflow.explain(tiny.TEXT, (fsmt(), tokenizer), answer="the cat is", **options)
+    value = found.statistics["value"]
+    assert found.values.sum() + found.statistics["biases"] == pytest.approx(value, abs=1e-6)
+
+
 def test_a_language_code_behind_the_answer_is_no_part_of_it(tokenizer):
     """MBart's tokenizer ends targets with the end token and the language, which starts answers."""
     mbart = copy.deepcopy(tokenizer)
@@ -313,6 +320,15 @@ def test_a_head_that_a_side_lacks_is_named_as_such(tokenizer):
     with pytest.raises(InputError, match="head") as raised:
         attnflow.explain(tiny.TEXT, (model_class(config).eval(), tokenizer), answer="a", heads=[3])
     assert "its own forward" not in str(raised.value)
+
+
+def test_heads_of_relevance_are_not_picked_where_the_sides_have_different_numbers(tokenizer):
+    model_class, config = tiny.FAMILIES["bart"]()
+    config.decoder_attention_heads = 2
+    torch.manual_seed(0)
+    model = (model_class(config).eval(), tokenizer)
+    with pytest.raises(InputError, match=r"same number of heads in all layers; here .* 2 and 4"):
+        attnflow.explain(tiny.TEXT, model, answer="a", heads=[1], edges="relevance")
 
 
 def test_a_method_without_routes_through_both_sides_has_scores_of_them(tokenizer):

@@ -137,7 +137,7 @@ def test_measures_and_routes_are_refused_by_name(answerer):
     with pytest.raises(ModelError, match="no probability to measure importance by"):
         attnflow.explain(PAIR, answerer, method="blank-out")
     with pytest.raises(InputError, match="routes start at one"):
-        attnflow.routes(PAIR, answerer, to="cat:2")
+        attnflow.routes(PAIR, answerer, to=3, edges="attention")
     assert attnflow.routes(PAIR, answerer, to=3, target="start", edges="attention").value > 0
 
 

@@ -11,10 +11,10 @@ from attnflow.models.pair.sides import make_steps
 
 
 @pytest.mark.parametrize("name", heard.WRITERS)
-def test_models_that_write_have_the_default_of_encoder_decoders(name, sound):
+def test_models_that_write_have_the_one_default(name, sound):
     found = attnflow.explain(sound, heard.build(name), answer="the keys")
-    assert (found.options["edges"], found.method) == ("attention", "flow")
-    assert "attention edges are used" in found.warnings[-1]
+    assert (found.options["edges"], found.method) == ("relevance", "flow")
+    assert found.layers == (found.depth,)
 
 
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow"])

@@ -51,7 +51,7 @@ def explained(case: Case, model: Any, way: dict[str, Any]) -> Any:
         (said,) = model.predict([model.tokenize(case.text)], [0])
         way = {**way, "target": said.label}
     if model.kind == "pair":  # an encoder–decoder, whose first word is explained
-        return attnflow.explain(case.text, model, **way, generate=1).at(answer=0)
+        return attnflow.explain_answer(case.text, model, **way, generate=1).at(answer=0)
     return attnflow.explain(case.text, model, **{**asked, **way})
 
 
@@ -77,18 +77,18 @@ def words(case: Case, model: Any) -> Measured:
 
 
 def _prompt(case: Question, model: Any, length: int | None) -> dict[str, Any]:
-    """The options of `attnflow.explain` that ask about an answer to a question over documents."""
+    """What `attnflow.explain_answer` is called with, for a question over documents."""
     chat = [{"role": "user", "content": case.content}]
     named = {str(at): " ".join(each) for at, each in enumerate(case.documents)}
     answer = {"answer": case.answer} if length is None else {"generate": length}
-    return {"text": chat, "model": model, "parts": named, "parts_only": True, **answer}
+    return {"prompt": chat, "model": model, "parts": named, "parts_only": True, **answer}
 
 
 def documents(way: dict[str, Any], length: int | None) -> Work:
     """What each document gave to the fact, or to what the model writes, of at most some tokens."""
 
     def work(case: Question, model: Any) -> Measured:
-        found = attnflow.explain(**_prompt(case, model, length), **way)
+        found = attnflow.explain_answer(**_prompt(case, model, length), **way)
         rows = {row.name: row.score for row in found.table()}
         return {"documents": [rows[str(at)] for at in range(len(case.documents))]}
 
@@ -100,7 +100,7 @@ def deletions(length: int | None) -> Work:
 
     def work(case: Question, model: Any) -> Measured:
         asked = {**_prompt(case, model, length), "deletions": True}
-        found = attnflow.explain(**asked, edges="attention", method="raw")
+        found = attnflow.explain_answer(**asked, edges="attention", method="raw")
         drops = {row.name: row.drop for row in found.table()}
         return {"drops": [drops[str(at)] for at in range(len(case.documents))], "fact": case.fact}
 

@@ -63,6 +63,12 @@ def trace(graph: LayeredGraph, relevance: Relevances, pair: Pair) -> FlowTrace:
     """One flow in full: what speaks for the target, or against it where that is more."""
     check_start(graph, relevance, (pair.layer,), (pair.query,))
     sources = read_at(relevance, (pair.query,))
+    if len(sources) == graph.size:
+        msg = (
+            f"the target is read at all {graph.size} positions, and routes start at those where it "
+            "is read: give one with query= (--query) and edges='attention'"
+        )
+        raise InputError(msg)
     if pair.key in sources:
         msg = (
             f"the target is read at position {pair.key} itself, and what it keeps takes no routes: "

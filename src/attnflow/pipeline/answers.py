@@ -50,7 +50,7 @@ def open_answer(
     ``through`` says that scores are handed on along paths, which the choice must know. ``check`` is
     called between pieces of long work.
     """
-    chosen = choose(config, answers.model, tokens, Objective(), paths=through)
+    chosen = choose(config, answers.model, Objective(), paths=through)
     (opened,) = run_chosen(
         chosen, [0], lambda config, notes, _: [_run(tokens, answers, config, notes, check)]
     )

@@ -29,7 +29,7 @@ from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
     from attnflow.edges.options import Heads
-    from attnflow.models.adapter import ModelAdapter, Objective, Tokens
+    from attnflow.models.adapter import ModelAdapter, Objective
     from attnflow.pipeline.session import Session
 
 
@@ -66,12 +66,11 @@ class Chosen:
 def choose(
     config: Request,
     adapter: ModelAdapter,
-    tokens: Tokens,
     objective: Objective,
     *,
     paths: bool = False,
 ) -> Chosen:
-    """The configuration with all that was left open decided, for a model and one of its inputs.
+    """The configuration with all that was left open decided, for a model and a target.
 
     ``paths`` says that scores are handed on through an answer, as shares.
     """

@@ -31,7 +31,7 @@ NAMED = 3  # tokens or sets that a label names
 
 
 @dataclass(frozen=True)
-class Removal:
+class EdgeRemoval:
     """The edges of a set that a model has on one input.
 
     Attributes:
@@ -181,7 +181,7 @@ class EdgeSet:
     picks: tuple[Pick, ...]
     kept: int = 0
 
-    def of(self, edges: ModelEdges) -> Removal:
+    def of(self, edges: ModelEdges) -> EdgeRemoval:
         """Those that the model has; an error where there are none."""
         masks = _Masks(edges, per_head=any(pick.heads is not None for pick in self.picks))
         for pick in self.picks:
@@ -197,10 +197,10 @@ class EdgeSet:
             why = "the residual stream and own edges stay" if self.kept else "no position sees them"
             msg = f"there is nothing to remove: {self.label} has no edge of attention ({why})"
             raise InputError(msg)
-        return Removal(tuple(masks.steps), count, masks.per_head, own)
+        return EdgeRemoval(tuple(masks.steps), count, masks.per_head, own)
 
 
-def draw(edges: ModelEdges, like: Removal, generator: np.random.Generator) -> Removal:
+def draw(edges: ModelEdges, like: EdgeRemoval, generator: np.random.Generator) -> EdgeRemoval:
     """As many random edges as a set has, of all that the model has; own ones if the set has any."""
     counts = [int(_drawn_from(edges, step, like).sum()) for step in range(len(edges.steps))]
     chosen = np.sort(generator.choice(sum(counts), like.count, replace=False, shuffle=False))
@@ -216,15 +216,15 @@ def draw(edges: ModelEdges, like: Removal, generator: np.random.Generator) -> Re
         picked = np.zeros(candidates.shape, bool)
         picked.flat[np.flatnonzero(candidates)[own]] = True
         steps.append(picked)
-    return Removal(tuple(steps), like.count, like.per_head, like.own)
+    return EdgeRemoval(tuple(steps), like.count, like.per_head, like.own)
 
 
-def count_edges(edges: ModelEdges, like: Removal) -> int:
+def count_edges(edges: ModelEdges, like: EdgeRemoval) -> int:
     """How many edges there are that random sets are drawn from."""
     return sum(int(_drawn_from(edges, step, like).sum()) for step in range(len(edges.steps)))
 
 
-def _drawn_from(edges: ModelEdges, step: int, like: Removal) -> BoolArray:
+def _drawn_from(edges: ModelEdges, step: int, like: EdgeRemoval) -> BoolArray:
     seen = edges.seen(step, per_head=like.per_head)
     return seen if like.own else seen & ~np.eye(seen.shape[-1], dtype=bool)
 

@@ -119,7 +119,7 @@ def prepare(  # noqa: PLR0913 - what differs between those who ask
                 tokens = put_bos(model, read(item)) if config.bos else read(item)
             if check is not None:
                 check(place, tokens)
-            chosen = choose(config, model, tokens, objective)
+            chosen = choose(config, model, objective)
             chosen = _check_objective(chosen, model, objective, refuse_unused=refuse_unused)
             check_layers(chosen.config, model.depth)
         except AttnflowError as error:

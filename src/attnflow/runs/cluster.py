@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.runs.manifest import versions
 from attnflow.runs.pool import TRIES, RemoteWorker, answered
-from attnflow.runs.work import Advance, Job, Work
+from attnflow.runs.work import Advance, ShardJob, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class _Call:
 
     actor: Any
     step: str = CALLED
-    job: Job | None = None
+    job: ShardJob | None = None
     tries: int = 0
     nodes: frozenset[str] = frozenset()
     error: Exception | None = None
@@ -83,7 +83,7 @@ class RayActors:
     _seen: float = field(default_factory=time.monotonic)
     _warned: bool = False
     _gone: bool = False
-    _jobs: Iterator[Job] | None = None
+    _jobs: Iterator[ShardJob] | None = None
     _machines: frozenset[str] = frozenset()
     _idle: list[Any] = field(default_factory=list)
     _actors: list[Any] = field(default_factory=list)
@@ -156,7 +156,7 @@ class RayActors:
                 return f"a worker needs {amount:g} {name}, and the cluster has {has}"
         return ""
 
-    def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
+    def compute(self, jobs: Iterator[ShardJob], advance: Advance) -> Iterator[tuple[int, bytes]]:
         """Each actor has one shard at a time."""
         self._jobs = jobs
         for actor in self._idle:
@@ -167,7 +167,7 @@ class RayActors:
                 advance(len(job.rows))
                 yield job.index, content
 
-    def _advance(self) -> tuple[Job, bytes] | None:
+    def _advance(self) -> tuple[ShardJob, bytes] | None:
         """Wait for the next answer and go on from there; a shard, if the answer is one."""
         ready = self._wait()
         call = self._pending.pop(ready)
@@ -208,7 +208,7 @@ class RayActors:
         pending = call.actor.about.remote()
         self._pending[pending] = _Call(call.actor, ASKED, call.job, tries, alive)
 
-    def _give(self, actor: Any, job: Job | None = None, tries: int = 0) -> None:
+    def _give(self, actor: Any, job: ShardJob | None = None, tries: int = 0) -> None:
         """Give an actor a shard, or the next one."""
         if self._jobs is None:
             self._idle.append(actor)
@@ -304,7 +304,7 @@ def _import_ray(address: str) -> Any:
     return ray
 
 
-def _died(error: Exception | None, job: Job | None, tries: int) -> str:
+def _died(error: Exception | None, job: ShardJob | None, tries: int) -> str:
     first = str(error).strip().split("\n")[0]
     if job is None:
         return f"a worker ended while it loaded the model ({first}); see Ray's logs"

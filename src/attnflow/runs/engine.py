@@ -30,7 +30,7 @@ from attnflow.runs.shards import (
     read_info,
     read_shard,
 )
-from attnflow.runs.work import Job, Work
+from attnflow.runs.work import ShardJob, Work
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
@@ -154,11 +154,11 @@ class Plan:
             "and run the same command again, or choose another folder for the new one"
         )
 
-    def jobs(self, shards: Iterator[tuple[int, tuple[Row, ...], str]]) -> Iterator[Job | int]:
+    def jobs(self, shards: Iterator[tuple[int, tuple[Row, ...], str]]) -> Iterator[ShardJob | int]:
         """The jobs that are left; for a shard that exists, the number of its rows instead."""
         for index, rows, found in shards:
             path = self.folder / NAME.format(index)
-            job = Job(index, index * self.shard_size, rows, self.request_digest, found)
+            job = ShardJob(index, index * self.shard_size, rows, self.request_digest, found)
             if not path.exists():
                 yield job
                 continue
@@ -265,10 +265,10 @@ def _compute(
             done += rows
             show(done)
 
-        def left() -> Iterator[Job]:
+        def left() -> Iterator[ShardJob]:
             nonlocal kept
             for each in plan.jobs(shards):
-                if isinstance(each, Job):
+                if isinstance(each, ShardJob):
                     yield each
                 else:
                     kept += each

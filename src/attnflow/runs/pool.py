@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from attnflow.errors import AttnflowError, CaptureError, InputError, ModelError
 from attnflow.runs.manifest import versions
-from attnflow.runs.work import Advance, Job, ShardWorker, Work
+from attnflow.runs.work import Advance, ShardJob, ShardWorker, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ class RemoteWorker:
         """The model, and the versions of what it runs with."""
         return _answer(lambda: (self._loaded().about, versions()))
 
-    def compute(self, job: Job, advance: Advance = lambda _: None) -> Answer:
+    def compute(self, job: ShardJob, advance: Advance = lambda _: None) -> Answer:
         """A shard's content."""
         return _answer(lambda: (self._loaded().compute(job, advance),))
 
@@ -97,7 +97,7 @@ class WorkerPool(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
+    def compute(self, jobs: Iterator[ShardJob], advance: Advance) -> Iterator[tuple[int, bytes]]:
         """The contents of shards with their numbers, as they are made; jobs are taken as needed."""
 
 
@@ -114,7 +114,7 @@ class OneProcess:
     def __exit__(self, *_: object) -> None:
         return
 
-    def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
+    def compute(self, jobs: Iterator[ShardJob], advance: Advance) -> Iterator[tuple[int, bytes]]:
         """One shard after the other."""
         for job in jobs:
             yield job.index, self._worker.compute(job, advance)
@@ -126,7 +126,7 @@ class _Worker:
 
     process: BaseProcess
     pipe: Connection
-    job: Job | None = None
+    job: ShardJob | None = None
     tries: int = 0
     done: float = 0.0
 
@@ -188,7 +188,7 @@ class Processes:
             raise ModelError(msg)
         return True
 
-    def compute(self, jobs: Iterator[Job], advance: Advance) -> Iterator[tuple[int, bytes]]:
+    def compute(self, jobs: Iterator[ShardJob], advance: Advance) -> Iterator[tuple[int, bytes]]:
         """Each worker has one shard at a time."""
         for worker in self._workers:
             self._give(worker, next(jobs, None))
@@ -201,7 +201,7 @@ class Processes:
                     self._give(worker, next(jobs, None))
                     yield index, content
 
-    def _give(self, worker: _Worker, job: Job | None, tries: int = 1) -> None:
+    def _give(self, worker: _Worker, job: ShardJob | None, tries: int = 1) -> None:
         worker.job, worker.tries, worker.done = job, tries, 0.0
         if job is not None:
             with contextlib.suppress(OSError):  # it died: noticed when its answer is read

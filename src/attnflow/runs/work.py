@@ -19,7 +19,6 @@ from attnflow.pipeline.prepare import (
     check_known,
     check_model,
     prepare,
-    read_input,
     try_sessions,
 )
 from attnflow.pipeline.request import AUTO, Request
@@ -57,7 +56,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Job:
+class ShardJob:
     """One shard to make: its number, the number of its first row, and its rows."""
 
     index: int
@@ -79,7 +78,7 @@ class ShardWorker:
         self.work = work
         self.adapter: ModelAdapter = load_model(model, device=work.device)
         for config in work.configs:
-            self._check_config(config, sample)
+            self._check_config(config)
         self.about: dict[str, Any] = {
             "name": self.adapter.name,
             **self.adapter.description,
@@ -92,7 +91,7 @@ class ShardWorker:
             # What is measured of a model once is measured on the same rows in every process.
             self._explain(sample, lambda _: None)
 
-    def compute(self, job: Job, advance: Advance) -> bytes:
+    def compute(self, job: ShardJob, advance: Advance) -> bytes:
         """The content of a shard's file."""
         with fixed_threads(self.work.threads):
             results = self._explain(job.rows, advance)
@@ -137,19 +136,11 @@ class ShardWorker:
         except AttnflowError as error:
             return str(error)
 
-    def _check_config(self, config: Request, sample: Sequence[Row]) -> None:
+    def _check_config(self, config: Request) -> None:
         """Refuse what no row could be explained with, before any is."""
         check_model(self.adapter, config)
         objective = Objective(0 if self.work.targets else None, config.contrast)
-        for row in sample:
-            try:
-                tokens = read_input(
-                    self.adapter, row.item, truncate=config.truncate, bos=config.bos, files=False
-                )
-            except AttnflowError:
-                continue  # which is recorded when its turn comes
-            config = choose(config, self.adapter, tokens, objective).config
-            break
+        config = choose(config, self.adapter, objective).config
         contrast = Objective(None, config.contrast)
         check_effect(contrast, self.adapter, config)
         check_known(contrast, self.adapter)

@@ -85,7 +85,7 @@ def test_a_small_model_learns_its_teacher(data, corpora, teacher, tmp_path, monk
     assert (small.config.num_hidden_layers, small.config.embedding_size) == (2, 16)
     found = attnflow.explain("the key is here", str(tmp_path / "small"))
     assert found.prediction.label == "present"  # the teacher's labels
-    assert found.options["edges"] == "alti"
+    assert found.options["edges"] == "relevance"
     assert find(found).sentence.startswith("Whether a text is absent or present: present; ")
     # What was written is the recipe that was used.
     assert json.loads((tmp_path / "small" / "scores.json").read_text())["recipe"]["steps"] == 120

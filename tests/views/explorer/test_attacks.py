@@ -200,7 +200,7 @@ def test_bodies_take_bounded_memory(classifier):
 
 
 KINDS = ("tiny/verbs", "tiny/gpt2", "tiny/t5", "tiny/long")
-ALL_EDGES = ("auto", "attention", "alti", "gradient", "value-zeroing")
+ALL_EDGES = ("auto", "relevance", "attention", "alti", "gradient", "value-zeroing")
 
 
 def test_what_is_refused_is_refused_before_the_model_runs(models):
@@ -250,14 +250,14 @@ def test_what_is_refused_is_refused_before_the_model_runs(models):
 
 
 def test_heads_of_edges_that_a_model_refuses_are_still_had(monkeypatch, classifier):
-    """Where ALTI can't be made, attention is used instead, and that has single heads."""
-    alti = EDGE_RULES["alti"]
+    """Where there is no relevance, attention is used instead, and that has single heads."""
+    relevance = EDGE_RULES["relevance"]
 
     def refuse(_):
         msg = "this model has no such block"
         raise ModelError(msg)
 
-    monkeypatch.setitem(EDGE_RULES._members, "alti", replace(alti, maps=refuse))
+    monkeypatch.setitem(EDGE_RULES._members, "relevance", replace(relevance, maps=refuse))
     cache = make_app({"tiny/verbs": classifier}).state.sessions
     request = requests.HeadsRequest(text=TEXT, method="rollout", layers=[1], query=0)
     job = Job(time.monotonic() + 60)
@@ -309,7 +309,7 @@ def test_memory_is_refused_before_anything_is_allocated(monkeypatch, models):
 
 def test_no_answer_is_written_to_a_text_that_is_too_long(monkeypatch, models):
     pair = models["tiny/t5"]
-    monkeypatch.setattr(type(pair), "generate", lambda *_: pytest.fail("the model ran"))
+    monkeypatch.setattr(pair.network, "forward", lambda *_, **__: pytest.fail("the model ran"))
     for limits, said in (
         (Limits(tokens=50), "51 tokens; at most 50"),
         (Limits(memory=2**13, request_memory=2**12), "GiB of memory"),

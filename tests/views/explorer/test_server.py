@@ -28,13 +28,14 @@ def ask(address):
 
 def test_methods_are_compared_with_blanking_where_that_is_cheap(ask, classifier):
     (view,) = ask("explain", text=TEXT, edges="auto").json()["views"]
-    blanked = attnflow.blank_out(TEXT, classifier)
+    # Scores with a sign are compared with changes that have one, other scores with their size.
     named = {
-        "relevance flow": attnflow.explain(TEXT, classifier),
-        "rollout": attnflow.explain(TEXT, classifier, method="rollout"),
+        "relevance flow": (attnflow.explain(TEXT, classifier), True),
+        "rollout": (attnflow.explain(TEXT, classifier, method="rollout"), False),
     }
     assert view["agreement"].startswith("Blanking ")
-    for name, found in named.items():
+    for name, (found, signed) in named.items():
+        blanked = attnflow.blank_out(TEXT, classifier, signed=signed)
         expected = correlation(attnflow.agreement(found, blanked, special=False))
         assert f"{name} (ρ {expected})" in view["agreement"]
 

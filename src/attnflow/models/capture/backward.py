@@ -9,7 +9,8 @@ block of rows at a time, and adds the block's edges to one map for all heads:
 
 `BackwardCapture` recognises attention as `Capture` does, and puts `Attend` or `Weigh` in its place;
 on a GPU `Beside` reads the edges of a fused kernel, by kernels of its own (`kernels`).
-`Reading` holds what is added up. It has no reference to the tape, so that no cycle keeps one alive.
+`EdgeReading` holds what is added up. It has no reference to the tape, so that no cycle keeps one
+alive.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LEAST_REST = 1e-3
 class Place:
     """Where the edges of one call of attention are added up."""
 
-    def __init__(self, reading: Reading, number: int) -> None:
+    def __init__(self, reading: EdgeReading, number: int) -> None:
         self._reading = reading
         self._number = number
 
@@ -63,7 +64,7 @@ class Place:
             into[..., rows, : kept.shape[-1]] += kept
 
 
-class Reading:
+class EdgeReading:
     """What the backward pass of one run adds up.
 
     Attributes:
@@ -360,7 +361,7 @@ class BackwardCapture(Capture):
         self, spec: CaptureSpec | None = None, batch: int = 1, tables: Sequence[WordTable] = ()
     ) -> None:
         super().__init__(spec, batch)
-        self.reading = Reading(batch, heads=self.spec.heads)
+        self.reading = EdgeReading(batch, heads=self.spec.heads)
         self.tables = tables
         self.output: Any = None
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from attnflow.errors import ModelError
 from attnflow.models.adapter import Aim
 from attnflow.models.capture import run as network_run
-from attnflow.models.capture.backward import BackwardCapture, Reading, WordTable
+from attnflow.models.capture.backward import BackwardCapture, EdgeReading, WordTable
 from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.capture.differentiable import check_once
 from attnflow.models.capture.mode import Capture
@@ -102,8 +102,18 @@ def word_tables(network: Any, inputs: dict[str, Any]) -> tuple[list[WordTable], 
     for number, (name, side) in enumerate(SIDES.items()):
         if name in inputs:
             owner = getattr(network, side)() if paired else network
-            found.append(WordTable(owner.get_input_embeddings(), inputs[name], number))
+            found.append(WordTable(_embeddings(owner), inputs[name], number))
     return found, "input_ids" not in inputs
+
+
+def _embeddings(owner: Any) -> Any:
+    """The embeddings of a network or of one side, which may be a plain module, as FSMT's are."""
+    if hasattr(owner, "get_input_embeddings"):
+        return owner.get_input_embeddings()
+    if hasattr(owner, "embed_tokens"):
+        return owner.embed_tokens
+    msg = f"{type(owner).__name__} does not say where its embeddings are: use edges='attention'"
+    raise ModelError(msg)
 
 
 def hand_back(
@@ -177,7 +187,7 @@ def add_edges(
     return found
 
 
-def _check_words(reading: Reading, count: int, network: Any) -> None:
+def _check_words(reading: EdgeReading, count: int, network: Any) -> None:
     if len(reading.inputs) < count:
         msg = (
             f"{type(network).__name__} does not look its words up in its table of word embeddings, "
@@ -187,7 +197,7 @@ def _check_words(reading: Reading, count: int, network: Any) -> None:
 
 
 def _watching(
-    to: list[Reading], attends: Sequence[int], *, items_first: bool, cut: bool
+    to: list[EdgeReading], attends: Sequence[int], *, items_first: bool, cut: bool
 ) -> Callable[[str, Forward], Forward]:
     """What follows the residual stream through a copy of a network.
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import CaptureError
+from attnflow.errors import CaptureError, InputError
 from attnflow.models.adapter import Aim
 from attnflow.models.capture import run as network
 from attnflow.models.capture.backward import BackwardCapture
@@ -191,6 +191,13 @@ def add_edges(
 def _placed(seen: Activations, maps: Sequence[Tensor]) -> Tensor:
     """Maps of the sides that each step joins, in their places: ``[step, …, query, key]``."""
     steps, device = steps_of(seen), maps[0].device
+    heads = sorted({int(each.shape[0]) for each in maps if each.ndim == 3})
+    if len(heads) > 1:
+        msg = (
+            "single heads need the same number of heads in all layers; here they have "
+            f"{' and '.join(map(str, heads))}. Use heads='mean'"
+        )
+        raise InputError(msg)
     pairs = zip(steps, maps, strict=True)
     return torch.stack([step.place(step.first(each).to(device)) for step, each in pairs])
 

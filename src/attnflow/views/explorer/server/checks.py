@@ -7,10 +7,13 @@ whether its prediction is the contrast), the library refuses it afterwards, in t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError, ModelError
-from attnflow.methods import METHODS, find_edge_method, find_trace
+from attnflow.methods import METHODS, Method, find_edge_method, find_trace
+from attnflow.pipeline.amounts import check_amounts, starts_at_target
+from attnflow.pipeline.amounts import check_layers as check_amount_layers
 from attnflow.pipeline.request import check_single_heads
 from attnflow.pipeline.session import check_output_alone
 from attnflow.views.explorer.document import takes_long
@@ -43,6 +46,7 @@ def check_method(of: RequestedInput, method: str, layers: Sequence[int], query: 
     """Refuse a method that the model has no scores of, at these layers and this position."""
     member = METHODS[method]
     if member.reads_edges:
+        check_edges(of, member, layers)
         if of.adapter.has_source:
             member.check_pairs()
         return
@@ -53,10 +57,19 @@ def check_method(of: RequestedInput, method: str, layers: Sequence[int], query: 
         check_output_alone(method, layers, [query], depth, position)
 
 
+def check_edges(of: RequestedInput, method: Method, layers: Sequence[int]) -> None:
+    """Refuse a method that can't read edges that are amounts, or can't start at these layers."""
+    if all(rule.amounts for rule in of.rules):
+        asked = replace(of.chosen.config, method=method.name, methods=(), layers=tuple(layers))
+        check_amounts(asked, [method])
+        check_amount_layers(asked, of.adapter.depth)
+
+
 def check_heads(of: RequestedInput, method: str) -> None:
     """Refuse single heads where the method or the edges have none, or they would take too long."""
     check_single_heads(method)
-    if not any(rule.single_heads for rule in of.rules):
+    member = METHODS[method]
+    if not any(rule.single_heads and not starts_at_target(member, rule) for rule in of.rules):
         msg = (
             f"edges={of.rules[0].name!r} takes all heads together: there are no scores of single "
             "heads; send other edges, such as 'attention'"
@@ -77,9 +90,10 @@ def check_heads_work(method: str, heads: int, steps: int, size: int) -> None:
         raise ApiError(413, "too-large", msg)
 
 
-def check_trace(of: RequestedInput, method: str) -> None:
+def check_trace(of: RequestedInput, method: str, layer: int) -> None:
     """Refuse a method that can't tell how a score came about."""
     find_trace(method)
+    check_edges(of, METHODS[method], [layer])
     if of.adapter.has_source:
         find_edge_method(method).check_pairs(routes=True)
 
@@ -103,8 +117,7 @@ def check_blankable(of: RequestedInput, sets: Sequence[Sequence[int]]) -> None:
 
 def check_differentiable(of: RequestedInput, position: int | None) -> None:
     """Refuse edges that are gradients of a prediction where the model makes none."""
-    # Edges that were chosen by default give way to attention where the model refuses them.
-    if of.chosen.fallback is not None or not all(rule.needs.gradients for rule in of.rules):
+    if not all(rule.needs.target for rule in of.rules):
         return
     segments = of.tokens.segments
     in_source = (
@@ -113,7 +126,10 @@ def check_differentiable(of: RequestedInput, position: int | None) -> None:
         and position is not None
         and segments[position] == "source"
     )
-    if not of.adapter.predicts or in_source:
+    # Edges that were chosen by default give way to attention where the model refuses them; another
+    # position than its own is explained on the same edges.
+    refused = of.chosen.fallback is None and not of.adapter.predicts
+    if refused or in_source:
         where = "" if position is None else f" at position {position}"
         msg = (
             f"{of.adapter.name} has no head that predicts{where}, so there is nothing to "

@@ -238,7 +238,7 @@ class TraceRequest(PositionRequest):
         checks.check_layers(of, "layer", [self.layer])
         checks.check_positions(of, "query", [self.query])
         checks.check_positions(of, "key", [self.key])
-        checks.check_trace(of, self.method)
+        checks.check_trace(of, self.method, self.layer)
         super().check_against(of)
 
 

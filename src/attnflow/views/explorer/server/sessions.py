@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 EXAMPLE = "the keys to the cabinet"
 EXAMPLES = {full_name("sentiment"): "The story is slow, but the music is wonderful."}
 """What is explained at first: by the model that is served first, or `EXAMPLE`."""
+SHORTEST = 1  # tokens of an answer
 Opened = tuple[Session, str | None]  # with the data URL of an image
 Cost = Callable[[Shape], int]  # bytes of the work on a session, beside its forward pass
 
@@ -189,7 +190,7 @@ class SessionCache:
         # The model writes its own answer, which takes a run for every token.
         answers = answers_of(adapter)
         source = answers.read(str(request.text))
-        self.check_size(len(source))
+        self.check_size(len(source) + SHORTEST)
         shape = Shape(adapter, EDGE_RULES["attention"], len(source), threads=1)
         with self.memory.reserve(shape.forward, job):
             return answers.write(source, Writing(ANSWER, check=job.check))
