@@ -128,8 +128,8 @@ for token, score in found.top(3):
 def _routes(texts: TourTexts) -> TourStep:
     return TourStep(
         "The paths it took, and the bottleneck",
-        "A score says how much came from a word, not which way it took. Routes are the paths through "
-        "the layers; the bottleneck is what limits them.",
+        "A score says how much came from a word, not which way it took. Routes are the paths "
+        "through the layers; the bottleneck is what limits them.",
         (_command("routes", texts, texts.mixed, "--to", texts.strong, "--top", "5"),),
         f"""trace = attnflow.routes("{texts.mixed}"{_model(texts)}, to="{texts.strong}")
 for route in trace.routes[:3]:

@@ -120,8 +120,8 @@ def test_it_runs_through_in_a_pipe(run, monkeypatch, tmp_path, name):
     ran = run("tour", "--model", name, columns=100)
     assert ran.code == 0
     steps = make_steps(TEXTS[name])
-    for number, step in enumerate(steps, start=1):
-        assert f"{number} of {len(steps)} · {step.title}" in ran.out
+    for place, step in enumerate(steps, start=1):
+        assert f"{place} of {len(steps)} · {step.title}" in ran.out
         for command in step.commands:
             assert f"$ {written(command[:2])}" in ran.out
         assert " ".join(step.conclude().split()) in " ".join(ran.out.split())
