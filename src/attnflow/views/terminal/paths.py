@@ -16,6 +16,7 @@ from attnflow.views.routes import runs
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.lines import (
     model_name,
+    paragraph,
     prediction_lines,
     title,
     warning_lines,
@@ -59,9 +60,9 @@ def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = ""
     if not trace.value:
         console.print("no route: nothing flows between them")
         return
-    console.print(trace_sentence(trace))
+    console.print(paragraph(trace_sentence(trace), console.width))
     if trace.knockout is not None:
-        console.print(as_sentence(trace.knockout.summary))
+        console.print(paragraph(as_sentence(trace.knockout.summary), console.width))
     console.print()
     if not trace.routes:
         console.print(_strongest(trace, tokens, top))
