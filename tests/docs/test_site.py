@@ -65,7 +65,7 @@ def test_search_needs_no_service_of_others(site):
 @pytest.mark.browser
 def test_a_site_that_is_opened_from_the_disk_can_be_searched(site, browser):
     page = browser.new_page()
-    page.goto((site / "howto" / "dataset.html").as_uri())
+    page.goto((site / "tutorials" / "dataset.html").as_uri())
     page.get_by_placeholder("Search").click()
     page.keyboard.type("bottleneck")
     first = page.locator(".md-search-result__item a").first

@@ -148,7 +148,7 @@ def test_areas_in_the_figure_are_those_of_the_table(found, model):
         texts = [text.get_text() for text in axes.get_legend().get_texts()]
         return {label.split("  ", 1)[1]: label.split("  ", 1)[0] for label in texts}
 
-    drawn = found.figure("curves", filler="delete")
+    drawn = found.figure("curves", replacement="delete")
     for metric, axes in zip(("deletion", "insertion"), drawn.axes, strict=True):
         lines = [each for each in found.lines if each.column.against == "delete"]
         means = {
@@ -173,8 +173,8 @@ def test_a_result_gives_its_table_and_its_figures(found, tmp_path):
     assert len(found.figure("ranks").axes[0].texts) == len(found.explainers)
     for options, message in (
         ({"kind": "bars"}, "kind='bars' is unknown; allowed: curves, ranks"),
-        ({"metric": "aopc"}, "metric= is not for curves; allowed: filler"),
-        ({"filler": "none"}, "filler='none' was not evaluated"),
+        ({"metric": "aopc"}, "metric= is not for curves; allowed: replacement"),
+        ({"replacement": "none"}, "replacement='none' was not evaluated"),
     ):
         with pytest.raises(InputError, match=message):
             found.figure(**options)

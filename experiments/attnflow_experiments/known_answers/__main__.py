@@ -31,8 +31,8 @@ from attnflow_experiments.known_answers.trials import Settings, make_trials
 PAGE = """# Known answers: all tables
 
 Every edge rule (rows) with every method (columns), and methods that read no edges, where it is
-known which token decided or where blanking tokens out says so; [choosing.md](choosing.md) explains
-the trials and says what follows. Written by
+known which token decided or where blanking tokens out says so. [trials.md](trials.md) explains the
+trials and says what follows. Written by
 
 ```
 python -m attnflow_experiments.known_answers WORK --data FOLDER --page docs/known-answers.md

@@ -185,8 +185,8 @@ class Evaluation:
         """Draw this.
 
         ``kind`` is ``"curves"``, the probability while tokens are removed and put back
-        (``filler=`` chooses one), or ``"ranks"``, mean ranks over texts and what can't be told
-        apart (``metric=``, by default the first, and ``against=``, the filler or reference).
+        (``replacement=`` chooses one), or ``"ranks"``, mean ranks over texts and what can't be told
+        apart (``metric=``, by default the first, and ``against=``, the replacement or reference).
         """
         from attnflow.views.figures.evaluation import draw
 

@@ -347,7 +347,7 @@ class MethodOptions:
         "The method: {methods}.",
         "--method",
         more='``"auto"`` is what answers best for the kind of model, with its edges; edges named '
-        "alone have the method that reads them best (docs/methods.md).",
+        "alone have the method that reads them best (docs/reference/methods.md).",
         metavar="METHOD",
         shows="what answers best for the model",
         served=True,
@@ -357,7 +357,7 @@ class MethodOptions:
         "What the edges are made of: {edges}.",
         "--edges",
         more='``"auto"`` is what answers best for the kind of model; a method named alone has the '
-        "edges it was published with (docs/methods.md).",
+        "edges it was published with (docs/reference/methods.md).",
         metavar="RULE",
         shows=OWN_OR_BEST,
         served=True,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Bytes per attention probability while all heads of all layers are on the tape and differentiated,
-# and edges are made of them: measured, docs/answers.md.
+# and edges are made of them: measured, docs/costs.md.
 TAPE_BYTES = 40
 # The same while single heads have scores, whose graphs are in float64: measured for a page of 2,048
 # tokens.

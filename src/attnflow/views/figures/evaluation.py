@@ -41,7 +41,7 @@ def draw(kind: str, of: Evaluation, **options: Any) -> Figure:
     return kinds[kind](of, **options)
 
 
-def curves(of: Evaluation, filler: str | None = None) -> Figure:
+def curves(of: Evaluation, replacement: str | None = None) -> Figure:
     """The probability while tokens are removed and put back.
 
     Methods have their colours, other baselines are grey; the legend of each panel has the best
@@ -50,9 +50,9 @@ def curves(of: Evaluation, filler: str | None = None) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    chosen = next(iter(of.curves)) if filler is None else filler
+    chosen = next(iter(of.curves)) if replacement is None else replacement
     if chosen not in of.curves:
-        msg = f"filler={chosen!r} was not evaluated; allowed: {', '.join(of.curves)}"
+        msg = f"replacement={chosen!r} was not evaluated; allowed: {', '.join(of.curves)}"
         raise InputError(msg)
     high = max(3.4, 1.4 + 0.17 * len(of.explainers))
     figure = Figure(figsize=(2 * WIDTH, high), layout="constrained", facecolor=THEME.paper)
