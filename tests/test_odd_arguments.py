@@ -336,9 +336,9 @@ def test_odd_options_of_importance_are_named(ask, options, classifier):
 
 def test_agreement_is_of_attributions(found):
     for other in (None, [1, 2], found.values, "x", HUGE):
-        with pytest.raises(InputError, match="agreement is of two attributions"):
+        with pytest.raises(InputError, match="agreement compares two attributions"):
             attnflow.agreement(found, other)
-        with pytest.raises(InputError, match="agreement is of two attributions"):
+        with pytest.raises(InputError, match="agreement compares two attributions"):
             attnflow.agreement(other, found)
 
 

@@ -128,8 +128,8 @@ for token, score in found.top(3):
 def _routes(texts: TourTexts) -> TourStep:
     return TourStep(
         "The paths it took, and the bottleneck",
-        "A score says how much came from a word, not on which way. Routes are the paths through "
-        "the layers; the bottleneck is what limits them.",
+        "A score says how much came from a word, not which way it took. Routes are the paths "
+        "through the layers; the bottleneck is what limits them.",
         (_command("routes", texts, texts.mixed, "--to", texts.strong, "--top", "5"),),
         f"""trace = attnflow.routes("{texts.mixed}"{_model(texts)}, to="{texts.strong}")
 for route in trace.routes[:3]:
@@ -210,11 +210,15 @@ def written(arguments: Sequence[str]) -> str:
 
 def of_scores(texts: TourTexts) -> str:
     """Which of the two words the answer came from."""
+    from attnflow.views.wording.numbers import number
+
     found = _explain(texts, texts.mixed)
-    strong, weak = _share(found, texts.strong), _share(found, texts.weak)
+    strong, weak = (
+        float(found.values[found.position(word)]) for word in (texts.strong, texts.weak)
+    )
     both = (
-        f"“{texts.strong}” has {strong:.0%} of the ordinary tokens' scores and “{texts.weak}” "
-        f"{weak:.0%}"
+        f"“{texts.strong}” adds {number(strong)} logits to “{_label(found)}” and "
+        f"“{texts.weak}” {number(weak)}"
     )
     then = "the scores alone don't explain this answer"
     if strong != weak and (strong > weak) == (_label(found) == texts.answer):
@@ -226,14 +230,16 @@ def of_routes(texts: TourTexts) -> str:
     """That the bottleneck proves the flow, and whether flows tell tokens apart."""
     from attnflow.api.routes import routes
     from attnflow.views.wording.findings import find
+    from attnflow.views.wording.numbers import number, share
 
     trace = routes(texts.mixed, texts.model, to=texts.strong)
     width = sum(edge.capacity for edge in trace.cut)
     first = trace.routes[0].amount / trace.value
     shown = (
-        f"{len(trace.routes)} routes bring {trace.value:.3f} from “{texts.strong}” up to "
-        f"“{trace.tokens[trace.query]}”, where the model decides; the largest carries {first:.0%} "
-        f"of it. The {len(trace.cut)} edges of the bottleneck let {width:.3f} pass and no more, "
+        f"{len(trace.routes)} routes bring {number(trace.value)} logits from “{texts.strong}” up "
+        f"to “{trace.tokens[trace.query]}”, where the model decides; the largest carries "
+        f"{share(first)} of it. The {len(trace.cut)} edges of the bottleneck let {number(width)} "
+        "pass and no more, "
         "which proves that no other routes can bring more."
     )
     flow = find(_explain(texts, texts.mixed, trace.method, str(trace.options["edges"])))
@@ -273,30 +279,34 @@ def of_dispute(texts: TourTexts) -> str:
     from attnflow.views.wording.names import name_of
     from attnflow.views.wording.numbers import join_names
 
-    main, blanked = _explain(texts, texts.disputed), _explain(texts, texts.disputed, "blank-out")
+    main = _explain(texts, texts.disputed)
+    fall = blank_out(texts.disputed, texts.model, signed=True)
     others = [_explain(texts, texts.disputed, method) for method in usual_methods()]
     found = {name_of(each): find(each) for each in (main, *others)}
     named = {method: each.order[0] for method, each in found.items() if each.tied == 1}
-    decisive = find(blanked).order[0]
+    falling = sorted(find(main).order, key=lambda at: -fall.values[at])
+    decisive = [at for at in falling if not _without(main, fall, at).startswith(_label(main))]
+    what = "turns the answer" if len(decisive) == 1 else "each turn the answer"
+    if not decisive:
+        decisive, what = falling[:1], "changes the answer most"
     tokens = distinct_labels(main.tokens, LONGEST)
     words = [f"{method} puts “{tokens[at]}” first" for method, at in named.items()]
     words += [f"{name} puts {found[name].tied} tokens first" for name in found if name not in named]
-    tried = dict.fromkeys([*named.values(), decisive])
-    fall = blank_out(texts.disputed, texts.model, signed=True)
+    tried = dict.fromkeys([*named.values(), *decisive])
     trials = [f"without “{tokens[at]}” {_without(main, fall, at)}" for at in tried]
     shown = (
         f"Of the methods, {join_names(words)}. The model says {_answer(main)}, "
-        f"{join_names(trials)}. “{tokens[decisive]}” changes the answer most"
+        f"{join_names(trials)}. {join_names([f'“{tokens[at]}”' for at in decisive])} {what}"
     )
-    right = [method for method, at in named.items() if at == decisive]
+    right = [method for method, at in named.items() if at in decisive]
     wrong = [method for method in named if method not in right]
     if not wrong:
-        return f"{shown}, and every method that puts one token first puts this one."
-    agreeing = f", and {join_names(right)} found it" if right else ""
+        return f"{shown}, and every method that puts one token first found that."
+    agreeing = f", and {join_names(right)} found that" if right else ""
     return (
-        f"{shown}{agreeing}: about the one word that decides most, believe this experiment "
-        f"rather than {join_names(wrong)}. One caution: it takes one token away at a time, and "
-        "misses words that can stand in for each other."
+        f"{shown}{agreeing}: about the word that decides, believe this experiment rather than "
+        f"{join_names(wrong)}. One caution: it takes one token away at a time, and misses words "
+        "that can stand in for each other."
     )
 
 
@@ -315,25 +325,23 @@ def _explain(texts: TourTexts, text: str, method: str = "auto", edges: str = "au
     return explain(text, texts.model, method=method, edges=edges)
 
 
-def _share(found: Attribution, token: str) -> float:
-    """A token's share of the scores of all tokens of the text."""
-    total = sum(score for _, score in found.top(len(found.tokens)))
-    return float(found.values[found.position(token)]) / total
-
-
 def _label(found: Attribution) -> str:
     return "" if found.prediction is None else found.prediction.label
 
 
 def _answer(found: Attribution) -> str:
     """What the model says, and how sure it is."""
+    from attnflow.views.wording.numbers import percent
+
     chance = 0.0 if found.prediction is None else found.prediction.probability
-    return f"{_label(found)} ({chance:.1%})"
+    return f"{_label(found)} ({percent(chance)})"
 
 
 def _without(main: Attribution, fall: Attribution, at: int) -> str:
     """What a model of two labels says without a token, by how far its probability falls."""
+    from attnflow.views.wording.numbers import percent
+
     labels = () if main.prediction is None else main.prediction.alternatives
     (label, before), (other, _) = labels
     left = before - float(fall.values[at])
-    return f"{label} ({left:.1%})" if left >= 0.5 else f"{other} ({1 - left:.1%})"
+    return f"{label} ({percent(left)})" if left >= 0.5 else f"{other} ({percent(1 - left)})"

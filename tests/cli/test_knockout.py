@@ -142,3 +142,12 @@ def test_what_can_not_be_is_refused(given, message, run, folder):
     assert ran.code == 2
     assert message in ran.err
     assert ran.out == ""
+
+
+@pytest.mark.parametrize("columns", range(60, 100))
+def test_a_number_and_its_percent_sign_are_on_one_line(run, columns):
+    for command in (("knockout", "--hide", "good"), ("routes", "--to", "not")):
+        name, *asked = command
+        shown = run(name, "The food was not good.", *asked, columns=columns).out
+        assert " %" in shown
+        assert not [line for line in shown.splitlines() if line.lstrip().startswith("%")]

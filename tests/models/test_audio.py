@@ -177,7 +177,7 @@ def test_half_precision_is_near_to_single(name, kind, sound):
 
 
 def test_frames_have_no_words(sound):
-    with pytest.raises(InputError, match="pieces of an image or a sound are none"):
+    with pytest.raises(InputError, match="has no words: an image or a sound consists of pieces"):
         attnflow.explain(sound, heard.build("ast"), words=True, edges="attention")
 
 

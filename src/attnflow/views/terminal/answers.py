@@ -9,7 +9,7 @@ from rich.text import Text
 
 from attnflow.records.generation import Generation
 from attnflow.views.terminal import paint
-from attnflow.views.terminal.lines import model_name, title, warning_lines
+from attnflow.views.terminal.lines import model_name, paragraph, title, warning_lines
 from attnflow.views.wording.answers import conclude
 from attnflow.views.wording.labels import label, printable
 from attnflow.views.wording.names import describe_edges, is_signed, name_of, unit_note, unit_of
@@ -34,7 +34,7 @@ def answer_view(found: Generation, console: Console) -> Group:
     about = f"{settings} · {model_name(found.model)} · log-probability {listed(total)}"
     return Group(
         title(found.text),
-        Text(conclude(found)),
+        paragraph(conclude(found), console.width),
         Text.assemble(
             ("→ ", "dim"), (printable(found.answer_text), "bold"), (found.stopped, "dim")
         ),

@@ -132,7 +132,7 @@ def _show_header(
     if finding.evidence:
         lines.append(paragraph(finding.evidence, console.width))
     if verbose or not _is_told(finding, first):
-        lines += prediction_lines(first.prediction)
+        lines += [paragraph(each, console.width) for each in prediction_lines(first.prediction)]
     if verbose:
         layered = info_of(first).layered
         other = [each for each in others if info_of(each).layered != layered][:1]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records.knockout import Knockout, Outcome
-from attnflow.views.terminal.lines import model_name, title, warning_lines
+from attnflow.views.terminal.lines import model_name, paragraph, title, warning_lines
 from attnflow.views.wording.knockouts import count_edges
 from attnflow.views.wording.labels import label
 from attnflow.views.wording.numbers import as_sentence, number, percent
@@ -23,7 +23,8 @@ def show_knockout(found: Knockout, console: Console) -> None:
     removed = Text(found.label, "bold")
     kept = f"; {found.kept} own edges stay" if found.kept else ""
     removed.append(f" · {count_edges(found)}{kept} · {model_name(found.model)}", "not bold dim")
-    lines: list[RenderableType] = [title(found.text), removed, Text(as_sentence(found.summary))]
+    summary = paragraph(as_sentence(found.summary), console.width)
+    lines: list[RenderableType] = [title(found.text), removed, summary]
     lines += [*warning_lines(found.warnings), Text(""), _table(found)]
     console.print(Group(*lines))
 

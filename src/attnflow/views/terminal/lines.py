@@ -35,10 +35,13 @@ def sentence(finding: Finding, width: int) -> Text:
 
 def paragraph(text: str | Text, width: int, style: str = "") -> Text:
     """A text in lines of that many cells; a number and its percent sign stay together."""
-    line = Text(text, style) if isinstance(text, str) else text
+    line = Text(text, style) if isinstance(text, str) else text.copy()
+    line.append(" ")
     ends = [match.end() for match in _WORD.finditer(line.plain)]
-    # The space at the end of a line takes no room.
-    return wrap_parts(list(line.divide(ends[:-1])), width + 1)
+    # Every word ends in a space now, which takes no room at the end of a line.
+    lines = wrap_parts(list(line.divide(ends[:-1])), width + 1)
+    lines.rstrip()
+    return lines
 
 
 def wrap_parts(parts: Sequence[Text], width: int) -> Text:

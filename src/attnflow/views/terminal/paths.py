@@ -16,6 +16,7 @@ from attnflow.views.routes import runs
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.lines import (
     model_name,
+    paragraph,
     prediction_lines,
     title,
     warning_lines,
@@ -47,7 +48,9 @@ def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = ""
     """What flows, what the cut says, the largest routes; ``predicts``: what the model predicts."""
     tokens = distinct_labels(trace.tokens, WIDTH)
     warnings = warning_lines(trace.warnings)
-    predicted = prediction_lines(trace.prediction, predicts)
+    predicted = [
+        paragraph(each, console.width) for each in prediction_lines(trace.prediction, predicts)
+    ]
     console.print(Group(title(trace.text), *predicted, *warnings))
     console.print(_value(trace, tokens))
     proof = "exact" if trace.gap < ROUNDING else f"exact to {trace.gap:.0e}"
@@ -59,9 +62,9 @@ def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = ""
     if not trace.value:
         console.print("no route: nothing flows between them")
         return
-    console.print(trace_sentence(trace))
+    console.print(paragraph(trace_sentence(trace), console.width))
     if trace.knockout is not None:
-        console.print(as_sentence(trace.knockout.summary))
+        console.print(paragraph(as_sentence(trace.knockout.summary), console.width))
     console.print()
     if not trace.routes:
         console.print(_strongest(trace, tokens, top))
@@ -71,7 +74,7 @@ def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = ""
     rest = len(trace.routes) - top
     if rest > 0:
         more = f"{rest} smaller routes carry the other {percent(left / abs(trace.value))}"
-        console.print(Text(f"{more} (--top N shows more)", style="dim"))
+        console.print(paragraph(f"{more} (--top N shows more)", console.width, "dim"))
     if trace.cut:
         console.print()
         _show_cut(trace, tokens, console)
@@ -168,7 +171,7 @@ def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None
     line.append(f": {_count(len(trace.cut), 'edge')}, full; no more can pass", "not bold")
     if len(shown) < len(trace.cut):
         line.append(f" ({len(shown)} that carry {share(MOST)} of it)", "not bold dim")
-    console.print(line)
+    console.print(paragraph(line, console.width))
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(justify="right", no_wrap=True)
