@@ -12,7 +12,7 @@ from attnflow.records import FlowTrace, Route
 from attnflow.views.wording.cuts import MOST
 
 
-class Run(NamedTuple):
+class Stretch(NamedTuple):
     """The layers, from the input up, in which a route stays on one token."""
 
     position: int
@@ -23,24 +23,24 @@ class Run(NamedTuple):
     def span(self) -> str:
         """The layers in short.
 
-        >>> Run(3, 0, 28).span, Run(5, 29, 30).span, Run(5, 6, 6).span
+        >>> Stretch(3, 0, 28).span, Stretch(5, 29, 30).span, Stretch(5, 6, 6).span
         ('input–28', 'L29–30', 'L6')
         """
         start = "input" if self.first == 0 else f"L{self.first}"
         return start if self.first == self.last else f"{start}–{self.last}"
 
 
-def runs(route: Route, base: int = 0) -> list[Run]:
+def runs(route: Route, base: int = 0) -> list[Stretch]:
     """A route from the input up, ``base`` being the layer that it ends at.
 
     >>> runs(Route((0, 0, 2, 2), 0.5))
-    [Run(position=2, first=0, last=1), Run(position=0, first=2, last=3)]
+    [Stretch(position=2, first=0, last=1), Stretch(position=0, first=2, last=3)]
     """
     upward = enumerate(reversed(route.positions), start=base)
     found = []
     for position, stay in groupby(upward, key=lambda step: step[1]):
         layers = [layer for layer, _ in stay]
-        found.append(Run(position, layers[0], layers[-1]))
+        found.append(Stretch(position, layers[0], layers[-1]))
     return found
 
 

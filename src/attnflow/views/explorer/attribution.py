@@ -22,7 +22,7 @@ from attnflow.views.explorer.parts import (
     predictions,
     to_grid,
 )
-from attnflow.views.explorer.schema import HeadScores, MethodDescription, Scores, View, pack
+from attnflow.views.explorer.schema import HeadScores, MethodDescription, PackedScores, View, pack
 from attnflow.views.wording.findings import Finding, find
 from attnflow.views.wording.names import has_layers, info_of, is_signed
 
@@ -105,8 +105,8 @@ def _method(of: Attribution) -> MethodDescription:
     }
 
 
-def _scores(of: Attribution, fused: FloatArray) -> Scores:
-    packed: Scores = {
+def _scores(of: Attribution, fused: FloatArray) -> PackedScores:
+    packed: PackedScores = {
         "method": _id(of),
         "layers": list(of.layers),
         "queries": list(of.queries),

@@ -41,7 +41,7 @@ from attnflow.views.explorer.schema import (
     Document,
     HeadScores,
     MethodDescription,
-    Scores,
+    PackedScores,
     Trace,
     View,
     pack,
@@ -315,11 +315,11 @@ def scores_of(
     layers: Sequence[int],
     queries: Sequence[int],
     check: Check | None = None,
-) -> Scores:
-    """Scores of chosen layers and positions, packed."""
+) -> PackedScores:
+    """PackedScores of chosen layers and positions, packed."""
     scores = session.scores(method, layers, queries, check=check).values
     values = pack(scores)
-    packed: Scores = {
+    packed: PackedScores = {
         "method": shown_id(session, method),
         "layers": list(layers),
         "queries": list(queries),
@@ -337,7 +337,7 @@ def scores_of(
 def heads_of(
     session: Session, method: str, layers: Sequence[int], query: int, check: Check | None = None
 ) -> HeadScores:
-    """Scores of single heads, packed."""
+    """PackedScores of single heads, packed."""
 
     def scores(*, words: bool) -> Any:
         each = session.scores(method, layers, [query], words=words, each_head=True, check=check)

@@ -10,7 +10,7 @@ import numpy as np
 from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
-from attnflow.views.explorer.schema import Edges, pack
+from attnflow.views.explorer.schema import DrawnEdges, pack
 from attnflow.views.wording.cuts import MOST
 
 MOST_EDGES = 15_000  # in a document, shared by all positions
@@ -35,7 +35,7 @@ def columns_of(session: Session) -> list[str]:
     return ["input", *(names[step] for step in sorted(names))]
 
 
-def strongest_edges(session: Session) -> Edges:
+def strongest_edges(session: Session) -> DrawnEdges:
     """The strongest edges of every position: all of them where there are few tokens."""
     maps = session.maps
     steps, size = len(maps), maps[0].shape[-1]
@@ -54,7 +54,7 @@ def strongest_edges(session: Session) -> Edges:
     }
 
 
-def carrying_edges(session: Session) -> Edges:
+def carrying_edges(session: Session) -> DrawnEdges:
     """The edges between tokens that carry 90 % of all amounts, for the target and against it."""
     maps = np.stack([to_numpy(each) for each in session.maps])
     maps[:, range(session.size), range(session.size)] = 0.0  # which stay in place

@@ -16,7 +16,7 @@ from attnflow.views.explorer.schema import (
     MethodDescription,
     PredictedLabel,
     Rule,
-    Words,
+    WordGroups,
 )
 from attnflow.views.wording.findings import Finding
 from attnflow.views.wording.labels import printable
@@ -126,7 +126,7 @@ def label_tokens(names: Sequence[str], of: Tokens | Attribution) -> LabelledToke
     }
 
 
-def _words(names: Sequence[str], ids: Sequence[int | None], texts: Sequence[str]) -> Words:
+def _words(names: Sequence[str], ids: Sequence[int | None], texts: Sequence[str]) -> WordGroups:
     groups = word_groups(ids)
     words = [ids[group[0]] for group in groups]
     return {

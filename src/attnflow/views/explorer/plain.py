@@ -9,7 +9,7 @@ import numpy as np
 
 from attnflow.records import FloatArray
 from attnflow.views.explorer.generation import GenerationDocument, Written
-from attnflow.views.explorer.schema import Array, Document, FindingPart, Scores, View
+from attnflow.views.explorer.schema import Array, Document, FindingPart, PackedScores, View
 from attnflow.views.wording.labels import distinct_labels
 from attnflow.views.wording.numbers import number
 
@@ -44,7 +44,7 @@ def _section(view: View) -> str:
     about = "".join(f"<p>{_text(each)}</p>" for each in notes)
     return (
         f"<h2>{_text(view['text'])}</h2><ul>{found}</ul>{about}<ul>{said}</ul>"
-        f"<table><caption>Scores at layer {view['layer']}, for {_text(names[view['query']])}"
+        f"<table><caption>PackedScores at layer {view['layer']}, for {_text(names[view['query']])}"
         f'</caption><thead><tr><th scope="col">Token</th>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table>"
     )
@@ -75,7 +75,7 @@ def _sentence(parts: list[FindingPart]) -> str:
     )
 
 
-def _row(part: Scores, view: View) -> FloatArray:
+def _row(part: PackedScores, view: View) -> FloatArray:
     """The scores that are shown at first; a method without layers has those of the output."""
     layers, queries = part["layers"], part["queries"]
     layer = view["layer"] if view["layer"] in layers else layers[-1]

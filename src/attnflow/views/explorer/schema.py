@@ -30,7 +30,7 @@ class PredictedLabel(TypedDict):
     probability: float
 
 
-class Route(TypedDict):
+class TracedRoute(TypedDict):
     """A path: positions from the source's layer down to the input, and how much it carries."""
 
     positions: list[int]
@@ -58,7 +58,7 @@ class Trace(TypedDict):
     all_edges: int
     cut: list[list[float]]
     all_cut: int
-    routes: list[Route]
+    routes: list[TracedRoute]
     all_routes: int
     sentence: str
     verified: NotRequired[str]
@@ -88,7 +88,7 @@ class FoundByMethod(TypedDict):
     alternative: str
 
 
-class Scores(TypedDict):
+class PackedScores(TypedDict):
     """``values`` are ``[layer, query, key]`` for these layers and queries.
 
     ``words`` are the same with words for keys; they are there wherever the view has ``words``.
@@ -104,7 +104,7 @@ class Scores(TypedDict):
 
 
 class HeadScores(TypedDict):
-    """``values`` are ``[layer, head, key]`` for one query, ``words`` as for `Scores`."""
+    """``values`` are ``[layer, head, key]`` for one query, ``words`` as for `PackedScores`."""
 
     method: str
     layers: list[int]
@@ -120,7 +120,7 @@ class Blanked(TypedDict):
     said: list[PredictedLabel]
 
 
-class Words(TypedDict):
+class WordGroups(TypedDict):
     """The tokens of each word, in order, and the words' names; a special token is alone."""
 
     groups: list[list[int]]
@@ -139,7 +139,7 @@ class Grid(TypedDict):
     seconds: float | None
 
 
-class Edges(TypedDict):
+class DrawnEdges(TypedDict):
     """Edges, the strongest first, and how many of every position are kept.
 
     Attention itself, heads averaged; or amounts with a sign, those that carry most of all.
@@ -196,7 +196,7 @@ class LabelledTokens(TypedDict):
 
     tokens: list[str]
     labels: list[str]
-    words: Words | None
+    words: WordGroups | None
     segments: list[str] | None
 
 
@@ -236,11 +236,11 @@ class View(LabelledTokens):
     said: list[PredictedLabel]
     said_at: int | None
     replacement: str | None
-    scores: list[Scores]
+    scores: list[PackedScores]
     head_scores: list[HeadScores]
     head_methods: list[str]
-    edges: Edges | None
-    amounts: Edges | None
+    edges: DrawnEdges | None
+    amounts: DrawnEdges | None
     sources: list[int]
     traces: list[Trace]
     blanked: list[Blanked]

@@ -19,7 +19,7 @@ MOST_NAMED = 3  # tokens
 
 
 @dataclass(frozen=True)
-class Reading:
+class CutReading:
     """What the main edges of a cut say.
 
     Attributes:
@@ -54,7 +54,7 @@ def main_edges(edges: Iterable[Edge], most: float = MOST) -> list[Edge]:
     return found
 
 
-def read_cut(trace: FlowTrace) -> Reading:
+def read_cut(trace: FlowTrace) -> CutReading:
     """What the main edges of a cut say."""
     edges = main_edges(trace.cut)
     total = sum(edge.capacity for edge in trace.cut) or 1.0
@@ -66,7 +66,7 @@ def read_cut(trace: FlowTrace) -> Reading:
     order = sorted(amounts, key=lambda at: (-amounts[at], at))
     readers = dict.fromkeys(edge.query for edge in edges if edge.query not in answer)
     own = [edge for edge in edges if edge.key == trace.key and edge.query in answer]
-    return Reading(
+    return CutReading(
         edges=tuple(edges),
         share=sum(edge.capacity for edge in edges) / total,
         taken_over={at: min(e.layer for e in others if e.key == at) - 1 for at in order},
@@ -118,7 +118,7 @@ def _taken_over(tokens: dict[int, int], names: Sequence[str], step: str) -> str:
     return join_names([f"by {step} {layer} {join_names(by[layer])}" for layer in sorted(by)])
 
 
-def _handed_on(found: Reading, names: Sequence[str], step: str, says: str) -> str:
+def _handed_on(found: CutReading, names: Sequence[str], step: str, says: str) -> str:
     """What positions read that are not where the answer is read."""
     readers = list(found.handed_on)
     layers = sorted({layer for at in readers for layer in found.handed_on[at]})

@@ -26,7 +26,7 @@ from attnflow.views.wording.verdicts import (
     COUNTER,
     MOST_NAMED,
     Experiment,
-    Part,
+    Phrase,
     Role,
     Verdict,
     listed,
@@ -61,7 +61,7 @@ class Finding:
             where that can't be removed; empty where the model was not run without them.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[Phrase, ...]
     method: str
     name: str
     ranked: tuple[int, ...]
@@ -215,11 +215,11 @@ class _Wording:
         """What the experiment says, if there is one."""
         return None if self.experiment is None else self.experiment.decide(self.chosen)
 
-    def sentence(self) -> list[Part]:
+    def sentence(self) -> list[Phrase]:
         """All parts, with a full stop."""
         start, verbs = self._start
         if len(self.order) == 1:
-            return [*start, *self._only(), Part(".")]
+            return [*start, *self._only(), Phrase(".")]
         named = self.chosen
         if self._highest <= 0:
             reason = self._none_above()
@@ -233,10 +233,10 @@ class _Wording:
         lead = []
         if self.experiment is not None and self.verdict is not None:
             lead = self.experiment.lead(self.verdict, verbs.because)
-        return [*start, *lead, *reason, *self._beside(named), Part(".")]
+        return [*start, *lead, *reason, *self._beside(named), Phrase(".")]
 
     @cached_property
-    def _start(self) -> tuple[list[Part], _Verbs]:
+    def _start(self) -> tuple[list[Phrase], _Verbs]:
         """What is accounted for, and the words between it and the tokens."""
         of = self.attribution
         info = info_of(of)
@@ -248,10 +248,10 @@ class _Wording:
             about = subject(model)
             independent = independent_labels(model)
             none = independent and not has_label(of.prediction.probability)
-            predicted = Part(NO_LABEL if none else label(of.prediction.label, LONGEST), "said")
-            start = [Part(about), predicted] if about else [predicted]
+            predicted = Phrase(NO_LABEL if none else label(of.prediction.label, LONGEST), "said")
+            start = [Phrase(about), predicted] if about else [predicted]
             if labels_tokens(model):
-                start = [self._part(of.query), Part(" is "), predicted]
+                start = [self._part(of.query), Phrase(" is "), predicted]
             target = _explained_target(of, always=none)
             if target:  # the model predicts one thing, and the scores are of another
                 because = f"; what speaks for {target} is "
@@ -263,9 +263,9 @@ class _Wording:
         where = f" at layer {of.layer} of {of.depth}" if info.layered else ""
         verb = " comes most from " if info.reaches_input else " attends most to "
         if of.pooled:
-            return [Part(isolate(printable(of.explained))), Part(where)], _Verbs("", verb)
-        shown = Part(isolate(self._labels[of.query]), "token", of.query)
-        return [shown, Part(where)], _Verbs("", verb)
+            return [Phrase(isolate(printable(of.explained))), Phrase(where)], _Verbs("", verb)
+        shown = Phrase(isolate(self._labels[of.query]), "token", of.query)
+        return [shown, Phrase(where)], _Verbs("", verb)
 
     @property
     def _highest(self) -> float:
@@ -294,59 +294,59 @@ class _Wording:
         few = close if len(close) <= MOST_NAMED else close[: self.tied]
         return list({self._labels[at]: at for at in reversed(few)}.values())[::-1]
 
-    def _only(self) -> list[Part]:
+    def _only(self) -> list[Phrase]:
         """There is nothing to choose from."""
         other = "" if self.own is None else "other "
         return [
-            Part("; "),
+            Phrase("; "),
             self._part(self.order[0]),
-            Part(f" is the only {other}{self._one}"),
+            Phrase(f" is the only {other}{self._one}"),
         ]
 
-    def _none_above(self) -> list[Part]:
+    def _none_above(self) -> list[Phrase]:
         """That no score is above 0; of signed ones, which is the lowest."""
         of = self.attribution
         lowest = min(self.order, key=lambda at: self.scores[at])
         if not is_signed(of) or self.scores[lowest] >= 0:
-            return [Part(f"; by {name_of(of)} no {self._one} scores above 0")]
+            return [Phrase(f"; by {name_of(of)} no {self._one} scores above 0")]
         target = _explained_target(of) or "it"
         none = f"; by {name_of(of)} no {self._one} speaks for {target}, and most against it is "
-        return [Part(none), self._part(lowest, "against")]
+        return [Phrase(none), self._part(lowest, "against")]
 
-    def _even(self) -> list[Part]:
+    def _even(self) -> list[Phrase]:
         """That no token stands out, and whose score is the highest all the same."""
         method = name_of(self.attribution)
         start = f"; by {method} no {self._one} stands out: the highest score, of "
         rest = f", is {number(self._highest / self._mean)} × the mean of all {len(self.order)}"
-        return [Part(start), self._part(self.order[0]), Part(rest)]
+        return [Phrase(start), self._part(self.order[0]), Phrase(rest)]
 
-    def _named(self, verbs: _Verbs) -> list[Part]:
+    def _named(self, verbs: _Verbs) -> list[Phrase]:
         """The tokens that stand out, and how many come close to them."""
         places = self.chosen
         if self.experiment is not None and self.verdict is not None:
             named = self.experiment.names(self.verdict, places, verbs.points_to)
         else:
             tokens = listed([self._part(at) for at in places])
-            named = [Part(verbs.points_to + plural(self._kind, len(places))), *tokens]
+            named = [Phrase(verbs.points_to + plural(self._kind, len(places))), *tokens]
         if not named or len(self._close) <= MOST_NAMED:
             return named
         others = len(self._close) - len(places)
         many = f"{others} other {self._noun}" if others > 1 else f"another {self._one}"
         comes = "come" if others > 1 else "comes"
-        return [*named, Part(f", though {many} of {len(self.order)} {comes} close")]
+        return [*named, Phrase(f", though {many} of {len(self.order)} {comes} close")]
 
-    def _tie(self) -> list[Part]:
+    def _tie(self) -> list[Phrase]:
         """That many tokens share the highest score."""
         size = number(self._highest, ratio=is_ratio(self.attribution))
         method = name_of(self.attribution)
         many = f"{self.tied} of {len(self.order)} {self._noun} tie at {size}"
-        parts = [Part(f"; {method} can't tell which {self._noun} matter: {many}")]
+        parts = [Phrase(f"; {method} can't tell which {self._noun} matter: {many}")]
         if self.ties != "text":
             first = self._part(self.order[0])
-            parts += [Part(f" ({self.ties} puts "), first, Part(" first)")]
+            parts += [Phrase(f" ({self.ties} puts "), first, Phrase(" first)")]
         return parts
 
-    def _beside(self, named: Sequence[int]) -> list[Part]:
+    def _beside(self, named: Sequence[int]) -> list[Phrase]:
         """Words that speak against the answer, by the experiment or by the signs of scores."""
         if self.experiment is not None:
             return self.experiment.against(named)
@@ -354,7 +354,7 @@ class _Wording:
         much = self.scores[lowest] < 0 and self.scores[lowest] <= -COUNTER * max(self._highest, 0.0)
         if not much or lowest in named:
             return []
-        return [Part("; "), self._part(lowest, "against"), Part(" pulls the other way")]
+        return [Phrase("; "), self._part(lowest, "against"), Phrase(" pulls the other way")]
 
     def notes(self, *, full: bool) -> list[str]:
         """What a reader must know about ties and ratios, in sentences."""
@@ -378,8 +378,8 @@ class _Wording:
             )
         return notes
 
-    def _part(self, at: int, role: Role = "token") -> Part:
-        return Part(self._labels[at], role, at)
+    def _part(self, at: int, role: Role = "token") -> Phrase:
+        return Phrase(self._labels[at], role, at)
 
     @property
     def _labels(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ Role = Literal["", "said", "token", "for", "against"]
 Kind = Literal["none", "unlikely", "many", "little", "because"]
 
 
-class Part(NamedTuple):
+class Phrase(NamedTuple):
     """A piece of a sentence; tokens have a position.
 
     ``"for"`` and ``"against"`` are tokens that are claimed to speak for the answer or against it.
@@ -87,41 +87,41 @@ class Experiment:
         words = {self.name(at): at for at in reversed([first, *near])}
         return Verdict("because", tuple(words.values())[::-1])
 
-    def lead(self, verdict: Verdict, because: str) -> list[Part]:
+    def lead(self, verdict: Verdict, because: str) -> list[Phrase]:
         """A verdict in words; ``because`` are those before its reasons."""
         one = self.kind.strip() or "word"
         words = [self._part(at) for at in verdict.words]
         if verdict.kind == "unlikely":
             likely = percent(self.check.probability)
             return [
-                Part(f"; it is only {likely} likely, and falls most without {self.kind}"),
+                Phrase(f"; it is only {likely} likely, and falls most without {self.kind}"),
                 *words,
             ]
         if verdict.kind == "many":
             falls = "changes" if self._turns_at(self.first) else "falls by about as much"
             any_of = f"without any of {verdict.count} {plural(self.kind, 2).strip() or 'words'}"
-            return [Part(f"; no single {one} decides: {any_of} the {self._matter} {falls}")]
+            return [Phrase(f"; no single {one} decides: {any_of} the {self._matter} {falls}")]
         if verdict.kind == "little":
-            return [Part(f"; it depends little on any one {one}, most on {self.kind}"), *words]
+            return [Phrase(f"; it depends little on any one {one}, most on {self.kind}"), *words]
         if verdict.kind == "because":
-            return [Part(because + plural(self.kind, len(words))), *listed(words)]
+            return [Phrase(because + plural(self.kind, len(words))), *listed(words)]
         return []
 
-    def names(self, verdict: Verdict, named: Sequence[int], points_to: str) -> list[Part]:
+    def names(self, verdict: Verdict, named: Sequence[int], points_to: str) -> list[Phrase]:
         """The words that a method named and the verdict did not."""
         known = {self.name(at) for at in verdict.words}
         others = [at for at in named if self.name(at) not in known]
         if not others:
             return []
         if len(others) == len(named):
-            return [Part(points_to + plural(self.kind, len(others))), *self._doubted(others)]
-        parts: list[Part] = []
+            return [Phrase(points_to + plural(self.kind, len(others))), *self._doubted(others)]
+        parts: list[Phrase] = []
         for at in others:
-            high = Part(f" scores high, too, {self._doubt([at], 'but it', 'but without it')}")
-            parts += [Part(f"; {self.kind}"), self._part(at), high]
+            high = Phrase(f" scores high, too, {self._doubt([at], 'but it', 'but without it')}")
+            parts += [Phrase(f"; {self.kind}"), self._part(at), high]
         return parts
 
-    def against(self, named: Sequence[int]) -> list[Part]:
+    def against(self, named: Sequence[int]) -> list[Phrase]:
         """The word that speaks most against the answer, unless it was named or matters little."""
         most, first = self.strongest(1), self.strongest(-1)
         if most is None or self.role(most) != "against":
@@ -131,7 +131,7 @@ class Experiment:
             return []
         other = any(self.role(at) == "against" for at in named)
         pulls = " pulls that way, too" if other else " pulls the other way"
-        return [Part(f"; {self.kind}"), self._part(most), Part(pulls)]
+        return [Phrase(f"; {self.kind}"), self._part(most), Phrase(pulls)]
 
     def evidence(self, named: Sequence[int]) -> str:
         """What happens without the first word that is named, and without the one that does most."""
@@ -210,9 +210,9 @@ class Experiment:
     def _turns(self, removal: Removal) -> bool:
         return bool(removal.label) and removal.label != self.check.label
 
-    def _doubted(self, places: Sequence[int]) -> list[Part]:
+    def _doubted(self, places: Sequence[int]) -> list[Phrase]:
         """Words that the experiment does not name: what happens without them."""
-        parts: list[Part] = []
+        parts: list[Phrase] = []
         for role, known in (("for", True), ("against", True), ("token", True), ("token", False)):
             same = [
                 at
@@ -222,7 +222,7 @@ class Experiment:
             if same:
                 doubt = f", {self._doubt(same, 'which', 'without which')}" if known else ""
                 words = listed([self._part(at) for at in same])
-                parts += [*([Part(", and ")] if parts else []), *words, Part(doubt)]
+                parts += [*([Phrase(", and ")] if parts else []), *words, Phrase(doubt)]
         return parts
 
     def _doubt(self, places: Sequence[int], which: str, without: str) -> str:
@@ -255,8 +255,8 @@ class Experiment:
     def _quoted(self, at: int) -> str:
         return f"{self.kind}“{self.name(at)}”"
 
-    def _part(self, at: int) -> Part:
-        return Part(self.name(at), self.role(at), at)
+    def _part(self, at: int) -> Phrase:
+        return Phrase(self.name(at), self.role(at), at)
 
 
 def plural(kind: str, count: int) -> str:
@@ -264,11 +264,11 @@ def plural(kind: str, count: int) -> str:
     return "patches " if kind and count > 1 else kind
 
 
-def listed(named: Sequence[Part]) -> list[Part]:
+def listed(named: Sequence[Phrase]) -> list[Phrase]:
     """Parts with commas and an "and" between them."""
-    parts: list[Part] = []
+    parts: list[Phrase] = []
     for at, part in enumerate(named):
         if at:
-            parts.append(Part(" and " if at == len(named) - 1 else ", "))
+            parts.append(Phrase(" and " if at == len(named) - 1 else ", "))
         parts.append(part)
     return parts

@@ -82,7 +82,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send_with_headers)
             return
-        body = Body(self, receive, address_of(scope))
+        body = ReceivedBody(self, receive, address_of(scope))
         try:
             await self.app(scope, body.receive, send_with_headers)
         finally:
@@ -162,7 +162,7 @@ def client_of(request: Request) -> Client:
     return Client(address_of(request.scope), visitors[0] if visitors else "")
 
 
-class Body:
+class ReceivedBody:
     """The body of a request, as long as it is short and comes in time."""
 
     def __init__(self, guard: Guard, receive: Receive, client: str) -> None:

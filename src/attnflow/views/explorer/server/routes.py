@@ -26,7 +26,7 @@ from attnflow.views.explorer.document import (
 )
 from attnflow.views.explorer.extent import SERVED
 from attnflow.views.explorer.generation import GenerationDocument
-from attnflow.views.explorer.schema import Blanked, Document, HeadScores, Scores, Trace
+from attnflow.views.explorer.schema import Blanked, Document, HeadScores, PackedScores, Trace
 from attnflow.views.explorer.server import requests
 from attnflow.views.explorer.server.answers import answer_document
 from attnflow.views.explorer.server.bodies import read_body
@@ -122,11 +122,11 @@ def answer(body: requests.AnswerRequest) -> Task:
     return lambda cache, job: answer_document(cache, body, job)
 
 
-@router.post("/scores", response_model=Scores)
+@router.post("/scores", response_model=PackedScores)
 def scores(body: requests.ScoresRequest) -> Task:
-    """Scores of a position that the document left out."""
+    """PackedScores of a position that the document left out."""
 
-    def work(session: Session, _: str | None, job: Job) -> Scores:
+    def work(session: Session, _: str | None, job: Job) -> PackedScores:
         return scores_of(session, body.method, body.layers, [body.query], job.check)
 
     return on_session(body, _scoring(body.method), work)
@@ -134,7 +134,7 @@ def scores(body: requests.ScoresRequest) -> Task:
 
 @router.post("/heads", response_model=HeadScores)
 def heads(body: requests.HeadsRequest) -> Task:
-    """Scores of single heads on top of the merged layers below."""
+    """PackedScores of single heads on top of the merged layers below."""
 
     def work(session: Session, _: str | None, job: Job) -> HeadScores:
         check_heads_work(body.method, session.heads, len(session.maps), session.size)
