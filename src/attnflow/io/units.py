@@ -45,7 +45,7 @@ HEADING = re.compile(r"#{1,6}[ \t]+\S")
 FENCE = re.compile(r"[ \t]*(?:```|~~~)")
 
 
-def split_units(text: str, by: Unit = "sentences") -> tuple[Span, ...]:
+def split_units(text: str, by: Unit | str = "sentences") -> tuple[Span, ...]:
     """Where each unit of a text starts and ends.
 
     Examples:

@@ -441,6 +441,16 @@ class AnswerOptions(PromptOptions, ExplainOptions):
         panel=INPUT,
         shows=False,
     )
+    units: Literal["sentences", "paragraphs"] | str | None = option(
+        None,
+        "Cut the prompt's parts into sentences or paragraphs, each a part of its own.",
+        "--units",
+        more="List items, table rows and lines of code count as units. A part named *manual* "
+        "becomes *manual, sentence 1*, and so on; flow to a sentence is exact.",
+        metavar="sentences|paragraphs",
+        panel=INPUT,
+        shows=False,
+    )
     parts_only: bool = option(
         False, "Score whole parts and no single tokens, which is quicker for flow."
     )

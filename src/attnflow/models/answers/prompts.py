@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode
+from attnflow.io.units import Unit, split_units
 from attnflow.records.parts import Part
 from attnflow.records.selection import is_integer
 
@@ -159,8 +160,22 @@ def is_chat(given: Any) -> bool:
     )
 
 
-def make_prompt(given: Any, tokenizer: Any, model: str, parts: Parts | None = None) -> Prompt:
-    """One prompt in any of its forms: a text, a dict of named parts, or the messages of a chat."""
+def make_prompt(
+    given: Any,
+    tokenizer: Any,
+    model: str,
+    parts: Parts | None = None,
+    units: Unit | str | None = None,
+) -> Prompt:
+    """One prompt in any of its forms: a text, a dict of named parts, or the messages of a chat.
+
+    With ``units``, each part is cut into its sentences or paragraphs.
+    """
+    prompt = _with_parts(given, tokenizer, model, parts)
+    return prompt if units is None else _cut(prompt, units)
+
+
+def _with_parts(given: Any, tokenizer: Any, model: str, parts: Parts | None) -> Prompt:
     if is_chat(given):
         text, spans = write_chat(given, tokenizer, model, taken=(REST, ANSWER))
         blanks = blanks_before_answer(given, tokenizer, text)
@@ -187,6 +202,36 @@ def make_prompt(given: Any, tokenizer: Any, model: str, parts: Parts | None = No
         msg = f"parts hold {sorted(taken)}, which the prompt has already; choose other names"
         raise InputError(msg)
     return replace(prompt, spans=prompt.spans + found)
+
+
+def _cut(prompt: Prompt, units: Unit | str) -> Prompt:
+    """The same prompt, each part of several units cut into these, in the order of the text."""
+    given = prompt.spans or ((WHOLE, (0, len(prompt.text))),)
+    found: list[tuple[str, Span]] = []
+    for number, (name, span) in enumerate(given):
+        # A later part takes its text from an earlier one.
+        left = _without(span, [other for _, other in given[number + 1 :]])
+        pieces = [
+            (start + first, start + last)
+            for start, end in left
+            for first, last in split_units(prompt.text[start:end], units)
+            if prompt.text[start + first : start + last].strip()
+        ]
+        one = units.removesuffix("s")
+        names = [f"{name}, {one} {place}" for place in range(1, len(pieces) + 1)]
+        found += zip(names if len(pieces) > 1 else [name], pieces, strict=True) if pieces else []
+    return replace(prompt, spans=tuple(found))
+
+
+def _without(span: Span, others: Sequence[Span]) -> list[Span]:
+    """What is left of a span without others."""
+    left, at = [], span[0]
+    for start, end in sorted(others):
+        if start >= span[1] or end <= at:
+            continue
+        left.append((at, start))
+        at = max(at, end)
+    return [(start, end) for start, end in [*left, (at, span[1])] if start < end]
 
 
 def read_prompt(
