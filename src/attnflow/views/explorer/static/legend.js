@@ -30,7 +30,10 @@ export class Legend {
     const colours = stops.map((share) => ramp(share).fill).join(", ");
     this.bar.style.setProperty("background-image", `linear-gradient(to right, ${colours})`);
     this.name.textContent = method.title;
-    const unit = [unitOf(power), method.unit].filter(Boolean).map((each) => ` ${each}`).join("");
+    const unit = [unitOf(power), method.unit]
+      .filter(Boolean)
+      .map((each) => ` ${each}`)
+      .join("");
     this.low.textContent = method.signed ? listed(-top, power) : "0";
     this.picture.hidden = !view.data.grid;
     this.high.textContent = `${listed(top, power, ratio)}${unit} or more`;
