@@ -39,7 +39,9 @@ def check_texts(name: str, given: object) -> tuple[str, ...]:
 
 def check_number(name: str, given: object, low: int, high: int | None = None) -> int:
     """An integer from ``low`` to ``high``."""
-    number = operator.index(given) if is_integer(given) else None  # type: ignore[arg-type]
+    # Most are plain integers, which need no closer look.
+    plain = type(given) is int
+    number = operator.index(given) if plain or is_integer(given) else None  # type: ignore[arg-type]
     if number is None or number < low or (high is not None and number > high):
         allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
         msg = f"{name}={shown(given)} must be an integer {allowed}"

@@ -268,8 +268,3 @@ def pack(values: Any, dtype: str = "f4") -> Array:
         "shape": list(plain.shape),
         "data": base64.b64encode(plain.tobytes()).decode("ascii"),
     }
-
-
-def tidy(value: float) -> float:
-    """A number rounded to the digits of float32: shorter in JSON, and more than a page shows."""
-    return float(f"{value:.7g}")

@@ -8,7 +8,7 @@ from attnflow.pipeline.knockouts import verified
 from attnflow.pipeline.session import Session
 from attnflow.records import FlowTrace
 from attnflow.views.explorer.parts import method_id
-from attnflow.views.explorer.schema import Trace, tidy
+from attnflow.views.explorer.schema import Trace
 from attnflow.views.routes import carrying
 from attnflow.views.wording.cuts import main_edges
 from attnflow.views.wording.numbers import as_sentence
@@ -58,3 +58,8 @@ def to_trace(trace: FlowTrace) -> Trace:
     if trace.knockout is not None:
         found["verified"] = as_sentence(trace.knockout.summary)
     return found
+
+
+def tidy(value: float) -> float:
+    """A number rounded to the digits of float32: shorter in JSON, and more than a page shows."""
+    return float(f"{value:.7g}")
