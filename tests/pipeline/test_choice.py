@@ -240,5 +240,5 @@ def test_a_model_that_predicts_a_number_is_said_to():
     found = attnflow.explain(TEXT, model)
     assert (found.options["edges"], found.method) == ("attention", "flow")
     assert "predicts a number" in found.warnings[-1]
-    with pytest.raises(ModelError, match="predicts a number.* use edges='attention'"):
+    with pytest.raises(ModelError, match=r"predicts a number.* use edges='attention'"):
         attnflow.explain(TEXT, model, edges="relevance")
