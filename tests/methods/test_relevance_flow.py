@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import attnflow
+import talkers
 import temporal_oracle
 import tiny
 from attnflow.errors import InputError
@@ -115,6 +116,15 @@ def test_decoders_leave_out_their_first_token():
     exact = attnflow.explain(TEXT, model, method="lrp").values
     np.testing.assert_allclose(rolled[1:], exact[1:], atol=1e-5)
     assert rolled[0] == 0
+
+
+def test_an_answer_to_one_token_came_from_it():
+    model = attnflow.load_model(talkers.llama())
+    found = attnflow.explain_answer("cat", model, answer=" is here")
+    alone = attnflow.explain("cat", model, target="is")
+    assert found.options["correction"] == "sink"
+    assert found.scores[0, 0] == pytest.approx(alone.values[0], abs=1e-6) != 0
+    assert found.scores[1, 0] == 0
 
 
 def test_a_list_is_as_each_alone():

@@ -55,14 +55,17 @@ def test_gradients_that_a_layer_cuts_off_are_refused(names, options):
 def test_the_default_says_why_gradients_are_not_used():
     found = attnflow.explain_answer(TEXT, quantized("mlp.up_proj"), generate=2)
     assert (found.options["edges"], found.method) == ("attention", "flow")
-    assert any("passes on no gradient" in each for each in found.warnings)
+    (note,) = [each for each in found.warnings if "passes on no gradient" in each]
+    assert note.startswith("attention and flow are used")
+    assert "edges=" not in note  # no advice to use what is used
 
 
 def test_a_classifier_asks_for_its_position():
     network = tiny.build("bert", head=transformers.BertForSequenceClassification)
     model = torch.ao.quantization.quantize_dynamic(network, {nn.Linear}, dtype=torch.qint8)
-    with pytest.raises(ModelError, match=r"where it decides is not known: .* with query="):
+    with pytest.raises(ModelError, match=r"where it decides is not known: .* with query=") as found:
         attnflow.explain(TEXT, (model, tiny.word_piece()), edges="attention")
+    assert "edges=" not in str(found.value)  # which would not help
     found = attnflow.explain(TEXT, (model, tiny.word_piece()), edges="attention", query=0)
     assert found.query == 0
 

@@ -232,3 +232,13 @@ def test_learned_heads_bring_their_edges(decoder):
     heads = LearnedHeads(((1.0,) * decoder.heads,) * decoder.depth, decoder.name)
     found = attnflow.explain(TEXT, decoder, heads=heads, method="direct")
     assert (found.options["edges"], found.method) == ("attention", "direct")
+
+
+def test_a_model_that_predicts_a_number_is_said_to():
+    config = tf.BertConfig(**tiny.USUAL, num_labels=1, problem_type="regression")
+    model = load_model((tf.BertForSequenceClassification(config).eval(), tiny.word_piece()))
+    found = attnflow.explain(TEXT, model)
+    assert (found.options["edges"], found.method) == ("attention", "flow")
+    assert "predicts a number" in found.warnings[-1]
+    with pytest.raises(ModelError, match=r"predicts a number.* use edges='attention'"):
+        attnflow.explain(TEXT, model, edges="relevance")

@@ -6,6 +6,8 @@ import pytest
 
 import attnflow
 import temporal_oracle
+import tiny
+from attnflow.errors import InputError
 from attnflow.methods.relevance_flow import trace
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Relevances
 from attnflow.views.routes import carrying
@@ -130,6 +132,18 @@ def test_a_cut_in_words(edges, sentence):
 def test_what_speaks_against_the_answer_is_told_so():
     found = said((5, 0, 2, 1), value=-1.0)
     assert found.startswith("By layer 4 “c” had taken over what “e” says against it; ")
+    own = said((5, 0, 4, 1), value=-1.0)
+    assert own == "The answer read what “e” says against it from “e” itself, in layer 5."
+
+
+def test_a_first_token_that_is_left_out_is_not_said_to_pass_nothing():
+    model = attnflow.load_model((tiny.build("llama"), tiny.plain()))
+    found = attnflow.routes(tiny.TEXT, model, to=0)
+    assert found.options["correction"] == "sink"
+    assert found.summary.startswith("“the:0”, the first token, is left out (correction sink)")
+    with pytest.raises(InputError, match="has no cut, as nothing passes"):
+        attnflow.knockout(tiny.TEXT, model, edges=found)
+    assert attnflow.routes(tiny.TEXT, model, to=0, correction=None).value
 
 
 def test_the_edges_that_are_drawn_carry_nine_tenths():

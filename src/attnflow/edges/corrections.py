@@ -105,7 +105,8 @@ def without_sink(
 ) -> tuple[Array, Array | None, Relevances | None]:
     """Amounts ``[…, query, key]`` without those that go to the first token, which are left out.
 
-    Later positions have theirs as before: nothing reaches them through the first token.
+    Later positions have theirs as before: nothing reaches them through the first token. Where the
+    target is read at the first token, it is all that there is, and keeps what arrived.
     """
 
     def left_out(amounts: Array) -> Array:
@@ -113,7 +114,9 @@ def without_sink(
         made[..., 0, 0] = amounts[..., 0, 0]
         return made
 
-    if relevance is not None:
+    streams = None if relevance is None else relevance.streams
+    alone = streams is not None and not to_numpy(streams[-1])[1:].any()
+    if relevance is not None and not alone:
         inputs = to_numpy(relevance.inputs).copy()
         inputs[0] = 0.0
         relevance = replace(relevance, inputs=inputs)

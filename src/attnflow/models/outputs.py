@@ -164,8 +164,17 @@ def make_aim(
     """
     several = is_multi_label(labels_of)
     logits = read(output)
-    if logits is None or (labels_of is not None and is_regression(labels_of, logits.numel())):
-        msg = f"{model.name} has no head that predicts here, so there is nothing to differentiate"
+    if logits is None:
+        msg = (
+            f"{model.name} has no head that predicts here, so there is nothing to differentiate; "
+            "use edges='attention', without a target"
+        )
+        raise ModelError(msg)
+    if labels_of is not None and is_regression(labels_of, logits.numel()):
+        msg = (
+            f"{model.name} predicts a number, and a target is a label or a token; use "
+            "edges='attention', without a target"
+        )
         raise ModelError(msg)
     index, other = find_outputs(model, objective, logits)
 

@@ -16,6 +16,7 @@ reads them best; both say so themselves. A measure reads no edges.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -116,7 +117,7 @@ def _with(config: Request, choice: Choice) -> Request:
 def paper_note(used: Request, why: object) -> str:
     """Why something else than the default is used."""
     # What errors advise is said of edges that were named, and these were not.
-    reason = str(why).removesuffix(". Use edges='attention'").partition("; ")[0]
+    reason = re.sub(r"\. [A-Z][^.]*edges='attention'$", "", str(why)).partition("; ")[0]
     if used.edges != PAPER.edges:
         return f"edges {used.edges!r} are used instead of {DEFAULT.edges!r}: {reason}"
     return f"attention and flow are used, as in the paper: {reason}"

@@ -346,6 +346,9 @@ class EdgeReader:
         if trace.model and trace.model != self.model:
             msg = f"edges={shown(trace)} is of {trace.model}, and this model is {self.model}"
             raise InputError(msg)
+        if not trace.cut and not trace.value:
+            msg = f"edges={shown(trace)} has no cut, as nothing passes; give edges of your own"
+            raise InputError(msg)
         if not trace.cut:
             msg = (
                 f"edges={shown(trace)} has no cut, which method={trace.method!r} does not find; "

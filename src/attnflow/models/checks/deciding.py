@@ -37,7 +37,9 @@ def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
         try:
             output = called(in_eval_mode(network), inputs)
         except NoGradientError as error:
-            msg = f"where it decides is not known: {error}; give the position with query="
+            # What errors advise does not help here: everything starts where the model decides.
+            reason = str(error).partition(". ")[0]
+            msg = f"where it decides is not known: {reason}. Give the position with query="
             raise ModelError(msg) from error
         logits = getattr(output, "logits", None)
         logits = output.pooler_output if logits is None else logits

@@ -98,7 +98,8 @@ def cut_sentence(trace: FlowTrace, names: Sequence[str]) -> str:
                 else [parts[-1], f"the answer read {own}"]
             )
         else:
-            parts.append(f"the answer read {key} itself, in {_in_layers(found.itself, step)}")
+            what = f"{says} from {key} itself" if trace.value < 0 else f"{key} itself"
+            parts.append(f"the answer read {what}, in {_in_layers(found.itself, step)}")
     if found.handed_on:
         parts.append(_handed_on(found, names, step, says))
     rest = len(trace.cut) - len(found.edges)

@@ -28,6 +28,8 @@ def trace_sentence(trace: FlowTrace) -> str:
     """What a trace comes to: the ways that carry it, and where it is narrow."""
     names = [f"“{name}”" for name in distinct_labels(trace.tokens, LONGEST)]
     key, query = names[trace.key], names[trace.query]
+    if not trace.value and trace.key == 0 and trace.options.get("correction") == "sink":
+        return f"{key}, the first token, is left out (correction sink), so nothing is traced to it."
     if not trace.value:
         return f"Nothing passes from {key} to {query}."
     if trace.carries_from:
