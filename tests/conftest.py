@@ -1,5 +1,6 @@
 """Small models that many tests explain texts with, and a browser, started once."""
 
+import logging
 import multiprocessing
 import shutil
 
@@ -52,3 +53,13 @@ def masked():
 @pytest.fixture(scope="module")
 def classifier():
     return tiny.build("bert", head=tf.BertForSequenceClassification), tiny.word_piece()
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was():
+    """Programs that a test runs in this process may silence warnings, which later tests expect."""
+    logger, disabled = logging.getLogger("attnflow"), logging.root.manager.disable
+    level = logger.level
+    yield
+    logger.setLevel(level)
+    logging.disable(disabled)
