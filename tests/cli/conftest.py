@@ -47,7 +47,6 @@ def run(capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", str(columns))
         monkeypatch.delenv("ATTNFLOW_DEBUG", raising=False)
         if colour:
-            monkeypatch.delenv("NO_COLOR", raising=False)
             monkeypatch.setenv("FORCE_COLOR", "1")
             monkeypatch.setenv("COLORTERM", "truecolor")
             monkeypatch.setenv("TERM", "xterm-256color")

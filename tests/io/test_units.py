@@ -15,6 +15,7 @@ SENTENCES = {
         "It was 1999. ",
         "She left.",
     ],
+    "Latin, small letters": ["the keys are red . ", "the cat is old, e.g. in bed. ", "is it?"],
     "German": ["Das kostet z.B. 3,50 Euro. ", "Ist das teuer?"],
     "Greek": ["Το ξενοδοχείο έχει πισίνα. ", "Είναι μεγάλη."],
     "Cyrillic": ["В отеле есть бассейн. ", "Он большой!"],

@@ -89,6 +89,9 @@ def figure(  # noqa: PLR0913 - one argument per option of its own
     _check(chosen, given, words=options.get("words", False))
     look = {OPTIONS.get(name, name): value for name, value in given.items() if name not in PANELS}
     position = options.get("query")
+    # Edges of all positions, or of single heads, are those of attention unless others are named.
+    if {"query", "heads"} & set(chosen.selection) and not {"edges", "method"} & set(options):
+        options = {**options, "edges": "attention"}
     request = make_request(options, routes=to is not None, answer=None, **chosen.selection)
     methods = list(request.methods)
     if chosen.edges:

@@ -86,6 +86,8 @@ def _block_starts(text: str) -> Iterator[int]:
 def _sentence_starts(text: str, start: int, end: int) -> Iterator[int]:
     yield start
     block = text[start:end]
+    # Where nothing is written in capitals, a sentence may begin with a small letter.
+    cased = any(map(str.isupper, block))
     for found in END.finditer(block):
         # White space belongs to the sentence before it.
         after = VISIBLE.search(block, found.end())
@@ -93,15 +95,15 @@ def _sentence_starts(text: str, start: int, end: int) -> Iterator[int]:
             return
         before = block[max(0, found.start() - LONGEST_WORD) : found.start()]
         following = block[after.start() : after.start() + LONGEST_WORD]
-        if found[0][0] != "." or _ends_sentence(before, following):
+        if found[0][0] != "." or _ends_sentence(before, following, cased=cased):
             yield start + after.start()
 
 
-def _ends_sentence(before: str, after: str) -> bool:
+def _ends_sentence(before: str, after: str, *, cased: bool) -> bool:
     """Whether a full stop between two texts ends a sentence, and not just an abbreviation."""
     word = WORD_BEFORE.search(before)
     first = after.lstrip(CLOSING + "\"'“‘«‹([{—–- ")[:1]
-    if first.islower():
+    if cased and first.islower():
         return False
     if word is None:
         # "1. January" goes on; "It was 5. She left." does not.
