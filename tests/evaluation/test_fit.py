@@ -168,6 +168,25 @@ def test_a_text_is_either_learned_from_or_held_out(model, monkeypatch):
     assert apart[0] != apart[1], "the seed draws the texts that are held out"
 
 
+def test_copies_of_a_text_are_learned_from_or_held_out_together(model, monkeypatch):
+    """Else the weights would be judged on texts that they were learned from."""
+    pieces = random_pieces(10)
+    loaded = attnflow.load_model(model)
+
+    def fitted(of):
+        planted_pieces(monkeypatch, of)
+        return attnflow.fit(TEXTS[:10] * 3, loaded, held_out=0.4)
+
+    before = fitted(pieces)
+    assert (before.options["texts"], before.figures["texts"]) == (18, 12)
+    for place, other in enumerate(random_pieces(10, seed=1)):
+        changed = {**pieces[place], "drops": other["drops"]}
+        after = fitted([*pieces[:place], changed, *pieces[place + 1 :]])
+        learned = after.weights != before.weights
+        judged = after.figures["mean of heads"] != before.figures["mean of heads"]
+        assert learned != judged
+
+
 def test_the_weights_are_those_of_the_texts_that_are_not_held_out(model, monkeypatch):
     """Non-negative ridge regression on centred texts, by SciPy, and the figures written out."""
     pieces = random_pieces(12, seed=4)
@@ -266,7 +285,6 @@ def test_bad_options_are_refused(model, options, message):
 
 
 def test_too_few_texts_are_refused(model):
-    with pytest.raises(InputError, match="at least 8 texts, got 7"):
-        attnflow.fit(TEXTS[:7], model)
-    with pytest.raises(InputError, match="at least 8 texts, got 1"):
-        attnflow.fit(TEXTS[0], model)
+    for texts, count in ((TEXTS[:7], 7), (TEXTS[:7] * 3, 7), (TEXTS[0], 1)):
+        with pytest.raises(InputError, match=f"at least 8 different texts, got {count}"):
+            attnflow.fit(texts, model)

@@ -76,8 +76,9 @@ def fit(texts: Iterable[str], model: Source = None, *, options: FitOptions) -> L
     _check_options(edges, held_out, ridge, seed)
     listed, single = as_list(texts)
     given = [check_unicode("text", one) for one in listed]
-    if single or len(given) < FEWEST:
-        msg = f"fit needs at least {FEWEST} texts, got {1 if single else len(given)}"
+    different = 1 if single else len(set(given))
+    if different < FEWEST:
+        msg = f"fit needs at least {FEWEST} different texts, got {different}"
         raise InputError(msg)
     target = (
         None if options.save is None else check_target(options.save, overwrite=options.overwrite)
@@ -97,7 +98,7 @@ def fit(texts: Iterable[str], model: Source = None, *, options: FitOptions) -> L
         checkpoint = Checkpoint(folder, {**request, "texts": digest(given)})
     pieces = _measure(given, loaded, edges, replacement, checkpoint, progress=progress)
     shape = [int(count) for count in pieces[0]["shape"]]
-    kept, apart = _split(len(given), held_out, seed)
+    kept, apart = _split(given, held_out, seed)
     weights = _learn([pieces[place] for place in kept], ridge)
     figures = _figures([pieces[place] for place in apart], weights)
     split = np.split(weights, np.cumsum(shape)[:-1])
@@ -172,11 +173,17 @@ def _piece(text: str, model: ModelAdapter, edges: str, replacement: str) -> Piec
     return {"features": np.concatenate(rows).T, "drops": drops[places], "shape": shape}
 
 
-def _split(count: int, held_out: float, seed: int) -> tuple[list[int], list[int]]:
-    """The places of texts to learn from, and of those held apart."""
-    order = np.random.default_rng(seed).permutation(count).tolist()
-    apart = min(count - 1, max(1, round(count * held_out)))
-    return sorted(order[apart:]), sorted(order[:apart])
+def _split(texts: Sequence[str], held_out: float, seed: int) -> tuple[list[int], list[int]]:
+    """The places of texts to learn from, and of those held out.
+
+    All copies of a text are on one side, or the weights would be judged on what they learned from.
+    """
+    different = list(dict.fromkeys(texts))
+    order = np.random.default_rng(seed).permutation(len(different)).tolist()
+    count = min(len(different) - 1, max(1, round(len(different) * held_out)))
+    apart = {different[place] for place in order[:count]}
+    kept = [place for place, text in enumerate(texts) if text not in apart]
+    return kept, [place for place, text in enumerate(texts) if text in apart]
 
 
 def _learn(pieces: Sequence[Piece], ridge: float) -> FloatArray:
