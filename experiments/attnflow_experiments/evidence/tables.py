@@ -10,6 +10,8 @@ import numpy as np
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.statistics import all_paired_p, holm, interval
 from attnflow.evaluation.tables import SURE
+from attnflow.records import FloatArray
+from attnflow_experiments.evidence import edge_tables
 from attnflow_experiments.evidence.measure import MEASURED
 from attnflow_experiments.intervals import wilson
 from attnflow_experiments.known_answers.report import is_first
@@ -26,13 +28,22 @@ Hits = dict[str, list[float]]
 
 
 def write_tables(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[str, str]:
-    """All tables by their titles, as Markdown: known answers, faithfulness, knockouts."""
+    """All tables by their titles, as Markdown."""
     known: dict[str, dict[str, Hits]] = {}
     cuts: dict[str, Sequence[Found]] = {}
+    removed: dict[str, Sequence[Found]] = {}
     tables: dict[str, str] = {}
     for trial, cases in trials.values():
         if trial.kind == "knockouts":
             cuts[trial.title] = cases
+        elif trial.kind == "circuits":
+            tables["Circuits, every rule and method"] = "\n".join(edge_tables.circuit_table(cases))
+            tables["Circuits"] = "\n".join(edge_tables.task_table(cases))
+        elif trial.kind in ("edges", "heads"):
+            removed[trial.title] = cases
+            for kind in ("edges", "heads")[: 1 + (trial.kind == "heads")]:
+                rows = edge_tables.edge_table(cases, with_marks, kind)
+                tables[f"{kind.capitalize()}: {trial.title}"] = "\n".join(rows)
         elif trial.kind == "faithful":
             tables[trial.title] = "\n".join(faithful_table(cases))
         else:
@@ -46,6 +57,8 @@ def write_tables(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[st
                 boards[f"{trial.title}: deleted, it hurts most"] = hurts
                 boards[f"{trial.title}: it has the fact"] = has
     rates = {title: "\n".join(rate_table(boards)) for title, boards in known.items()}
+    if removed:
+        tables["First edges removed"] = "\n".join(edge_tables.overview(removed))
     found = {**rates, **tables}
     return {**found, "Knockouts": "\n".join(knockout_table(cuts))} if cuts else found
 
@@ -149,17 +162,24 @@ def faithful_table(cases: Sequence[Found]) -> Iterator[str]:
     cells: dict[str, list[str]] = {way: [] for way in ways}
     for metric in MEASURED:
         values = np.array([[case[way][metric] for case in full] for way in ways])
-        sign = 1 if METRICS[metric].higher else -1
-        best = int(np.argmax(sign * np.nanmean(values, 1)))
-        others = [at for at in range(len(ways)) if at != best]
-        p = dict(zip(others, holm(all_paired_p(values[best] - values[others])), strict=True))
-        for at, way in enumerate(ways):
-            low, high = interval(values[at])
-            mean = f"{np.nanmean(values[at]):.3f}".replace("0.", ".", 1)
-            mark = f"**{mean}**" if at == best else f"{mean}{' †' if p[at] >= SURE else ''}"
-            cells[way].append(f"{mark} [{_short(low)}, {_short(high)}]")
+        for way, cell in zip(ways, with_marks(values, METRICS[metric].higher, 3), strict=True):
+            cells[way].append(cell)
     for way, each in cells.items():
         yield f"| {way} | {' | '.join(each)} |"
+
+
+def with_marks(values: FloatArray, higher: bool, digits: int = 2) -> list[str]:
+    """The mean of each row with its interval; in bold the best, † what does not differ from it."""
+    best = int(np.argmax((1 if higher else -1) * np.nanmean(values, 1)))
+    others = [at for at in range(len(values)) if at != best]
+    p = dict(zip(others, holm(all_paired_p(values[best] - values[others])), strict=True))
+    cells = []
+    for at, row in enumerate(values):
+        low, high = interval(row)
+        mean = f"{np.nanmean(row):.{digits}f}".replace("-", "−").replace("0.", ".", 1)
+        mark = f"**{mean}**" if at == best else f"{mean}{' †' if p[at] >= SURE else ''}"
+        cells.append(f"{mark} [{_short(low)}, {_short(high)}]")
+    return cells
 
 
 def knockout_table(boards: Mapping[str, Sequence[Found]]) -> Iterator[str]:
