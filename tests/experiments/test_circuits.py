@@ -60,11 +60,14 @@ def test_relevance_finds_what_is_carried_and_not_what_steers_attention(known):
     words = known["induction"].built.circuit
     assert len(words.edges) == 2
     relevance = truth.rule("relevance")(known["induction"], None)
-    assert relevance["flow"]["token"] == relevance["flow"]["cut"] == pytest.approx(1, abs=0.02)
-    assert relevance["raw"]["edges"] == 0.5  # the edge that is copied over, not the key's
-    assert truth.rule("removal")(known["induction"], None)["raw"]["edges"] == 1.0
+    assert relevance["flow"]["token"] == 1.0
+    assert relevance["flow"]["cut"] == pytest.approx(1.0, abs=0.02)
+    assert relevance["raw"]["edges"] == pytest.approx(
+        0.5
+    )  # the edge that is copied over, not the key's
+    assert truth.rule("removal")(known["induction"], None)["raw"]["edges"] == pytest.approx(1.0)
     middle = truth.rule("relevance")(known["through a middle token"], None)
-    assert middle["raw"] == {"edges": 1.0, "layers": 1.0}
+    assert middle["raw"] == pytest.approx({"edges": 1.0, "layers": 1.0})
     assert "barrier" not in relevance  # which can't read amounts
     assert "no edges" in relevance["rollout"]
 

@@ -45,7 +45,7 @@ RANKINGS: dict[str, tuple[str, str]] = {
     "attention, flow": ("attention", "flow"),
 }
 BASELINES = ("random", "position")
-HEAD_RULES = ("relevance", "removal", "gradient", "norms", "attention")
+HEAD_RULES = ("relevance", "removal", "gradient", "attention")
 
 
 def opened(case: Any, model: Any, edges: str, *, all_heads: bool = False) -> Session:
