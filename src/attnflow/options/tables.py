@@ -449,7 +449,6 @@ class AnswerOptions(PromptOptions, ExplainOptions):
         "costs as much as a sentence (docs/costs.md).",
         metavar="sentences|paragraphs|tokens|answer",
         panel=INPUT,
-        served=True,
     )
     units: Literal["sentences", "paragraphs"] | str | None = option(
         None,
