@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attnflow.models.answers.prompts import Parts
     from attnflow.models.text.writing import Stream
     from attnflow.records.learned import LearnedHeads
+    from attnflow.records.parts import Role
 
     MethodName = (
         Literal[
@@ -440,6 +441,14 @@ class AnswerOptions(PromptOptions, ExplainOptions):
         metavar="N",
         panel=INPUT,
         shows=False,
+    )
+    roles: Mapping[str, Role | str] | None = option(
+        None,
+        "What parts are to the answer, where their names don't say it: "
+        '``{"tone": "instructions"}``; ``"source"``, ``"instructions"`` or ``"question"``.',
+        more="By default system messages are instructions, the last message of the user is the "
+        "question, and documents, tool messages and all other parts are sources, which conclusions "
+        "compare.",
     )
     units: Literal["sentences", "paragraphs"] | str | None = option(
         None,
