@@ -16,9 +16,9 @@ def parse(shown):
     for line in shown.splitlines():
         if line.startswith("  "):
             name, value = line[2:].split("  ", 1)
-            section[name] = value.strip()
+            report[title][name] = value.strip()
         else:
-            section = report[line] = {}
+            report[title := line] = {}
     return report
 
 
