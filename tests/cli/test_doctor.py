@@ -12,13 +12,14 @@ from attnflow.shipped import NAMES
 
 def parse(shown):
     """The sections of a report, from name to value."""
-    report = {}
+    report, title = {}, ""
     for line in shown.splitlines():
         if line.startswith("  "):
             name, value = line[2:].split("  ", 1)
             report[title][name] = value.strip()
         else:
-            report[title := line] = {}
+            title = line
+            report[title] = {}
     return report
 
 
