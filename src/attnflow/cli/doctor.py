@@ -108,10 +108,10 @@ def _devices() -> Found:
 
 
 def _folders() -> Found:
-    import numba
     from huggingface_hub import constants
+    from numba import config
 
-    kernels = numba.config.CACHE_DIR or "beside the installed package"
+    kernels = getattr(config, "CACHE_DIR", "") or "beside the installed package"
     offline = " (offline: HF_HUB_OFFLINE is set)" if constants.HF_HUB_OFFLINE else ""
     return {
         "models of the hub": f"{constants.HF_HUB_CACHE}{offline}",
