@@ -277,6 +277,7 @@ def test_a_server_writes_and_explains_an_answer(tab, served, model):
     settle(tab)
     assert violations(tab) == []
     assert tab.locator(".word").count() == len(expected.pieces) == 1
+    tab.click(".word")
     tab.reload()
     tab.wait_for_selector(".word")
     tab.fill("#length", "")
