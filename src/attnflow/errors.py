@@ -8,8 +8,16 @@
     ├── CertificateError  a computed result failed its own proof and is not returned
     └── MissingExtra      an optional package is needed; the message names its install command
 
+    Interrupted           work was interrupted (also a KeyboardInterrupt); it has what was finished
+
 Messages name the value, what is allowed, and what to do next.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
 
 
 class AttnflowError(Exception):
@@ -40,7 +48,34 @@ class MissingExtra(AttnflowError, ImportError):  # noqa: N818 - it names what is
     """An optional package is needed for this."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Work was interrupted, by Ctrl+C, and some of it is finished.
+
+    Attributes:
+        found: The results so far; of the last one a part.
+    """
+
+    def __init__(self, found: Sequence[Any]) -> None:
+        super().__init__(
+            "the explanation was interrupted; what was finished is in the exception: "
+            "sys.last_value.found, or except attnflow.errors.Interrupted as stopped: stopped.found"
+        )
+        self.found = list(found)
+
+
 LONGEST_SHOWN = 200
+
+
+def unknown(name: str, value: object, allowed: Iterable[str], *others: str) -> str:
+    """What is wrong with a value that is none of those allowed, and which may have been meant.
+
+    ``others`` are further things that are allowed, in words.
+    """
+    known = list(allowed)
+    near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    listed = ", ".join([*known, *others])
+    return f"{name}={shown(value)} is unknown; {meant}allowed: {listed}"
 
 
 def shown(value: object) -> str:

@@ -116,7 +116,7 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
         return cases.copied(model, seed)
 
     def documents(_: Any) -> Iterator[Any]:
-        return iter(make_cases(40))
+        return iter(make_cases(60))
 
     found = {
         "planted-sentiment": Trial(
@@ -143,7 +143,7 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
             "which of three documents, SmolLM2",
             "smollm",
             documents,
-            40,
+            60,
             "documents",
             ON_DOCUMENTS,
             drawn=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 import numpy as np
 from torch import Tensor
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, unknown
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
@@ -104,8 +104,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
         'keys'
     """
     if not isinstance(replacement, str) or replacement not in REPLACEMENTS:
-        msg = f"replacement={shown(replacement)} is unknown; allowed: {', '.join(REPLACEMENTS)}"
-        raise InputError(msg)
+        raise InputError(unknown("replacement", replacement, REPLACEMENTS))
     check_batch_size(batch_size)
     check_flag("signed", signed)
     check_flag("progress", progress)
@@ -181,9 +180,9 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
             gradients from embeddings of zero.
         target: The label or token whose probability counts; ``None`` is the model's own answer.
         contrast: Count how much larger the target's logit is than that of this label or token.
-        steps: For ``"integrated"``: points on the line; ``None`` doubles 32 until the scores add up
-            to the change of the probability within 0.001 (completeness), at most to 128. The
-            statistics say how far they do.
+        steps: For ``"integrated"``: points on the line; ``None`` has 8 in each half, and halves
+            pieces that do not add up to their change of the probability, until the whole does
+            within 0.001 (completeness) or there are 256. The statistics say how far they do.
         batch_size: How many inputs, or points, run together at most; fewer where they are long.
         progress: Show a progress bar.
 
@@ -193,8 +192,7 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
         ('[CLS]', 'the', 'keys')
     """
     if not isinstance(kind, str) or kind not in NAMES:
-        msg = f"kind={shown(kind)} is unknown; allowed: {', '.join(NAMES)}"
-        raise InputError(msg)
+        raise InputError(unknown("kind", kind, NAMES))
     check_steps(steps)
     check_batch_size(batch_size)
     check_flag("progress", progress)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attnflow.models.answers.prompts import Parts
     from attnflow.models.text.writing import Stream
     from attnflow.records.learned import LearnedHeads
+    from attnflow.records.parts import Role
 
     MethodName = (
         Literal[
@@ -435,11 +436,28 @@ class AnswerOptions(PromptOptions, ExplainOptions):
     )
     generate: int | None = option(
         None,
-        "Explain each token of an answer: of at most N that the model writes, or of --answer.",
+        "Explain an answer: of at most N tokens that the model writes, or --answer.",
         "--generate",
         metavar="N",
         panel=INPUT,
         shows=False,
+    )
+    each: Literal["sentences", "paragraphs", "tokens", "answer"] | str = option(
+        "sentences",
+        "What has scores of its own: the answer's sentences, paragraphs or tokens, or the answer.",
+        "--each",
+        more="They are of the mean over its tokens. By default each is one backward pass; a token "
+        "costs as much as a sentence (docs/costs.md).",
+        metavar="sentences|paragraphs|tokens|answer",
+        panel=INPUT,
+    )
+    roles: Mapping[str, Role | str] | None = option(
+        None,
+        "What parts are to the answer, where their names don't say it: "
+        '``{"tone": "instructions"}``; ``"source"``, ``"instructions"`` or ``"question"``.',
+        more="By default system messages are instructions, the last message of the user is the "
+        "question, and documents, tool messages and all other parts are sources, which conclusions "
+        "compare.",
     )
     units: Literal["sentences", "paragraphs"] | str | None = option(
         None,
@@ -555,8 +573,13 @@ class SimilarityOptions(WorkOptions, ReadingOptions, WordOptions, GraphOptions, 
 class DataOptions:
     """The columns of a data set."""
 
-    text_column: str = option(
-        "text", "The column of the text.", "--text-column", metavar="NAME", panel=INPUT
+    text_column: str | None = option(
+        None,
+        "The column of the text.",
+        "--text-column",
+        metavar="NAME",
+        panel=INPUT,
+        shows="text, or the only other column of texts",
     )
     target_column: str | None = option(
         None,
