@@ -69,6 +69,17 @@ def check_positions(name: str, given: object, last: int) -> tuple[int, ...]:
     return tuple(check_number(f"{name}[{at}]", each, 0, last) for at, each in enumerate(given))
 
 
+def check_places(name: str, given: object, last: int) -> tuple[int | None, ...]:
+    """Numbers from 0 to ``last``, with ``None`` where something has none."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        msg = f"{name}={shown(given)} must be a list with an integer or None for each token"
+        raise InputError(msg)
+    return tuple(
+        None if each is None else check_number(f"{name}[{at}]", each, 0, last)
+        for at, each in enumerate(given)
+    )
+
+
 def check_real(name: str, given: object) -> float:
     """A finite number."""
     try:
