@@ -107,7 +107,7 @@ def _plain_fields(given: Attribution) -> dict[str, Any]:
         "depth": depth or max(layers, default=0),
         "pooled": checks.check_positions("pooled", given.pooled, last),
         "word_texts": texts,
-        "word_ids": None if words is None else checks.check_places("word_ids", words, len(texts) - 1),
+        "word_ids": None if words is None else checks.check_places("word_ids", words, len(texts)),
         "segments": None if segments is None else checks.check_texts("segments", segments),
         **{name: checks.check_text(name, getattr(given, name)) for name in TEXTS},
         **{name: checks.check_mapping(name, getattr(given, name)) for name in MAPPINGS},

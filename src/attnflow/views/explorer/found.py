@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-import numpy as np
-
 from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.methods import Scores
 from attnflow.pipeline.choice import Shown
@@ -73,8 +71,8 @@ def find_elsewhere(
     # What the model says without each word is used where it is known: this is asked for scores.
     check = check_by_blanking(session, session.size) if session.blanking.known else None
     if has_one_row(session, method):
-        found = find(session.attribution(method), None, check)
-        return [describe_finding(found, session.depth, session.query)]
+        only = find(session.attribution(method), None, check)
+        return [describe_finding(only, session.depth, session.query)]
     breaker = method_info(method, session.config.rule.name).tie_breaker
     found = _attribution(session, method, layers, queries, values)
     ties = None

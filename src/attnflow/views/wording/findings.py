@@ -96,7 +96,9 @@ def rank(attribution: Attribution, ties: Attribution | None = None) -> list[int]
 
 
 def _rank(places: Sequence[int], values: FloatArray, ties: Attribution | None) -> list[int]:
-    seconds = np.zeros_like(values) if ties is None else round_scores(merged_scores(ties))
+    seconds = np.zeros_like(values)
+    if ties is not None and len({values[at] for at in places}) < len(places):
+        seconds = round_scores(merged_scores(ties))
     return sorted(places, key=lambda at: (-values[at], -seconds[at], at))
 
 
@@ -339,8 +341,8 @@ class _Wording:
         if not is_signed(of) or self.scores[lowest] >= 0:
             return [Phrase(f"; by {self.common.name} no {self._one} scores above 0")]
         target = _explained_target(of) or "it"
-        none = f"; by {self.common.name} no {self._one} speaks for {target}, and most against it is "
-        return [Phrase(none), self._part(lowest, "against")]
+        none = f"; by {self.common.name} no {self._one} speaks for {target}"
+        return [Phrase(f"{none}, and most against it is "), self._part(lowest, "against")]
 
     def _even(self) -> list[Phrase]:
         """That no token stands out, and whose score is the highest all the same."""
@@ -355,7 +357,10 @@ class _Wording:
             named = self.experiment.names(self.verdict, places, verbs.points_to)
         else:
             tokens = listed([self._part(at) for at in places])
-            named = [Phrase(verbs.points_to + plural(self._kind, len(places))), *tokens]
+            named = [
+                Phrase(verbs.points_to + (self._kind and plural(self._kind, len(places)))),
+                *tokens,
+            ]
         if not named or len(self._close) <= MOST_NAMED:
             return named
         others = len(self._close) - len(places)
@@ -402,8 +407,8 @@ class _Wording:
             notes.append("scores are × chance: 1 is what even attention would give")
         if of.options.get("correction") == "sink":
             notes.append(
-                f"“{self.common.labels[0]}”, the first token, is left out (correction sink): decoders "
-                "put attention there that has nowhere else to go"
+                f"“{self.common.labels[0]}”, the first token, is left out (correction sink): "
+                "decoders put attention there that has nowhere else to go"
             )
         return notes
 

@@ -60,10 +60,10 @@ def _free_slot(place: int) -> int:
 
 def method_info(name: str, edges: object = "attention") -> MethodInfo:
     """How a method is shown on these edges; a saved attribution's may not be registered here."""
-    if name not in METHODS:
+    member, rule = METHODS.get(name), EDGE_RULES.get(edges)
+    if member is None:
         title = name[:1].upper() + name[1:]
         return MethodInfo(title, title, _OTHER_SLOT)
-    member = METHODS[name]
     info = MethodInfo(
         title=member.title,
         label=name.capitalize(),
@@ -73,10 +73,9 @@ def method_info(name: str, edges: object = "attention") -> MethodInfo:
         shown_by_default=member.shown_by_default,
         **_of_edges(member),
     )
-    rule = EDGE_RULES[str(edges)] if edges in EDGE_RULES else None
-    if rule is None or not rule.amounts or not member.reads_edges:
+    if rule is None or not rule.amounts or not info.layered:
         return info
-    named = name_on(name, rule.name)
+    named = f"{rule.name} {name}"
     info = replace(info, title=_capital(named), label=_capital(named), signed=True, full=None)
     if not starts_at_target(member, rule):
         return info
@@ -102,9 +101,11 @@ def name_on(method: str, edges: object) -> str:
     >>> name_on("flow", "attention"), name_on("flow", "relevance"), name_on("flow", "alti")
     ('flow', 'relevance flow', 'flow')
     """
-    amounts = edges in EDGE_RULES and EDGE_RULES[str(edges)].amounts
-    reads = method in METHODS and METHODS[method].reads_edges
-    return f"{edges} {method}" if amounts and reads else method
+    rule = EDGE_RULES.get(edges)
+    if rule is None or not rule.amounts:
+        return method
+    member = METHODS.get(method)
+    return f"{edges} {method}" if member is not None and member.reads_edges else method
 
 
 def name_of(shown: Attribution | Generation | FlowTrace) -> str:
