@@ -12,7 +12,7 @@ from numbers import Integral, Rational, Real
 from os import PathLike
 from typing import Any, get_args
 
-from attnflow.edges.options import HeadRule
+from attnflow.edges.rule import HeadRule
 from attnflow.errors import InputError, shown, unknown
 from attnflow.io.files import as_path
 from attnflow.records.learned import LearnedHeads

@@ -29,7 +29,7 @@ from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
-    from attnflow.edges.options import Heads
+    from attnflow.edges.rule import Heads
     from attnflow.models.adapter import ModelAdapter, Objective
     from attnflow.pipeline.session import Session
 

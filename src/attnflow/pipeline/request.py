@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
 from attnflow.edges.graph import fuse_heads
-from attnflow.edges.options import EdgeOptions, check_heads
+from attnflow.edges.rule import EdgeOptions, check_heads
 from attnflow.errors import InputError, unknown
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
@@ -34,7 +34,7 @@ from attnflow.solvers.execution import Execution
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnflow.edges.options import Heads
+    from attnflow.edges.rule import Heads
     from attnflow.models.capture.spec import CaptureSpec
 
 AUTO = "auto"
