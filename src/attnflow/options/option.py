@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, cleandoc, signature
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from attnflow.errors import InputError, shown
 from attnflow.io.keywords import check_keywords, plain_torch
@@ -20,6 +20,13 @@ T = TypeVar("T")
 KEY = "option"
 # The groups in which help pages list options.
 INPUT, LOADING, SELECTION, WORK = "Input", "Loading", "Selection", "Work"
+
+
+class Unless(NamedTuple):
+    """Why an option does not apply, and which of its values do all the same."""
+
+    why: str
+    applies: Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Option:
         parse: Makes a value of the text that a flag is given; numbers need none.
         least: The smallest number that the command line takes.
         served: Whether requests to the server may have it.
-        not_for: The functions that it does not apply to, each with the reason.
+        not_for: The functions and the situations that it does not apply to, each with the reason.
         recorded: Whether results depend on it, so that a run is continued with the same value only.
     """
 
@@ -49,7 +56,7 @@ class Option:
     parse: Callable[[str], Any] | None = None
     least: float | None = None
     served: bool = False
-    not_for: Mapping[str, str] = field(default_factory=dict)
+    not_for: Mapping[str, str | Unless] = field(default_factory=dict)
     recorded: bool = True
 
 
@@ -92,19 +99,20 @@ def is_given(table: Any, name: str) -> bool:
     return value is not default and not (type(value) is type(default) and value == default)
 
 
-def refuse(table: Any, names: Any, what: str, why: str) -> None:
-    """Refuse those of these options that were given, since they do not apply to something."""
-    for name in names:
-        if is_given(table, name):
-            msg = f"{name}={shown(getattr(table, name))} does not apply to {what}: {why}"
-            raise InputError(msg)
+def refuse_all(table: Any, situation: str, what: str = "") -> None:
+    """Refuse the options of a table that were given and do not apply to a function or situation.
 
-
-def refuse_all(table: Any, function: str) -> None:
-    """Refuse the options of a table that do not apply to a function."""
+    ``what`` is what the situation is called in errors; a function has its own name.
+    """
     for name, (_, declared) in options_of(table).items():
-        if function in declared.not_for:
-            refuse(table, [name], function, declared.not_for[function])
+        reason = declared.not_for.get(situation)
+        if reason is None or not is_given(table, name):
+            continue
+        value = getattr(table, name)
+        why, applies = reason if isinstance(reason, Unless) else (reason, None)
+        if applies is None or not applies(value):
+            msg = f"{name}={shown(value)} does not apply to {what or situation}: {why}"
+            raise InputError(msg)
 
 
 def values_of(table: Any, names: Any = None) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from attnflow.edges.rule import EdgeOptions, check_heads
 from attnflow.errors import InputError, unknown
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
-from attnflow.options.option import options_of, refuse, values_of
-from attnflow.options.tables import ExplainOptions
-from attnflow.pipeline.amounts import check_amounts
+from attnflow.options.option import options_of, refuse_all, values_of
+from attnflow.options.tables import MEASURES, SIGNED, WITHOUT_STEPS, ExplainOptions
 from attnflow.pipeline.arguments import (
     check_batch_size,
     check_steps,
@@ -25,7 +24,7 @@ from attnflow.pipeline.arguments import (
     plain_query,
     plain_share,
 )
-from attnflow.pipeline.source import LOGIT, check_source
+from attnflow.pipeline.source import LOGIT, check_amounts, check_source
 from attnflow.records.checks import check_flag
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, resolve, resolve_all
@@ -38,16 +37,6 @@ if TYPE_CHECKING:
     from attnflow.models.capture.spec import CaptureSpec
 
 AUTO = "auto"
-# What only methods that read edges have, and values that ask for nothing special.
-OF_EDGES: dict[str, tuple[Any, ...]] = {
-    "edges": ("attention",),
-    "layer": (),
-    "layers": ("all",),
-    "heads": (),
-    "residual": (),
-    "discard": (),
-    "correction": (None,),
-}
 
 
 def check_single_heads(method: str) -> None:
@@ -155,16 +144,12 @@ class Request(ExplainOptions):
         """Refuse options that none of the methods has; single heads, where one has them not."""
         measures = [member for member in members if not member.reads_edges]
         if measures and len(measures) == len(members):
-            runs_again = "it runs the model again and reads no edges, layers or heads; leave it out"
-            given = [name for name, plain in OF_EDGES.items() if getattr(self, name) not in plain]
-            refuse(self, given, f"method={measures[0].name!r}", runs_again)
+            refuse_all(self, MEASURES, f"method={measures[0].name!r}")
         if not any(member.uses_steps for member in measures):
-            names = ", ".join(map(repr, self.asked))
-            refuse(self, ["steps"], f"method={names}", "it needs none; leave it out")
+            refuse_all(self, WITHOUT_STEPS, f"method={', '.join(map(repr, self.asked))}")
         for member in members:
             if member.signed:
-                no_shares = "its scores have signs, and their sum is no whole to take shares of"
-                refuse(self, ["normalize"], f"method={member.name!r}", f"{no_shares}; leave it out")
+                refuse_all(self, SIGNED, f"method={member.name!r}")
         if self.rule.amounts:
             check_amounts(self, [each for each in members if each.reads_edges])
         for member in members:

@@ -17,11 +17,10 @@ from attnflow.methods.question import Question, Target, no_progress, resolve_tar
 from attnflow.methods.relevance_flow import check_start
 from attnflow.models.adapter import Objective
 from attnflow.models.outputs import is_number
-from attnflow.pipeline.amounts import starts_at_target
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.graphs import Graphs
 from attnflow.pipeline.request import Request, check_single_heads
-from attnflow.pipeline.source import LOGIT
+from attnflow.pipeline.source import LOGIT, starts_at_target
 from attnflow.records import (
     Activations,
     Array,
