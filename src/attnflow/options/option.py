@@ -154,10 +154,9 @@ def takes(table: Any, **others: Any) -> Callable[[Callable[..., Any]], Any]:
                 msg = f"{function.__name__}() needs the argument {missing[0]}="
                 raise TypeError(msg)
             options = table(**{name: keywords[name] for name in declared if name in keywords})
-            from attnflow.records.checks import check_flag  # numpy takes its time
+            from attnflow.records.checks import check_flags  # numpy takes its time
 
-            for name in flags:
-                check_flag(name, getattr(options, name))
+            check_flags({name: getattr(options, name) for name in flags})
             refuse_all(options, function.__name__)
             with plain_torch():
                 return function(*args, options=options, **rest)

@@ -27,9 +27,9 @@ from attnflow.models.outputs import (
 from attnflow.models.text.spans import END, SPAN, START, Spans
 from attnflow.models.text.writing import Writing
 from attnflow.options.tables import KnockoutOptions
-from attnflow.pipeline.arguments import check_batch_size, plain_query
 from attnflow.pipeline.edge_sets import EdgeReader, candidates, draw
 from attnflow.pipeline.prepare import check_known, read_input, read_parts
+from attnflow.pipeline.request import check_batch_size, plain_query
 from attnflow.records.checks import check_flag, check_number
 from attnflow.records.knockout import Knockout, Outcome
 from attnflow.records.parts import Part

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from functools import cached_property
+from numbers import Integral, Rational, Real
+from os import PathLike
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
 from attnflow.edges.graph import fuse_heads
-from attnflow.edges.rule import EdgeOptions, check_heads
-from attnflow.errors import InputError, unknown
+from attnflow.edges.rule import EdgeOptions, HeadRule, check_heads
+from attnflow.errors import InputError, shown, unknown
+from attnflow.io.files import as_path
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
 from attnflow.options.option import options_of, refuse_all, values_of
 from attnflow.options.tables import MEASURES, SIGNED, WITHOUT_STEPS, ExplainOptions
-from attnflow.pipeline.arguments import (
-    check_batch_size,
-    check_steps,
-    plain_heads,
-    plain_layer,
-    plain_layers,
-    plain_query,
-    plain_share,
-)
 from attnflow.pipeline.source import LOGIT, check_amounts, check_source
-from attnflow.records.checks import check_flag
+from attnflow.records.checks import check_flags
 from attnflow.records.learned import LearnedHeads
-from attnflow.records.selection import is_integer, resolve, resolve_all
+from attnflow.records.selection import is_integer, listed_numbers, resolve, resolve_all
 from attnflow.solvers.execution import Execution
 
 if TYPE_CHECKING:
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
 
     from attnflow.edges.rule import Heads
     from attnflow.models.capture.spec import CaptureSpec
+
 
 AUTO = "auto"
 
@@ -121,7 +119,7 @@ class Request(ExplainOptions):
             "residual": plain_share("residual", self.residual),
             "discard": plain_share("discard", self.discard),
             "contrast": check_choice("contrast", self.contrast),
-            **{name: check_flag(name, getattr(self, name)) for name in flags},
+            **check_flags({name: getattr(self, name) for name in flags}),
         }
 
     @property
@@ -158,7 +156,10 @@ class Request(ExplainOptions):
             if self.heads == "each":
                 check_single_heads(member.name)
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # without the rule
+
+    @cached_property
     def rule(self) -> EdgeRule:
         """The edge rule."""
         return EDGE_RULES["attention" if is_auto(self.edges) else self.edges]
@@ -266,3 +267,93 @@ class Request(ExplainOptions):
         if isinstance(self.heads, LearnedHeads):
             return self.heads.label
         return self.heads if isinstance(self.heads, str) else list(self.heads)
+
+
+HUGE = 1 << 63
+MOST_STEPS = 4096  # that can be asked for: finding so many points takes seconds
+
+
+def plain_query(given: Any) -> int | str | None:
+    """A position as an integer, a token as text."""
+    if is_integer(given):
+        return operator.index(given)
+    if given is None or isinstance(given, str):
+        return given
+    msg = f"query={shown(given)} must be a position, a token's text, 'all' or None"
+    raise InputError(msg)
+
+
+def plain_layer(given: Any) -> Any:
+    """A layer as an integer."""
+    return operator.index(given) if is_integer(given) else given
+
+
+def plain_layers(given: Any) -> Any:
+    """Layers as a tuple of integers; ``"all"`` and ``None`` as they are."""
+    if given is None or (isinstance(given, str) and given == "all"):
+        return given
+    if isinstance(given, str):
+        raise InputError(unknown("layers", given, ["all"], "numbers 1 … L", "None"))
+    return _layers("layers", listed_numbers(given))
+
+
+def _layers(name: str, given: Sequence[Any]) -> tuple[int, ...]:
+    for each in given:
+        if not is_integer(each):
+            msg = f"{name}={shown(each)} must be an integer: 1 … L, or negative from the top"
+            raise InputError(msg)
+    return tuple(operator.index(each) for each in given)
+
+
+def plain_share(name: str, given: Any) -> Any:
+    """A share of any number type as a float."""
+    if isinstance(given, Real) and not isinstance(given, bool):
+        _check_size(name, given, given)
+        return float(given)
+    if given is None:
+        return None
+    msg = f"{name}={shown(given)} must be a number from 0 (off) to below 1"
+    raise InputError(msg)
+
+
+def plain_heads(given: Any) -> Any:
+    """Head numbers as a tuple of integers, weights as a tuple of floats, a file as its content."""
+    if isinstance(given, LearnedHeads):
+        return given
+    if isinstance(given, PathLike) or (isinstance(given, str) and given.endswith(".json")):
+        return LearnedHeads.load(as_path(given))
+    if isinstance(given, Real):
+        _check_size("heads", given, given)
+    if isinstance(given, str | Real):
+        return given
+    listed = isinstance(given, Sequence) and not isinstance(given, bytes | bytearray | memoryview)
+    heads = tuple(given) if listed else ()
+    if not listed or not all(isinstance(h, Real) and not isinstance(h, bool) for h in heads):
+        lists = "a list of integers or of weights"
+        learned = "learned heads or their .json file"
+        raise InputError(unknown("heads", given, get_args(HeadRule), lists, learned))
+    for head in heads:
+        _check_size("heads", head, given)
+    whole = all(isinstance(head, Integral) for head in heads)
+    return tuple(int(head) if whole else float(head) for head in heads)
+
+
+def check_steps(given: Any) -> None:
+    """Refuse what is no number of points on a line."""
+    if given is not None and not (is_integer(given) and 1 <= given <= MOST_STEPS):
+        msg = f"steps={shown(given)} must be an integer from 1 to {MOST_STEPS}, or None"
+        raise InputError(msg)
+
+
+def check_batch_size(given: Any) -> None:
+    """Refuse what is no number of inputs."""
+    if not (is_integer(given) and given >= 1):
+        msg = f"batch_size={shown(given)} must be an integer of at least 1"
+        raise InputError(msg)
+
+
+def _check_size(name: str, number: Any, given: Any) -> None:
+    """Refuse numbers too large to be written in an error, or to be floats."""
+    if isinstance(number, Rational) and not -HUGE < Fraction(number) < HUGE:
+        msg = f"{name}={shown(given)} is far too large"
+        raise InputError(msg)

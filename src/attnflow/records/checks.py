@@ -121,6 +121,11 @@ def check_flag(name: str, given: object) -> bool:
     return bool(given)
 
 
+def check_flags(given: Mapping[str, object]) -> dict[str, bool]:
+    """Several flags by their names."""
+    return {name: check_flag(name, each) for name, each in given.items()}
+
+
 def check_mapping(name: str, given: object) -> Mapping[str, Any]:
     """A read-only copy of a dict with texts as keys, which is not nested too deeply."""
     if not isinstance(given, Mapping):

@@ -33,9 +33,8 @@ from attnflow.solvers.cpu.pairs import (
     make_bounds,
     solve_sinks,
 )
-from attnflow.solvers.execution import Execution
+from attnflow.solvers.execution import Execution, SharedParts, cores, work_together
 from attnflow.solvers.interface import BoolArray, PairFlow, PreparedGraph, Sources, check_gaps
-from attnflow.solvers.threads import SharedParts, cores, work_together
 
 FEW, ROUNDS = 16, 24
 LEAST_SIZE, LEAST_LAYERS = 256, 16

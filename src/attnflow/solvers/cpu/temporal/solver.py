@@ -18,7 +18,7 @@ from attnflow.solvers.cpu.network import ByteArray
 from attnflow.solvers.cpu.pair import peel
 from attnflow.solvers.cpu.temporal.flow import SINK, UNREACHED, State, clear, make_state, maximize
 from attnflow.solvers.cpu.temporal.network import Ends, FlatNetwork, make_network
-from attnflow.solvers.execution import Execution
+from attnflow.solvers.execution import Execution, SharedParts, cores, work_together
 from attnflow.solvers.interface import BoolArray
 from attnflow.solvers.temporal import (
     MOST_ROUTES,
@@ -32,7 +32,6 @@ from attnflow.solvers.temporal import (
     check_set,
     check_sets,
 )
-from attnflow.solvers.threads import SharedParts, cores, work_together
 
 ROUNDING = 1e-13  # beside the value: routes that are narrower are rounding
 
