@@ -30,7 +30,7 @@ from attnflow.pipeline.source import LOGIT
 from attnflow.records import FloatArray
 from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.generation import Generation
-from attnflow.records.parts import ANSWER, Part
+from attnflow.records.parts import ANSWER, SOURCE, Part
 from attnflow.records.selection import Groups
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ UNTOLD = (
 )
 
 
+# Parts that are deleted where nobody says: each takes a forward pass, and a few are about as much
+# work as the scores. Without them a conclusion could only repeat what scores claim.
+MOST_DELETED = 12
+
+
 @dataclass(frozen=True)
 class AnswerConfig:
     """What is asked about a whole answer, beside how its scores are computed.
@@ -51,13 +56,14 @@ class AnswerConfig:
         writing: How the answer is written, or the answer.
         parts_only: Whether parts alone are scored, and not each token.
         through: Where scores end: at ``"tokens"``, or in the ``"prompt"``.
-        deletions: Whether each named part is deleted to see what becomes of the answer.
+        deletions: Whether each named part is deleted to see what becomes of the answer; ``None``
+            for two to `MOST_DELETED` of them.
     """
 
     writing: Writing = Writing()  # noqa: RUF009 - frozen
     parts_only: bool = False
     through: str = "tokens"
-    deletions: bool = False
+    deletions: bool | None = None
 
 
 def check_for_answers(config: Request) -> None:
@@ -114,9 +120,8 @@ def explain_by_each(
         whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, ANSWER))
-    named = [part for part in parts if part.named]
     # First, since parts that can't be deleted are refused before long work.
-    drops = measure_drops(answers, whole, named, advance) if asked.deletions else None
+    deleted = _delete_parts(answers, whole, parts, asked.deletions, advance)
     found = []
     for number, each in enumerate(configs):
 
@@ -126,7 +131,7 @@ def explain_by_each(
         opened = open_answer(
             whole, answers, each, through=asked.through == PROMPT, check=asked.writing.check
         )
-        found.append(replace(make_generation(opened, parts, asked, within), drops=drops))
+        found.append(replace(make_generation(opened, parts, asked, within), **deleted))
     return found
 
 
@@ -209,6 +214,26 @@ def measure_drops(
     sets = [(), *(part.positions for part in parts)]
     whole, *others = log_probabilities_without(answers, tokens, sets, advance)
     return np.stack([whole - each for each in others], axis=-1)
+
+
+def _delete_parts(
+    answers: Answers,
+    tokens: Tokens,
+    parts: Sequence[Part],
+    deletions: bool | None,
+    advance: Advance,
+) -> dict[str, Any]:
+    """What the answer's tokens lose without each named part, and without all sources together."""
+    named = [part for part in parts if part.named]
+    if not deletions and (deletions is not None or not 2 <= len(named) <= MOST_DELETED):
+        return {}
+    sources = [part for part in named if part.role == SOURCE]
+    every = tuple(sorted(at for part in sources for at in part.positions))
+    left = sum(len(part.positions) for part in parts if part.role != ANSWER) - len(every)
+    joined = [Part("sources", every)] if len(sources) > 1 and left else []
+    drops = measure_drops(answers, tokens, [*named, *joined], advance)
+    both = {"drops": drops[:, : len(named)]}
+    return both | ({"without_sources": drops[:, -1]} if joined else {})
 
 
 def _finished(found: AnswerSession, values: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ from attnflow.views.explorer.parts import (
     predictions,
 )
 from attnflow.views.explorer.schema import Array, MethodDescription, PredictedLabel, Rule, pack
+from attnflow.views.wording.answers import conclude
 from attnflow.views.wording.labels import printable
 from attnflow.views.wording.names import info_of, unit_note
 
@@ -44,7 +45,8 @@ class Written(TypedDict):
     where the model had more to say. ``words`` are the rows of each word of the answer. ``scores``
     are ``[answer, token]``, ``null`` where parts alone were scored; ``part_scores`` ``[answer,
     part]``; ``unit`` says what they are sums of, if that has a size. ``drops`` are ``[answer, named
-    part]``: by how much the log-probability of each token falls without the part. ``ordinary`` are
+    part]``: by how much the log-probability of each token falls without the part. ``found`` is what
+    may be concluded of the answer, ``found_each`` of each of ``words``. ``ordinary`` are
     the positions of tokens that are not special, which set the colour scale.
     """
 
@@ -64,6 +66,8 @@ class Written(TypedDict):
     ordinary: list[int]
     answer: list[int]
     words: list[list[int]]
+    found: str
+    found_each: list[str]
     parts: list[PartDescription]
     scores: Array | None
     part_scores: Array
@@ -94,7 +98,8 @@ def generation_document(of: Generation) -> GenerationDocument:
     notes = list(of.warnings)
     if of.scores is not None and not shown:
         notes.append("the prompt is long: what parts gave is shown, and not each token")
-    words = of.word_ids or range(len(of.tokens))
+    ids = of.word_ids or range(len(of.tokens))
+    words = _words(of)
     written: Written = {
         "text": of.text,
         "answer_text": of.answer_text,
@@ -109,9 +114,11 @@ def generation_document(of: Generation) -> GenerationDocument:
         "unit": unit_note(of.method, of.options),
         "tokens": _as_they_stand(of),
         "labels": [printable(token) for token in of.tokens],
-        "ordinary": [at for at, word in enumerate(words) if word is not None],
+        "ordinary": [at for at, word in enumerate(ids) if word is not None],
         "answer": list(of.answer),
-        "words": _words(of),
+        "words": words,
+        "found": conclude(of),
+        "found_each": [conclude(of, rows) for rows in words],
         "parts": [
             {
                 "name": part.name,
