@@ -306,6 +306,9 @@ class Generation(SavedRecord):
         """The interactive view, for notebooks."""
         return self.explore()._repr_html_()
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {**self.explore()._repr_mimebundle_(), "text/plain": repr(self)}
+
     def figure(self, kind: str = "generation", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw this on ``ax`` or on a new figure, and return the axes.
 
