@@ -33,7 +33,7 @@ def answered(drops=None, joint=None, probability=0.4, scores=(5, 1, 1, 1, 2), to
         scores=np.zeros((tokens, 9 + tokens)),
         part_scores=np.tile([*scores, 0, 0], (tokens, 1)).astype(float),
         log_probabilities=np.full(tokens, math.log(probability) / tokens),
-        predictions=(Prediction("so", 0.5, 0),) * tokens,
+        predictions=(Prediction("so", 0.5),) * tokens,
         parts=tuple(parts),
         drops=each,
         without_sources=None if joint is None else np.full(tokens, joint / tokens),
@@ -67,12 +67,12 @@ def answered(drops=None, joint=None, probability=0.4, scores=(5, 1, 1, 1, 2), to
             "The instructions hardly matter.",
         ),
         (
-            (3.0, 2.0, -1.5, 0.0, 0.0),
+            (3.0, 2.0, -0.8, 0.0, 0.0),
             6.0,
             ("hotel", "garden"),
             "The answer rests on “hotel” and “garden”: without “hotel” its probability falls from "
             "40 % to 2 %, without “garden” to 5 %. Without “train” its probability rises from 40 % "
-            "to 100 %. The instructions hardly matter.",
+            "to 89 %. The instructions hardly matter.",
         ),
         (
             (0.2, 0.1, -0.1, 0.0, 9.0),
@@ -134,8 +134,8 @@ def test_without_sources_all_parts_are_compared():
     verdict = judge(answered((0.0, 0.0, 3.0, 2.0, 0.0), roles=roles))
     assert verdict.text == (
         "The scores point to “hotel”, but the answer rests on “train” and “system”: without "
-        "“train” its probability falls from 40 % to 2 %, without “system” to 5 %, without “hotel” to 40 %; "
-        "the other two hardly matter."
+        "“train” its probability falls from 40 % to 2 %, without “system” to 5 %, without “hotel” "
+        "to 40 %; the other two hardly matter."
     )
 
 

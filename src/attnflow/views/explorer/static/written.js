@@ -1,6 +1,6 @@
 import { unpack } from "./numbers.js";
 
-const WHOLE = 0.05; // probability that is told of all tokens together, as in the library
+const TOLD_WHOLE = 0.05; // probability that is told of all tokens together, as in the library
 
 // A prompt and its answer, as the document has them: what a span of the answer came from.
 export class Answered {
@@ -102,7 +102,7 @@ export class Answered {
 
   // An unlikely answer is told by the geometric mean of its tokens.
   byToken(rows) {
-    return rows.length > 1 && this.probability(rows) < WHOLE;
+    return rows.length > 1 && this.probability(rows) < TOLD_WHOLE;
   }
 
   // How likely these rows are, also after a drop of the log-probability.
