@@ -83,7 +83,7 @@ def _rows(found: Generation, span: Span) -> list[tuple[PartScore, Part]]:
 
 def odds_of(found: Generation, span: Span = None) -> Odds:
     """How likely an answer is, or a span of it."""
-    logs = found.log_probabilities[found.rows(span)]
+    logs = found.log_probabilities[found.numbers(found.rows(span))]
     return Odds(float(logs.sum()), len(logs))
 
 
@@ -102,7 +102,7 @@ def _case(found: Generation, span: Span) -> _Case:
         instructing=[row for row, part in named if part.role == INSTRUCTIONS],
         own=sum(row.share or 0.0 for row, part in rows if part.role == ANSWER),
         odds=odds_of(found, span),
-        joint=None if joint is None else float(joint[found.rows(span)].sum()),
+        joint=None if joint is None else float(joint[found.numbers(found.rows(span))].sum()),
     )
 
 
@@ -357,10 +357,11 @@ def _text_of(found: Generation, span: Span) -> str:
     if isinstance(span, str):
         return span
     rows = found.rows(span)
-    if found.spans is None or rows != list(range(rows[0], rows[-1] + 1)):
-        return " ".join(found.answer_tokens[row] for row in rows)
-    first, last = (found.spans[found.answer[row]] for row in (rows[0], rows[-1]))
-    return found.answer_text[first[0] : last[1]].strip() or found.answer_tokens[rows[0]]
+    if len(rows) == 1 or found.spans is None or rows != list(range(rows[0], rows[-1] + 1)):
+        return " ".join(found.piece_texts[row] for row in rows)
+    numbers = found.numbers(rows)
+    first, last = (found.spans[found.answer[number]] for number in (numbers[0], numbers[-1]))
+    return found.answer_text[first[0] : last[1]].strip() or found.piece_texts[rows[0]]
 
 
 def _top_tokens(found: Generation, span: Span) -> str:
