@@ -537,10 +537,11 @@ class AnswerOptions(PromptOptions, ExplainOptions):
         "(docs/definitions.md).",
         metavar="tokens|prompt",
     )
-    deletions: bool = option(
-        False,
+    deletions: bool | None = option(
+        None,
         "Delete each named part and measure by how much the answer's log-probability falls: what "
         "the scores claim, checked.",
+        more="It takes a forward pass for each; by default it is done for two to twelve parts.",
     )
     sampling: Mapping[str, Any] | None = option(
         None,
