@@ -249,7 +249,7 @@ def read_prompt(
         msg = f"{answers.model.name} has no parts: its tokenizer gave no offsets in the text"
         raise ModelError(msg)
     spans = prompt.spans or ((WHOLE, (0, len(prompt.text))),)
-    owners = [_owner(span, spans, prompt.text) for span in tokens.spans]
+    owners = [owner_of(span, spans, prompt.text) for span in tokens.spans]
     parts = []
     for number, (name, (start, end)) in enumerate(spans):
         positions = tuple(at for at, owner in enumerate(owners) if owner == number)
@@ -265,7 +265,7 @@ def read_prompt(
     return tokens, (*parts, *((Part(REST, left, "rest"),) if left else ()))
 
 
-def _owner(span: Span, parts: Sequence[tuple[str, Span]], text: str) -> int | None:
+def owner_of(span: Span, parts: Sequence[tuple[str, Span]], text: str) -> int | None:
     """The part with most of a token's characters that are not blanks; the last of several."""
     start, end = span
     best, most = None, 0

@@ -13,6 +13,7 @@ from attnflow.methods import METHODS, Method
 from attnflow.pipeline.amounts import starts_at_target
 from attnflow.records import Attribution, FlowTrace
 from attnflow.records.generation import Generation
+from attnflow.records.reasoning import Reasoning
 
 _OTHER_SLOT = 7
 _RESERVED, _SLOTS = 3, 8  # raw, rollout and flow have slots of their own
@@ -107,7 +108,7 @@ def name_on(method: str, edges: object) -> str:
     return f"{edges} {method}" if amounts and reads else method
 
 
-def name_of(shown: Attribution | Generation | FlowTrace) -> str:
+def name_of(shown: Attribution | Generation | FlowTrace | Reasoning) -> str:
     """What the method of these scores is called."""
     return name_on(shown.method, shown.options.get("edges", "attention"))
 
