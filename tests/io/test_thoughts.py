@@ -73,10 +73,21 @@ def test_thoughts_end_where_a_reader_would_say(answer, options, expected):
     assert cut(answer, **options) == expected
 
 
-PIECES = st.sampled_from(
-    ["<think>", "</think>", "\n", "\n\n", " ", "1. ", "2. ", "Step 3: ", "- ", "Yes. ", "No!", "So"]
-    + ["बारिश। ", "雨だ。", "نعم؟ ", "Да. ", "```\n", "|a|b|\n", "e.g. ", "3.5 "]
+MARKS = (
+    "<think>",
+    "</think>",
+    "\n",
+    "\n\n",
+    " ",
+    "1. ",
+    "2. ",
+    "Step 3: ",
+    "- ",
+    "```\n",
+    "|a|b|\n",
 )
+TEXTS = ("Yes. ", "No!", "So", "बारिश। ", "雨だ。", "نعم؟ ", "Да. ", "e.g. ", "3.5 ")
+PIECES = st.sampled_from((*MARKS, *TEXTS))
 
 
 @settings(max_examples=300, deadline=None)

@@ -30,13 +30,13 @@ from attnflow.pipeline.source import LOGIT
 from attnflow.records import FloatArray
 from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.generation import Generation
-from attnflow.records.parts import Part
+from attnflow.records.parts import ANSWER, Part
 from attnflow.records.selection import Groups
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
-TEMPLATE = "chat_template"
+CHAT = "chat_template"
 UNTOLD = (
     "no chat template was applied, and the model may go on with the text instead of answering it: "
     "as a chat, the prompt is messages, [{'role': 'user', 'content': …}]; in a terminal: --chat"
@@ -109,8 +109,8 @@ def explain_by_each(
         answers.model.decision(tokens)  # an error where there is no probability to measure by
     whole = write_behind(tokens, prompt, answers, config, asked.writing)
     answer = tuple(range(len(tokens), len(whole)))
-    parts = (*parts, Part("answer", answer, "answer"))
-    named = [part for part in parts if part.kind == "part"]
+    parts = (*parts, Part("answer", answer, ANSWER))
+    named = [part for part in parts if part.named]
     # First, since parts that can't be deleted are refused before long work.
     drops = measure_drops(answers, whole, named, advance) if asked.deletions else None
     found = []
@@ -275,7 +275,7 @@ def write_behind(
 ) -> Tokens:
     """A prompt with its answer, and notices of how it was asked."""
     whole = answers.write(tokens, _behind(prompt, answers, writing))
-    if prompt.special and writing.text is None and getattr(answers.tokenizer, TEMPLATE, None):
+    if prompt.special and writing.text is None and getattr(answers.tokenizer, CHAT, None):
         whole = replace(whole, notices=(*whole.notices, UNTOLD))
     if config.bos:
         whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))

@@ -19,7 +19,7 @@ from attnflow.methods.erasing import DELETE, erase
 from attnflow.methods.question import no_progress, rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.answers.interface import Answers, answer_positions
-from attnflow.models.answers.prompts import Prompt, owner_of
+from attnflow.models.answers.prompts import Piece, Prompt, owner_of
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey
 from attnflow.models.text.writing import Writing
@@ -35,7 +35,7 @@ from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Advance
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
-from attnflow.records.parts import Part
+from attnflow.records.parts import ANSWER, Part
 from attnflow.records.reasoning import NEEDED, Reasoning, Step, is_spared
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def cut_steps(whole: Tokens, parts: Sequence[Part], asked: StepsConfig) -> tuple
         msg = "the tokenizer gave no offsets in the text, without which there are no steps"
         raise ModelError(msg)
     pieces = split_thoughts(answer, asked.by, asked.conclusion)
-    places = [(str(number), (start, end)) for number, (_, start, end) in enumerate(pieces)]
+    places = [Piece(kind, (start, end), ANSWER) for kind, start, end in pieces]
     owners: list[int] = []
     for at in answer_positions(whole):
         owner = owner_of(spans[at], places, answer)
@@ -161,9 +161,7 @@ def cut_steps(whole: Tokens, parts: Sequence[Part], asked: StepsConfig) -> tuple
         msg = f"the answer {answer!r} has too few tokens to be cut into thoughts and a conclusion"
         raise InputError(msg)
     prompt = [
-        Step(
-            part.name, "part" if part.kind == "part" else "rest", _text(whole, part), part.positions
-        )
+        Step(part.name, "part" if part.named else "rest", _text(whole, part), part.positions)
         for part in parts
     ]
     return (
