@@ -24,7 +24,13 @@ NAMES = ["keys", "cat", "step 1", "step 2", "step 3", "conclusion"]
 
 @pytest.fixture(scope="module")
 def pair():
-    return talkers.llama(num_hidden_layers=2)
+    """With still larger weights, so that a chain of steps depend on each other."""
+    network, tokenizer = talkers.llama()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(3)
+    return network, tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +113,7 @@ def test_log_probabilities_are_those_of_an_eager_model(found, oracle):
         math.nan if step.kind == "part" else sum(oracle.before[at] for at in step.positions)
         for step in found.steps
     ]
-    np.testing.assert_allclose(found.log_probabilities, expected, atol=1e-4)
+    np.testing.assert_allclose(found.log_probabilities, expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("source", range(5))
@@ -120,10 +126,10 @@ def test_a_step_is_hidden_from_all_that_follow_it_and_deleted(source, found, ora
             assert np.isnan(found.deleted[target, source])
             continue
         own = found.steps[target].positions
-        assert found.hidden[target, source] == pytest.approx(oracle.drop(hidden, own), abs=1e-4)
-        assert found.deleted[target, source] == pytest.approx(oracle.drop(deleted, own), abs=1e-4)
+        assert found.hidden[target, source] == pytest.approx(oracle.drop(hidden, own), abs=1e-3)
+        assert found.deleted[target, source] == pytest.approx(oracle.drop(deleted, own), abs=1e-3)
     assert (
-        found.hidden[5, source] != pytest.approx(found.direct[5, source], abs=1e-4) or source == 4
+        found.hidden[5, source] != pytest.approx(found.direct[5, source], abs=1e-3) or source == 4
     )
 
 
@@ -148,26 +154,26 @@ def test_steps_are_followed_back_by_the_words_that_are_read(found, oracle):
             )
             direct[target, source] = oracle.drop(values, asked[target])
     assert len(asked) > 2, "a chain of two at least"
-    np.testing.assert_allclose(found.direct, direct, atol=1e-4)
+    np.testing.assert_allclose(found.direct, direct, atol=1e-3)
     thoughts = [at for target, own in asked.items() if target != 5 for at in own]
     assert list(found.carriers) == sorted(thoughts)
     expected = {(s, t) for t, s in zip(*np.nonzero(np.nan_to_num(direct) >= NEEDED), strict=True)}
     assert {(edge.source, edge.target) for edge in found.edges} == expected
 
 
-def test_what_is_spared_is_taken_away_all_together(pair):
-    """Steps say the same twice: none of both is needed, and one of them is."""
+def test_what_is_spared_is_taken_away_all_together():
+    pair = talkers.llama()
     found = attnflow.steps(PROMPT, pair, answer=ANSWER, conclusion="old !")
     oracle = Oracle(pair, found)
-    assert found.spared
+    assert len(found.spared) > 1
     assert all(row.role == "spared" for row in map(found.row, found.spared))
     pairs = [pair for at in found.spared for pair in oracle.hidden_from_all(at)]
     end = found.steps[found.conclusion].positions
     drop = oracle.drop(oracle.without_edges(pairs), end)
-    assert found.spared_hidden == pytest.approx(drop, abs=1e-4)
+    assert found.spared_hidden == pytest.approx(drop, abs=1e-3)
     gone = [at for number in found.spared for at in found.steps[number].positions]
     deleted = oracle.without_tokens(gone)
-    assert found.spared_deleted == pytest.approx(oracle.drop(deleted, end), abs=1e-4)
+    assert found.spared_deleted == pytest.approx(oracle.drop(deleted, end), abs=1e-3)
 
 
 def test_scores_are_those_of_the_answer_by_its_steps(pair, found):
@@ -297,7 +303,12 @@ def test_arrows_do_not_run_into_each_other():
     [
         (PROMPT, {"answer": " the cat"}, InputError, "no thoughts before its conclusion"),
         ({"step 1": "a", "b": "a"}, {"answer": ANSWER}, InputError, r"parts hold \['step 1'\]"),
-        (PROMPT, {"answer": ANSWER, "method": "direct-all"}, InputError, "reads all positions"),
+        (
+            PROMPT,
+            {"answer": ANSWER, "method": "direct-all", "edges": "attention"},
+            InputError,
+            "reads all positions",
+        ),
         (["a", "b"], {"answer": ANSWER}, InputError, "takes one prompt; there are 2"),
         (PROMPT, {"answer": [ANSWER]}, InputError, "must be a text that is not empty"),
         (PROMPT, {"answer": ANSWER, "batch_size": 0}, InputError, "batch_size=0"),
