@@ -82,19 +82,25 @@ def trace_steps(
         split_thoughts(asked.writing.text, asked.by, asked.conclusion)
     whole = write_behind(tokens, prompt, answers, config, asked.writing)
     steps = cut_steps(whole, parts, asked)
-    opened = open_answer(whole, answers, config, check=asked.writing.check)
+    start, targets = whole_start(whole), [at for at, step in enumerate(steps) if step.in_answer]
+    pieces = [
+        (steps[at].positions[0] - start, steps[at].positions[-1] + 1 - start) for at in targets
+    ]
+    opened = open_answer(whole, answers, config, pieces=pieces, check=asked.writing.check)
     scored = make_generation(
         opened,
         [Part(step.name, step.positions) for step in steps],
         AnswerConfig(asked.writing, parts_only=True),
         _part(advance, 0, 2),
     )
+    if not scored.complete:
+        raise KeyboardInterrupt
+    options = {name: value for name, value in scored.options.items() if name != "each"}
     runs = _Runs(answers, whole, _edges_of(answers, whole), config.batch_size)
     measured = _measure(runs, steps, _part(advance, 1, 2))
     (scores,) = _gaps(len(steps), 1)
-    for target in _targets(steps):
-        rows = runs.rows(steps[target].positions)
-        scores[target, : target + 1] = scored.part_scores[rows].sum(0)[: target + 1]
+    for target, row in zip(targets, scored.part_scores, strict=True):
+        scores[target, : target + 1] = row[: target + 1]
     return Reasoning(
         tokens=whole.names,
         steps=steps,
@@ -103,7 +109,7 @@ def trace_steps(
         method=scored.method,
         layer=scored.layer,
         depth=scored.depth,
-        options={**scored.options, "by": asked.by, "conclusion": asked.conclusion},
+        options={**options, "by": asked.by, "conclusion": asked.conclusion},
         model=scored.model,
         text=scored.text,
         answer_text=scored.answer_text,

@@ -56,6 +56,11 @@ class Step:
         found = checks.check_numbers(f"the positions of {self.name!r}", self.positions, 0)
         object.__setattr__(self, "positions", found)
 
+    @property
+    def in_answer(self) -> bool:
+        """Whether it is a piece of the answer."""
+        return self.kind not in ("part", "rest")
+
 
 class StepEdge(NamedTuple):
     """A step that a later one reads: without it, what is read of that is at most half as likely.
@@ -110,7 +115,8 @@ class Reasoning(SavedRecord):
     Attributes:
         tokens: Prompt, then answer.
         steps: The parts of the prompt, then the pieces of the answer; every token is in one.
-        scores: How much each step came from each earlier one, by the method.
+        scores: How much each step came from each earlier one, by the method: of the mean over its
+            tokens. Marks have them, too.
         direct: By how much the log-probability of a step falls where it alone cannot read another:
             of the conclusion, and of thoughts that lead to it, by the words that are read of them.
         hidden: The same where nothing behind that other step can read it.

@@ -158,7 +158,7 @@ def _words(found: Reasoning, number: int) -> str:
     step = found.steps[number]
     if step.kind not in ("thought", "conclusion"):
         return _text(step.text.strip())
-    before = [each.text for each in found.steps[:number] if each.kind not in ("part", "rest")]
+    before = [each.text for each in found.steps[:number] if each.in_answer]
     start = sum(map(len, before))
     at, pieces = 0, []
     for first, last in found.words_read(number):
