@@ -13,6 +13,7 @@ from attnflow.methods import METHODS, Method
 from attnflow.pipeline.source import starts_at_target
 from attnflow.records import Attribution, FlowTrace
 from attnflow.records.generation import Generation
+from attnflow.records.reasoning import Reasoning
 from attnflow.views.wording.labels import printable
 
 _OTHER_SLOT = 7
@@ -110,7 +111,7 @@ def name_on(method: str, edges: object) -> str:
     return f"{edges} {method}" if member is not None and member.reads_edges else method
 
 
-def name_of(shown: Attribution | Generation | FlowTrace) -> str:
+def name_of(shown: Attribution | Generation | FlowTrace | Reasoning) -> str:
     """What the method of these scores is called."""
     return name_on(shown.method, shown.options.get("edges", "attention"))
 
