@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from attnflow.pipeline.amounts import reads
 
 import attnflow
 from attnflow.errors import AttnflowError
 from attnflow.methods import METHODS
-from attnflow.pipeline.amounts import reads
 from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
 from attnflow.records.selection import input_positions
