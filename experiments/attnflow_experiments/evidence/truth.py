@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from attnflow.pipeline.amounts import reads
 
 import attnflow
 from attnflow.errors import AttnflowError
 from attnflow.methods import METHODS
 from attnflow.pipeline.session import Session
+from attnflow.pipeline.source import reads
 from attnflow.records import FloatArray
 from attnflow.records.selection import input_positions
 from attnflow_experiments.evidence import ranking
