@@ -422,7 +422,40 @@ class PromptOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions(PromptOptions, ExplainOptions):
+class WritingOptions(PromptOptions):
+    """What a prompt's parts are to an answer, and how the answer is written."""
+
+    roles: Mapping[str, Role | str] | None = option(
+        None,
+        "What parts are to the answer, where their names don't say it: "
+        '``{"tone": "instructions"}``; ``"source"``, ``"instructions"`` or ``"question"``.',
+        more="By default system messages are instructions, the last message of the user is the "
+        "question, and documents, tool messages and all other parts are sources, which conclusions "
+        "compare.",
+    )
+    sampling: Mapping[str, Any] | None = option(
+        None,
+        'How the answer\'s tokens are drawn, e.g. ``{"temperature": 0.7, "top_p": 0.9}``; without '
+        "it the most likely ones are written.",
+    )
+    seed: int | None = option(
+        None,
+        "The random seed.",
+        "--seed",
+        more="By default another one each time. No state of torch is changed by it.",
+        metavar="N",
+        panel=INPUT,
+        shows=False,
+    )
+    stream: Stream | None = option(
+        None,
+        "Called with each piece of the answer's text as it is written, e.g. "
+        '``functools.partial(print, end="", flush=True)``.',
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(WritingOptions, ExplainOptions):
     """The options of `attnflow.explain_answer`."""
 
     answer: str | Sequence[str] | None = option(
@@ -441,14 +474,6 @@ class AnswerOptions(PromptOptions, ExplainOptions):
         metavar="N",
         panel=INPUT,
         shows=False,
-    )
-    roles: Mapping[str, Role | str] | None = option(
-        None,
-        "What parts are to the answer, where their names don't say it: "
-        '``{"tone": "instructions"}``; ``"source"``, ``"instructions"`` or ``"question"``.',
-        more="By default system messages are instructions, the last message of the user is the "
-        "question, and documents, tool messages and all other parts are sources, which conclusions "
-        "compare.",
     )
     units: Literal["sentences", "paragraphs"] | str | None = option(
         None,
@@ -476,25 +501,48 @@ class AnswerOptions(PromptOptions, ExplainOptions):
         "Delete each named part and measure by how much the answer's log-probability falls: what "
         "the scores claim, checked.",
     )
-    sampling: Mapping[str, Any] | None = option(
+
+
+@dataclass(frozen=True, kw_only=True)
+class CiteOptions(WritingOptions, DeviceOptions, ReadingOptions):
+    """The options of `attnflow.cite`."""
+
+    answer: str | Sequence[str] | None = option(
         None,
-        'How the answer\'s tokens are drawn, e.g. ``{"temperature": 0.7, "top_p": 0.9}``; without '
-        "it the most likely ones are written.",
+        "The answer, where the model is not to write one.",
+        "--answer",
+        more="A list has one for each prompt.",
+        metavar="TEXT",
+        panel=INPUT,
+        shows="what the model writes",
     )
-    seed: int | None = option(
-        None,
-        "The random seed.",
-        "--seed",
-        more="By default another one each time. No state of torch is changed by it.",
+    generate: int = option(
+        200,
+        "Let the model write an answer of at most N tokens.",
+        "--generate",
         metavar="N",
         panel=INPUT,
-        shows=False,
+        least=1,
     )
-    stream: Stream | None = option(
-        None,
-        "Called with each piece of the answer's text as it is written, e.g. "
-        '``functools.partial(print, end="", flush=True)``.',
+    least: float = option(
+        3.0,
+        "The drop of a sentence's log-probability without a source that counts as resting on it; "
+        "3 is a sentence 20 times less likely.",
+        "--least",
+        more="It must also be a fifth of the drop without any source.",
+        metavar="NATS",
     )
+    checks: int = option(
+        5,
+        "How many sources, and how many sentences of a source, are deleted one by one.",
+        "--checks",
+        more="Where there are more, flow on relevance chooses those that are tried first, and more "
+        "of them are tried where these don't account for the answer.",
+        metavar="N",
+        panel=WORK,
+        least=1,
+    )
+    progress: bool = option(False, "Show a progress bar.", panel=WORK, recorded=False)
 
 
 @dataclass(frozen=True, kw_only=True)

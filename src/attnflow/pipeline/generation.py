@@ -107,11 +107,7 @@ def explain_by_each(
     tokens, parts = read_parts(answers, prompt, truncate=config.truncate, bos=config.bos)
     if any(not is_auto(name) and not METHODS[name].reads_edges for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
-    whole = answers.write(tokens, _behind(prompt, answers, asked.writing))
-    if prompt.special and asked.writing.text is None and getattr(answers.tokenizer, CHAT, None):
-        whole = replace(whole, notices=(*whole.notices, UNTOLD))
-    if config.bos:
-        whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
+    whole = write_answer(prompt, tokens, answers, config, asked.writing)
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, ANSWER))
     named = [part for part in parts if part.named]
@@ -128,6 +124,18 @@ def explain_by_each(
         )
         found.append(replace(make_generation(opened, parts, asked, within), drops=drops))
     return found
+
+
+def write_answer(
+    prompt: Prompt, tokens: Tokens, answers: Answers, config: Request, writing: Writing
+) -> Tokens:
+    """Prompt and answer as tokens, with notices of how the answer is written."""
+    whole = answers.write(tokens, _behind(prompt, answers, writing))
+    if prompt.special and writing.text is None and getattr(answers.tokenizer, CHAT, None):
+        whole = replace(whole, notices=(*whole.notices, UNTOLD))
+    if config.bos:
+        whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
+    return whole
 
 
 def make_generation(

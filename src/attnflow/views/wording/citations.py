@@ -1,0 +1,147 @@
+"""Citations in words: markers behind sentences, and a note for each with what was measured."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from attnflow.records.citations import Citation, Citations, CitedSentence, Quote
+from attnflow.views.wording.numbers import join_names
+
+NO_SOURCE, NO_SINGLE = "no source", "no single source"
+MILLION = 1e6
+MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
+
+
+class Noted(NamedTuple):
+    """A sentence as it stands in the answer, with the numbers of its citations.
+
+    ``flag`` is what is said in place of numbers, where there are none.
+    """
+
+    text: str
+    numbers: tuple[int, ...]
+    flag: str
+    sentence: CitedSentence
+
+
+def noted_sentences(found: Citations) -> Iterator[Noted]:
+    """The sentences in their order; citations are counted from 1."""
+    number = 1
+    for each in found.sentences:
+        numbers = tuple(range(number, number + len(each.citations)))
+        flag = "" if numbers else NO_SOURCE if each.drop < found.least else NO_SINGLE
+        yield Noted(found.answer[slice(*each.span)], numbers, flag, each)
+        number += len(numbers)
+
+
+def summarize(found: Citations) -> str:
+    """How many sentences rest on which sources.
+
+    >>> from attnflow.records.citations import *
+    >>> bare = CitedSentence((0, 4), -1.0, 0.2)
+    >>> summarize(Citations("Yes.", (bare,), (CitedSource("a", "b"),), "m", "", 3.0, 0.2, 2))
+    'the only sentence rests on no source'
+    """
+    states = [each.flag for each in noted_sentences(found)]
+    cited = states.count("")
+    times = Counter(at for each in found.sentences for at in each.sources)
+    names = [f"“{found.sources[at].name}” ({count})" for at, count in sorted(times.items())]
+    parts = []
+    if cited:
+        parts.append(f"{_sentences(cited, len(states))} on {join_names(names)}")
+    if states.count(NO_SINGLE):
+        count = _sentences(states.count(NO_SINGLE), len(states), verb=not parts)
+        parts.append(f"{count} on its sources together, and on no single one")
+    if states.count(NO_SOURCE):
+        parts.append(
+            f"{_sentences(states.count(NO_SOURCE), len(states), verb=not parts)} on no source"
+        )
+    return "; ".join(parts)
+
+
+def _sentences(count: int, total: int, *, verb: bool = True) -> str:
+    if total == 1:
+        return "the only sentence rests"
+    verbs = (" rests" if count == 1 else " rest") if verb else ""
+    return f"{count} of {total} sentences{verbs}" if verb else f"{count}"
+
+
+def describe(found: Citations, sentence: CitedSentence, citation: Citation) -> str:
+    """A citation's sources, what is quoted of them, and what was measured."""
+    names = join_names([found.sources[at].name for at in citation.sources], "or")
+    quoted = "; ".join(
+        join_names([_quoted(found, each) for each in citation.quotes if each.source == at], "and")
+        for at in citation.sources
+        if any(each.source == at for each in citation.quotes)
+    )
+    several = len(citation.sources) > 1
+    enough = " (either is enough)" if len(citation.sources) == 2 else " (any one is enough)"
+    without = "either" if several else "it"
+    alone = ", and without what is not cited," if citation.apart else ""
+    then = _change(sentence, citation.drop) if not citation.apart else f"by {citation.drop:.1f}"
+    return (
+        f"{names}{enough if several else ''}{': ' + quoted if quoted else ''}. Without {without}"
+        f"{alone} the sentence is {times(citation.drop)} less likely (log-probability {then})."
+    )
+
+
+def _change(sentence: CitedSentence, drop: float) -> str:
+    return f"{_signed(sentence.log_probability)} → {_signed(sentence.log_probability - drop)}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:.1f}".replace("-", "−")
+
+
+def _quoted(found: Citations, quote: Quote) -> str:
+    passages = join_names([f"“{' '.join(each.split())}”" for each in found.passages(quote)], "or")
+    return f"{passages} (without: {_signed(-quote.drop)})"
+
+
+def times(drop: float) -> str:
+    """By what factor something is less likely, in two digits.
+
+    >>> times(3), times(7.2), times(11), times(40)
+    ('20 times', '1,300 times', '60,000 times', 'over a million times')
+    """
+    factor = math.exp(min(drop, 50.0))
+    if factor >= MILLION:
+        return "over a million times"
+    digits = 1 - math.floor(math.log10(factor))
+    return f"{round(factor, digits):,.{max(digits, 0)}f} times"
+
+
+def to_text(found: Citations) -> str:
+    """The answer with markers, and a line for each of them."""
+    answer, notes = [], []
+    for each in noted_sentences(found):
+        marks = "".join(f"[{number}]" for number in each.numbers) or f"[{each.flag}]"
+        answer.append(_behind(each.text, f" {marks}"))
+        for number, citation in zip(each.numbers, each.sentence.citations, strict=True):
+            notes.append(f"[{number}] {describe(found, each.sentence, citation)}")
+    return "\n".join(["".join(answer).strip(), *([""] if notes else []), *notes])
+
+
+def to_markdown(found: Citations) -> str:
+    """The answer with footnotes; sentences without a source are flagged in brackets."""
+    answer, notes = [], []
+    for each in noted_sentences(found):
+        marks = "".join(f"[^{number}]" for number in each.numbers) or f" *({each.flag})*"
+        answer.append(_behind(each.text, marks))
+        for number, citation in zip(each.numbers, each.sentence.citations, strict=True):
+            notes.append(f"[^{number}]: {_escaped(describe(found, each.sentence, citation))}")
+    return "\n\n".join(["".join(answer).strip(), *notes])
+
+
+def _behind(text: str, marks: str) -> str:
+    """A sentence with marks behind it, before the blanks that end it."""
+    bare = text.rstrip()
+    return bare + marks + text[len(bare) :]
+
+
+def _escaped(text: str) -> str:
+    return MARKDOWN.sub(r"\\\1", text)
