@@ -166,6 +166,10 @@ def as_data(found: Generation) -> dict[str, Any]:
         "found": conclude(found),
         "tokens": list(found.tokens),
         "answer_positions": list(found.answer),
+        "pieces": [
+            {"text": text, "tokens": list(range(*piece))}
+            for text, piece in zip(found.piece_texts, found.pieces, strict=True)
+        ],
         "log_probabilities": found.log_probabilities.tolist(),
         "parts": [row._asdict() for row in found.table()],
         "part_scores": found.matrix("parts").tolist(),
