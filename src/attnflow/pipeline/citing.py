@@ -214,12 +214,11 @@ class Citing:
     @cached_property
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """``[sentence, source]`` and ``[sentence, passage]``: what is tried first."""
-        opened = open_answer(self.whole, self.answers, self.config)
+        opened = open_answer(self.whole, self.answers, self.config, pieces=self.pieces)
         every = self.places, [each for one in self.passages for each in one]
         groups = [tuple(tuple(sorted(each)) for each in units) for units in every]
-        starts = [first for first, _ in self.pieces]
         sources, passages = opened.rows(groups, no_progress)
-        return np.add.reduceat(sources.values, starts), np.add.reduceat(passages.values, starts)
+        return opened.in_pieces(sources.values), opened.in_pieces(passages.values)
 
     def sentence(self, number: int) -> CitedSentence:
         """What a sentence of the answer rests on."""
@@ -287,7 +286,8 @@ class Citing:
 
     def _bounds(self, positions: Collection[int]) -> Span:
         """Where tokens start and end in the prompt's text, without blanks around them."""
-        spans = [self.whole.spans[at] for at in positions]
+        every = self.whole.spans or ()  # parts are read by them
+        spans = [every[at] for at in positions]
         start, end = min(first for first, _ in spans), max(last for _, last in spans)
         text = self.whole.text[start:end]
         return start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from attnflow.errors import InputError, shown
 from attnflow.records import checks
 from attnflow.records.files import SavedRecord, check_fields, read_list
+from attnflow.records.generation import stopped_at
 
 if TYPE_CHECKING:
     from attnflow.views.explorer.exploration import Exploration
@@ -191,6 +192,11 @@ class Citations(SavedRecord):
 
     def __repr__(self) -> str:
         return f"<Citations: {self.summary}>"
+
+    @property
+    def stopped(self) -> str:
+        """What is shown behind an answer that was cut; empty where it came to its end."""
+        return stopped_at(self.cut_at)
 
     @property
     def unsupported(self) -> tuple[str, ...]:

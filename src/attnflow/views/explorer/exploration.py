@@ -8,13 +8,15 @@ from pathlib import Path
 
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution
+from attnflow.records.citations import Citations
 from attnflow.records.generation import Generation
 from attnflow.views.explorer.attribution import attribution_view
+from attnflow.views.explorer.citations import citations_document
 from attnflow.views.explorer.document import first_method, make_document, make_view
 from attnflow.views.explorer.extent import STANDALONE
-from attnflow.views.explorer.generation import GenerationDocument, generation_document
+from attnflow.views.explorer.generation import generation_document
+from attnflow.views.explorer.plain import AnyDocument
 from attnflow.views.explorer.render import height_of, render, save, to_iframe
-from attnflow.views.explorer.schema import Document
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,7 @@ class Exploration:
         document: The data that the page shows; plain JSON, see `attnflow.views.explorer.schema`.
     """
 
-    document: Document | GenerationDocument = field(repr=False)
+    document: AnyDocument = field(repr=False)
 
     @property
     def html(self) -> str:
@@ -45,16 +47,23 @@ class Exploration:
         return to_iframe(self.html, height_of(self.document))
 
 
-def _text(document: Document | GenerationDocument) -> str:
+def _text(document: AnyDocument) -> str:
     """What a document is about."""
     if "generation" in document:
         return document["generation"]["answer_text"]
+    if "citations" in document:
+        return "".join(each["text"] for each in document["citations"]["sentences"])
     return document["views"][0]["text"]
 
 
 def exploration_of_answer(generation: Generation) -> Exploration:
     """The view of a whole answer: prompt and answer side by side."""
     return Exploration(generation_document(generation))
+
+
+def exploration_of_citations(citations: Citations) -> Exploration:
+    """The view of citations: the answer and its sources side by side."""
+    return Exploration(citations_document(citations))
 
 
 def explore_sessions(sessions: Sequence[Session], images: Sequence[str | None] = ()) -> Exploration:

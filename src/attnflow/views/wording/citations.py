@@ -66,31 +66,43 @@ def summarize(found: Citations) -> str:
 def _sentences(count: int, total: int, *, verb: bool = True) -> str:
     if total == 1:
         return "the only sentence rests"
-    verbs = (" rests" if count == 1 else " rest") if verb else ""
-    return f"{count} of {total} sentences{verbs}" if verb else f"{count}"
+    return f"{count} of {total} sentences rest{'s' * (count == 1)}" if verb else str(count)
 
 
 def describe(found: Citations, sentence: CitedSentence, citation: Citation) -> str:
     """A citation's sources, what is quoted of them, and what was measured."""
     names = join_names([found.sources[at].name for at in citation.sources], "or")
-    quoted = "; ".join(
-        join_names([_quoted(found, each) for each in citation.quotes if each.source == at], "and")
-        for at in citation.sources
-        if any(each.source == at for each in citation.quotes)
-    )
-    several = len(citation.sources) > 1
-    enough = " (either is enough)" if len(citation.sources) == 2 else " (any one is enough)"
-    without = "either" if several else "it"
-    alone = ", and without what is not cited," if citation.apart else ""
-    then = _change(sentence, citation.drop) if not citation.apart else f"by {citation.drop:.1f}"
+    quoted = join_names([_quoted(found, each) for each in citation.quotes], _joined(citation))
+    count = len(citation.sources)
+    enough = "" if count == 1 else f", {'either' if count == 2 else 'any one'} of which is enough"
+    gone = "it" if count == 1 else "both" if count == 2 else "all of them"
+    change = _change(sentence, citation.drop)
+    if citation.apart:
+        gone += " (where the sources that are not cited, which stand in for it, are gone)"
+        change = f"log-probability −{citation.drop:.1f}"
     return (
-        f"{names}{enough if several else ''}{': ' + quoted if quoted else ''}. Without {without}"
-        f"{alone} the sentence is {times(citation.drop)} less likely (log-probability {then})."
+        f"{names}{enough}: {quoted + ' ' if quoted else ''}Without {gone}, the sentence is "
+        f"{times(citation.drop)} less likely ({change})."
+    )
+
+
+def _joined(citation: Citation) -> str:
+    return "and" if len(citation.sources) == 1 else "or"
+
+
+def legend(found: Citations) -> str:
+    """What numbers behind quotes mean; empty where nothing is quoted."""
+    if not any(each.quotes for one in found.sentences for each in one.citations):
+        return ""
+    return (
+        "In brackets: the change of the sentence's log-probability without that passage, where "
+        "nothing else stands in for it."
     )
 
 
 def _change(sentence: CitedSentence, drop: float) -> str:
-    return f"{_signed(sentence.log_probability)} → {_signed(sentence.log_probability - drop)}"
+    before = sentence.log_probability
+    return f"log-probability {_signed(before)} → {_signed(before - drop)}"
 
 
 def _signed(value: float) -> str:
@@ -99,7 +111,7 @@ def _signed(value: float) -> str:
 
 def _quoted(found: Citations, quote: Quote) -> str:
     passages = join_names([f"“{' '.join(each.split())}”" for each in found.passages(quote)], "or")
-    return f"{passages} (without: {_signed(-quote.drop)})"
+    return f"{passages} ({_signed(-quote.drop)})"
 
 
 def times(drop: float) -> str:
@@ -123,7 +135,8 @@ def to_text(found: Citations) -> str:
         answer.append(_behind(each.text, f" {marks}"))
         for number, citation in zip(each.numbers, each.sentence.citations, strict=True):
             notes.append(f"[{number}] {describe(found, each.sentence, citation)}")
-    return "\n".join(["".join(answer).strip(), *([""] if notes else []), *notes])
+    about = [legend(found)] if legend(found) else []
+    return "\n".join(["".join(answer).strip(), *([""] if notes else []), *notes, *about])
 
 
 def to_markdown(found: Citations) -> str:
@@ -134,7 +147,7 @@ def to_markdown(found: Citations) -> str:
         answer.append(_behind(each.text, marks))
         for number, citation in zip(each.numbers, each.sentence.citations, strict=True):
             notes.append(f"[^{number}]: {_escaped(describe(found, each.sentence, citation))}")
-    return "\n\n".join(["".join(answer).strip(), *notes])
+    return "\n\n".join(filter(None, ["".join(answer).strip(), *notes, legend(found)]))
 
 
 def _behind(text: str, marks: str) -> str:
