@@ -15,7 +15,8 @@ Messages name the value, what is allowed, and what to do next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -63,6 +64,18 @@ class Interrupted(KeyboardInterrupt):
 
 
 LONGEST_SHOWN = 200
+
+
+def unknown(name: str, value: object, allowed: Iterable[str], *others: str) -> str:
+    """What is wrong with a value that is none of those allowed, and which may have been meant.
+
+    ``others`` are further things that are allowed, in words.
+    """
+    known = list(allowed)
+    near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    listed = ", ".join([*known, *others])
+    return f"{name}={shown(value)} is unknown; {meant}allowed: {listed}"
 
 
 def shown(value: object) -> str:

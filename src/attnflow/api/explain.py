@@ -144,15 +144,8 @@ def explain_answer(
 
     items, single = listed(prompt)
     adapter = load_model(model, device=options.device)
-    found: list[Generation] = []
-    try:
-        with _bar(adapter, len(items), shown=options.progress) as advance:
-            found.extend(answer_each(items, adapter, request, options, advance))
-    except KeyboardInterrupt as stopped:
-        found += stopped.found if isinstance(stopped, Interrupted) else []
-        if not found:
-            raise
-        raise Interrupted(found) from None
+    with _bar(adapter, len(items), shown=options.progress) as advance:
+        found = as_far_as_done(answer_each(items, adapter, request, options, advance))
     return found[0] if single else found
 
 
@@ -191,6 +184,19 @@ def answer_each(
 
         yield from explain_by_each(prompt, answers, request, each, within)
         advance(place + 1)
+
+
+def as_far_as_done(results: Iterable[Generation]) -> list[Generation]:
+    """All results; where work is interrupted, `Interrupted` has those that are finished."""
+    found: list[Generation] = []
+    try:
+        found.extend(results)
+    except KeyboardInterrupt as stopped:
+        found += stopped.found if isinstance(stopped, Interrupted) else []
+        if not found:
+            raise
+        raise Interrupted(found) from None
+    return found
 
 
 def listed(given: Any) -> tuple[list[Any], bool]:

@@ -14,6 +14,7 @@ from attnflow import __version__
 from attnflow.cli import (
     cite,
     compare,
+    doctor,
     evaluate,
     explain,
     figure,
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 
 app.command(cls=Command, rich_help_panel="Start")(tour.tour)
+app.command(cls=Command, rich_help_panel="Start")(doctor.doctor)
 EXPLAIN = "Explain a text"
 for command in (
     *(explain.explain, cite.cite, compare.compare, routes.routes, knockout.knockout),

@@ -483,7 +483,6 @@ class AnswerOptions(WritingOptions, ExplainOptions):
         "costs as much as a sentence (docs/costs.md).",
         metavar="sentences|paragraphs|tokens|answer",
         panel=INPUT,
-        served=True,
     )
     units: Literal["sentences", "paragraphs"] | str | None = option(
         None,
@@ -622,8 +621,13 @@ class SimilarityOptions(WorkOptions, ReadingOptions, WordOptions, GraphOptions, 
 class DataOptions:
     """The columns of a data set."""
 
-    text_column: str = option(
-        "text", "The column of the text.", "--text-column", metavar="NAME", panel=INPUT
+    text_column: str | None = option(
+        None,
+        "The column of the text.",
+        "--text-column",
+        metavar="NAME",
+        panel=INPUT,
+        shows="text, or the only other column of texts",
     )
     target_column: str | None = option(
         None,

@@ -98,8 +98,11 @@ def of_pass(  # noqa: PLR0913 - what opens a session
     """The session of a forward pass over prompt and answer."""
     tokens = tuple((at, at + 1) for at in range(len(whole.positions)))
     pieces = tuple(pieces) or tokens
-    targets = pieces if _handed_back(config) else tokens
-    forward, objective = _pass_of(whole, config, targets[0], keep=len(targets) > 1)
+    handed_back = _handed_back(config)
+    targets = pieces if handed_back else tokens
+    forward, objective = _pass_of(
+        whole, config, targets[0], keep=len(targets) > 1 or not handed_back
+    )
     return AnswerSession(
         answers.model,
         forward,
@@ -173,11 +176,13 @@ class AnswerSession(Session):
             self.graph(self.config.method)
 
     def at(self, number: int) -> Session:
-        """The session of one target, with what is special to it; each is asked for once."""
+        """The session of one target, with what is special to it."""
         if number == 0:
             return self
-        last = number == len(self.targets) - 1
-        forward, objective = _pass_of(self.whole, self.config, self.targets[number], keep=not last)
+        more = number < len(self.targets) - 1
+        forward, objective = _pass_of(
+            self.whole, self.config, self.targets[number], keep=more or not self.handed_back
+        )
         return Session(self.adapter, forward, self.config, objective, self.notes)
 
     def rows(self, keys: Sequence[Groups | None], advance: Advance) -> list[Scores]:

@@ -183,7 +183,8 @@ def make_generation(
     statistics: dict[str, Any] = dict(rows[-1].statistics)
     warnings = list(found.warnings)
     if len(pieces) < len(found.pieces):
-        warnings.insert(0, f"interrupted: {_of_pieces(pieces, found.pieces)} are explained")
+        done = f"{len(pieces)} of {len(found.pieces)} {asked.each} of the answer"
+        warnings.insert(0, f"interrupted: {done} are explained")
     if warnings:
         statistics["warnings"] = warnings
     about = {**model.description, "causal": found.causal}
@@ -313,10 +314,6 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
     decided = found.tokens.decoding
     kept = {"decoding": dict(decided)} if decided else {}
     return {**options, **own, **drawn, **seed, **kept, "through": asked.through, "each": asked.each}
-
-
-def _of_pieces(done: Sequence[Any], pieces: Sequence[Any]) -> str:
-    return f"{len(done)} of {len(pieces)} pieces of the answer"
 
 
 def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:

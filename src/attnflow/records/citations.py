@@ -241,6 +241,9 @@ class Citations(SavedRecord):
         """The interactive view, for notebooks."""
         return self.explore()._repr_html_()
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {**self.explore()._repr_mimebundle_(), "text/plain": repr(self)}
+
     @classmethod
     def _read(cls, values: dict[str, Any]) -> Self:
         for name, read in (("sentences", _read_sentence), ("sources", _read_source)):

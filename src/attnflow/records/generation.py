@@ -390,6 +390,9 @@ class Generation(SavedRecord):
         """The interactive view, for notebooks."""
         return self.explore()._repr_html_()
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {**self.explore()._repr_mimebundle_(), "text/plain": repr(self)}
+
     def figure(self, kind: str = "generation", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw this on ``ax`` or on a new figure, and return the axes.
 
@@ -414,9 +417,6 @@ class Generation(SavedRecord):
         return cls(**values)
 
 
-OLD_KINDS = {"part": SOURCE, "rest": TEMPLATE, "answer": ANSWER}  # of files of version 0.2
-
-
 def _check_pieces(given: Sequence[Any], count: int) -> tuple[tuple[int, int], ...]:
     """Pieces of the answer, one behind the other from its first token on."""
     if len(given) == 0:
@@ -433,6 +433,9 @@ def _check_pieces(given: Sequence[Any], count: int) -> tuple[tuple[int, int], ..
         )
         raise InputError(msg)
     return tuple((first, last) for first, last in pairs)
+
+
+OLD_KINDS = {"part": SOURCE, "rest": TEMPLATE, "answer": ANSWER}  # of files of version 0.2
 
 
 def _read_part(data: Any) -> Part:

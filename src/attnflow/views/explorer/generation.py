@@ -65,7 +65,7 @@ class Written(TypedDict):
     labels: list[str]
     ordinary: list[int]
     answer: list[int]
-    pieces: list[tuple[int, int]]
+    pieces: list[list[int]]
     words: list[list[int]]
     parts: list[PartDescription]
     scores: Array | None
@@ -114,7 +114,7 @@ def generation_document(of: Generation) -> GenerationDocument:
         "labels": [printable(token) for token in of.tokens],
         "ordinary": [at for at, word in enumerate(words) if word is not None],
         "answer": list(of.answer),
-        "pieces": list(of.pieces),
+        "pieces": [list(piece) for piece in of.pieces],
         "words": _words(of),
         "parts": [
             {
