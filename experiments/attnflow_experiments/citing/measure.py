@@ -42,8 +42,8 @@ def measure_case(
     for number in range(len(case.said)):
         found.sentence(number)
     found.runs.without(subsets(found))
-    masks = random_masks(RANDOM, sum(map(len, found.passages)), seed=0)
-    found.runs.without(deleted(found, masks, "passages"))
+    for units, count in (("places", DOCUMENTS), ("passages", sum(map(len, found.passages)))):
+        found.runs.without(deleted(found, random_masks(RANDOM, count, seed=0), units))
     new = len(found.runs.known) - before
     seconds = (time.process_time() - start) / new if new else known["seconds"]
     measured: dict[str, Any] = {

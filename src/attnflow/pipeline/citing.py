@@ -78,22 +78,35 @@ class Support:
 def find_supports(value: Value, order: Sequence[int], checks: int, least: float) -> list[Support]:
     """What a sentence rests on: all of these together.
 
-    At first the ``checks`` units that are tried are the first in ``order``. There must be more
-    where they can't replace the others, or where the others can replace them.
+    At first the ``checks`` units that are tried are the first in ``order``; there must be more
+    where these don't account for it, or where others stand in for them.
     """
     every = frozenset(order)
-    whole, all_gone = value(frozenset()), value(every)
-    if whole - all_gone < least:
-        return []
-    least = max(least, SHARE * (whole - all_gone))
+    whole, bare = value(frozenset()), value(every)
+    if whole - bare < least:
+        # What one source says against another may be needed nevertheless.
+        alone = [Support((unit,), whole - value(frozenset([unit]))) for unit in order[:checks]]
+        return [each for each in alone if each.drop >= least]
+    least = max(least, SHARE * (whole - bare))
+    size = min(checks, len(order))
+    while True:
+        found = _supports_among(value, every, order[:size], least)
+        if size == len(order) or (found is not None and not any(each.apart for each in found)):
+            return found or []
+        size = min(2 * size, len(order))
+
+
+def _supports_among(
+    value: Value, every: Units, tried: Sequence[int], least: float
+) -> list[Support] | None:
+    """What a sentence rests on of the units that are tried; ``None`` where these are not enough."""
+    whole = value(frozenset())
 
     def enough(kept: Collection[int]) -> bool:
         return whole - value(every - frozenset(kept)) < least
 
-    size = min(checks, len(order))
-    while size < len(order) and (not enough(order[:size]) or enough(order[size:])):
-        size = min(2 * size, len(order))
-    tried = order[:size]
+    if not enough(tried):
+        return None
     found = [Support((unit,), whole - value(frozenset([unit]))) for unit in tried]
     found = [each for each in found if each.drop >= least]
     kept = frozenset(unit for each in found for unit in each.units)

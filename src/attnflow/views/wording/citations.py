@@ -72,8 +72,9 @@ def _sentences(count: int, total: int, *, verb: bool = True) -> str:
 def describe(found: Citations, sentence: CitedSentence, citation: Citation) -> str:
     """A citation's sources, what is quoted of them, and what was measured."""
     names = join_names([found.sources[at].name for at in citation.sources], "or")
-    quoted = join_names([_quoted(found, each) for each in citation.quotes], _joined(citation))
     count = len(citation.sources)
+    quotes = [_quoted(found, each) for each in citation.quotes]
+    quoted = join_names(quotes, "and" if count == 1 else "or") if quotes else ""
     enough = "" if count == 1 else f", {'either' if count == 2 else 'any one'} of which is enough"
     gone = "it" if count == 1 else "both" if count == 2 else "all of them"
     change = _change(sentence, citation.drop)
@@ -84,10 +85,6 @@ def describe(found: Citations, sentence: CitedSentence, citation: Citation) -> s
         f"{names}{enough}: {quoted + ' ' if quoted else ''}Without {gone}, the sentence is "
         f"{times(citation.drop)} less likely ({change})."
     )
-
-
-def _joined(citation: Citation) -> str:
-    return "and" if len(citation.sources) == 1 else "or"
 
 
 def legend(found: Citations) -> str:
@@ -136,7 +133,9 @@ def to_text(found: Citations) -> str:
         for number, citation in zip(each.numbers, each.sentence.citations, strict=True):
             notes.append(f"[{number}] {describe(found, each.sentence, citation)}")
     about = [legend(found)] if legend(found) else []
-    return "\n".join(["".join(answer).strip(), *([""] if notes else []), *notes, *about])
+    return "\n".join(
+        ["".join(answer).strip() + found.stopped, *([""] if notes else []), *notes, *about]
+    )
 
 
 def to_markdown(found: Citations) -> str:
@@ -147,7 +146,9 @@ def to_markdown(found: Citations) -> str:
         answer.append(_behind(each.text, marks))
         for number, citation in zip(each.numbers, each.sentence.citations, strict=True):
             notes.append(f"[^{number}]: {_escaped(describe(found, each.sentence, citation))}")
-    return "\n\n".join(filter(None, ["".join(answer).strip(), *notes, legend(found)]))
+    return "\n\n".join(
+        filter(None, ["".join(answer).strip() + found.stopped, *notes, legend(found)])
+    )
 
 
 def _behind(text: str, marks: str) -> str:
