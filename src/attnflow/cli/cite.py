@@ -53,6 +53,7 @@ def cite(  # noqa: PLR0913 - one argument per option of its own
     file: own.File = None,
     chat: own.Chat = None,
     part: own.PromptParts = None,
+    role: own.PartRoles = None,
     temperature: own.Temperature = None,
     top_p: own.TopP = None,
     top_k: own.TopK = None,
@@ -67,11 +68,12 @@ def cite(  # noqa: PLR0913 - one argument per option of its own
 
     Example: attnflow cite "Who built the harbour?" --part harbour=harbour.txt -m NAME
     """
-    from attnflow.cli.answers import Asked, prompts_of
+    from attnflow.cli.answers import Asked, prompts_of, read_roles
 
     drawn = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     sampling = {name: value for name, value in drawn.items() if value is not None}
-    options |= {"sampling": sampling} if sampling else {}
+    given = {"sampling": sampling, "roles": read_roles(role or ())}
+    options |= {name: value for name, value in given.items() if value}
     if as_json and markdown:
         msg = "--json and --markdown are two forms of the output; give one of them"
         raise InputError(msg)

@@ -12,13 +12,8 @@ export class CitationsPage {
     const notes = data.notes.map((note) => make("p", { class: "note" }, note));
     const list = this.abouts.map((each) => this.about(each));
     const said = make("p", { class: "finding" }, data.summary);
-    const left = card(
-      "Answer",
-      said,
-      answer,
-      ...notes,
-      make("ol", { class: "cited-list" }, ...list),
-    );
+    const cites = make("ol", { class: "cited-list" }, ...list);
+    const left = card("Answer", said, answer, cites, ...notes);
     const sources = data.sources.map((source, at) => this.source(source, at));
     this.element = make("main", { class: "cited" }, left, card("Sources", ...sources));
   }
@@ -37,7 +32,8 @@ export class CitationsPage {
 
   sentence({ text, flag, citations }) {
     const bare = text.trimEnd();
-    const own = make("span", { class: flag ? "cited-none" : "" }, bare);
+    const start = text.length - text.trimStart().length;
+    const own = make("span", { class: flag ? "cited-none" : "" }, bare.slice(start));
     const marks = citations.map(({ number }) =>
       this.keep(number, make("button", { type: "button", class: "cited-mark" }, String(number))),
     );
@@ -46,7 +42,7 @@ export class CitationsPage {
       mark.setAttribute("aria-label", `Citation ${citations[at].number}`);
     });
     const none = flag ? [make("span", { class: "cited-flag" }, flag)] : [];
-    return [own, "\u00a0", ...marks, ...none, text.slice(bare.length)];
+    return [text.slice(0, start), own, "\u00a0", ...marks, ...none, text.slice(bare.length)];
   }
 
   about({ number, about }) {
