@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 from attnflow.api.explain import listed
 from attnflow.io.inputs import one_each
 from attnflow.io.progress import progress_bar
-from attnflow.options.functions import takes
+from attnflow.options.option import takes
 from attnflow.options.tables import CiteOptions
 from attnflow.pipeline.request import Request
 from attnflow.records.citations import Citations

@@ -23,6 +23,7 @@ from attnflow.cli import (
     routes,
     serve,
     similarity,
+    steps,
     tour,
 )
 from attnflow.cli import run as dataset
@@ -46,7 +47,7 @@ app.command(cls=Command, rich_help_panel="Start")(doctor.doctor)
 EXPLAIN = "Explain a text"
 for command in (
     *(explain.explain, cite.cite, compare.compare, routes.routes, knockout.knockout),
-    *(similarity.similarity, figure.figure, serve.serve),
+    *(steps.steps, similarity.similarity, figure.figure, serve.serve),
 ):
     app.command(cls=Command, rich_help_panel=EXPLAIN)(command)
 app.command(cls=Command, rich_help_panel="Explain a data set")(dataset.run)

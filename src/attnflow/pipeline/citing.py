@@ -22,7 +22,7 @@ from attnflow.models.answers.pieces import SENTENCES, cut_answer
 from attnflow.models.answers.prompts import Prompt, cut_prompt
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.answers import open_answer
-from attnflow.pipeline.generation import write_answer
+from attnflow.pipeline.generation import write_behind
 from attnflow.pipeline.prepare import read_parts
 from attnflow.pipeline.request import Request
 from attnflow.records import FloatArray
@@ -180,7 +180,7 @@ def open_citing(prompt: Prompt, answers: Answers, config: Request, asked: Citing
     tokens, parts = read_parts(answers, prompt, **read)
     sources = [part for part in parts if part.role == SOURCE]
     _check_sources(sources, len(tokens))
-    whole = write_answer(prompt, tokens, answers, config, asked.writing)
+    whole = write_behind(tokens, prompt, answers, config, asked.writing)
     _, units = read_parts(answers, cut_prompt(prompt, SENTENCES), **read)
     return Citing(whole, answers, config, asked, sources, units)
 
