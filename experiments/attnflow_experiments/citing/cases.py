@@ -216,7 +216,7 @@ class Case:
 
 def make_cases(count: int = TUNED + 40) -> Iterator[Case]:
     """Cases in their order; documents take turns at every place."""
-    facts, known, bridges = cycle(range(len(FACTS))), cycle(KNOWN), cycle(BRIDGES)
+    facts, known, bridges = cycle(range(len(TOLD))), cycle(KNOWN), cycle(BRIDGES)
 
     def say(kind: str) -> Said:
         if kind == NONE:

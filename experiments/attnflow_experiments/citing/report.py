@@ -10,13 +10,16 @@ import numpy as np
 
 from attnflow.pipeline.citing import SHARE, find_supports
 from attnflow.records import FloatArray
-from attnflow_experiments.citing.cases import DOCUMENTS, Case
+from attnflow_experiments.citing.cases import BRIDGES, DOCUMENTS, Case
+from attnflow_experiments.parts.cases import FACTS
 from attnflow_experiments.parts.citing import lasso, logit, random_masks
 
 LEAST = 3.0  # the default of `attnflow.cite`
 RANDOM = 32
 CHECKS = (4, 2, 1)
 DRAWS = 2000
+# Documents that tell the fact in their second sentence.
+TELLING = {document for document, _, _ in FACTS} | {each for two in BRIDGES for each in two[:2]}
 
 Found = set[int]
 Pairs = list[tuple[Found, Found]]  # of each sentence what is true, and what was cited
@@ -65,10 +68,10 @@ def cited(checks: int) -> Callable[[Known], tuple[list[Found], float]]:
         runs, asked = values_of(known), set[frozenset[int]]()
         places = [frozenset(each) for each in known["places"]]
         found = []
-        for number, scores in enumerate(known["scores"][0]):
-            order = range(DOCUMENTS)
+        for number in range(len(runs[frozenset()])):
+            order = list(range(DOCUMENTS))
             if checks < DOCUMENTS:
-                order = np.argsort(-np.array(scores), kind="stable").tolist()
+                order = np.argsort(-np.array(known["scores"][0][number]), kind="stable").tolist()
 
             def value(gone: frozenset[int], number: int = number) -> float:
                 tokens = frozenset().union(*(places[at] for at in gone))
@@ -80,6 +83,33 @@ def cited(checks: int) -> Callable[[Known], tuple[list[Found], float]]:
         return found, len(asked) + (known["scoring"] if checks < DOCUMENTS else 0)
 
     return cite
+
+
+def quoted(case: Case, known: Known) -> tuple[int, int, int]:
+    """Cited documents that tell a fact; those quoted with its sentence; all sentences quoted."""
+    runs, places = values_of(known), [frozenset(each) for each in known["places"]]
+    passages = [[frozenset(each) for each in own] for own in known["passages"]]
+    every, counts = frozenset().union(*places), np.zeros(3, int)
+
+    def supports(number: int, units: Sequence[frozenset[int]], beside: frozenset[int]) -> Any:
+        def value(gone: frozenset[int]) -> float:
+            return float(runs[beside.union(*(units[at] for at in gone))][number])
+
+        return find_supports(value, range(len(units)), len(units), LEAST)
+
+    for number in range(len(case.said)):
+        found = supports(number, places, frozenset())
+        cited = frozenset().union(*(places[at] for each in found for at in each.units))
+        for each, at in [(support, at) for support in found for at in support.units]:
+            if case.documents[at] not in TELLING:
+                continue
+            others = frozenset().union(*(places[other] for other in each.units if other != at))
+            inner = supports(
+                number, passages[at], others | (every - cited if each.apart else set())
+            )
+            units = {unit for one in inner for unit in one.units}
+            counts += (1, 1 in units, len(units))
+    return int(counts[0]), int(counts[1]), int(counts[2])
 
 
 def ablated(cost: Callable[[Known], float], units: str, least: float = LEAST) -> Any:
@@ -114,11 +144,10 @@ def masks_of(known: Known, units: str) -> FloatArray:
 
 
 def report(cases: Sequence[tuple[Case, Known]]) -> str:
-    """A table of documents, one of sentences without sources, and how quotes do."""
-    cases = [(case, known) for case, known in cases if "scores" in known]
-    if not cases:
-        return "no case has scores yet\n"
-    ways = [Way(f"`attnflow.cite`, checks={each}", cited(each)) for each in CHECKS]
+    """A table of documents, one of sentences that rest on none, and one by kinds of sentences."""
+    ranked = bool(cases) and all("scores" in known for _, known in cases)
+    checks = CHECKS if ranked else CHECKS[:1]  # all documents need no scores
+    ways = [Way(f"`attnflow.cite`, checks={each}", cited(each)) for each in checks]
 
     def same(known: Known) -> float:
         return cited(DOCUMENTS)(known)[1]
@@ -152,7 +181,9 @@ def report(cases: Sequence[tuple[Case, Known]]) -> str:
         cost = np.mean([cost for _, cost in results])
         row = [f"{cost:.1f}", *columns[:2], exact, *columns[2:]]
         lines.append(f"| {way.name} | {' | '.join(row)} |")
-        empty = [({0} - {bool(t)}, {0} - {bool(f)}) for t, f in zip(truth, found, strict=True)]
+        empty = [
+            (set() if t else {0}, set() if f else {0}) for t, f in zip(truth, found, strict=True)
+        ]
         rates = [_rate(empty, owners, part) for part in (_precision, _recall)]
         flags.append(f"| {way.name} | {' | '.join(rates)} |")
     kinds_table = ["", "| written from | sentences | exactly right by deletions | as written |"]
@@ -162,6 +193,12 @@ def report(cases: Sequence[tuple[Case, Known]]) -> str:
         at = [place for place, each in enumerate(kinds) if each == kind]
         right = [sum(found[place] == of[place] for place in at) for of in (truth, meant)]
         kinds_table.append(f"| {kind} | {len(at)} | {right[0]} | {right[1]} |")
+    quotes = np.sum([quoted(case, known) for case, known in cases], axis=0)
+    kinds_table += [
+        "",
+        f"{quotes[1]} of {quotes[0]} cited documents are quoted with the sentence that "
+        f"tells the fact; {quotes[2]} sentences of them are quoted.",
+    ]
     return "\n".join([*lines, *flags, *kinds_table]) + "\n"
 
 
