@@ -9,7 +9,7 @@ import attnflow
 import oracle
 from attnflow.edges import checks, graph, rows
 from attnflow.edges.graph import build_graph
-from attnflow.edges.options import EdgeOptions
+from attnflow.edges.rule import EdgeOptions
 from attnflow.errors import InputError
 from attnflow.records import Activations
 from attnflow.records.arrays import to_numpy

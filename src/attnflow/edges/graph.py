@@ -18,8 +18,7 @@ from attnflow.edges.corrections import (
     uniform_activations,
     without_sink,
 )
-from attnflow.edges.options import EdgeOptions, Heads
-from attnflow.edges.rule import EDGE_RULES, EdgeRule, Maps
+from attnflow.edges.rule import EDGE_RULES, EdgeOptions, EdgeRule, Heads, Maps
 from attnflow.errors import InputError
 from attnflow.records import Activations, Array, FloatArray, LayeredGraph
 from attnflow.records.arrays import (

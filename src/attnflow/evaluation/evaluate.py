@@ -30,8 +30,7 @@ from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.methods import METHODS
 from attnflow.models.loading import load_model
-from attnflow.options.functions import takes
-from attnflow.options.option import options_of, values_of
+from attnflow.options.option import options_of, takes, values_of
 from attnflow.options.tables import EvaluateOptions, ReadingOptions
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.prepare import Refused, prepare

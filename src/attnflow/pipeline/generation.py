@@ -123,11 +123,7 @@ def explain_by_each(
     tokens, parts = read_parts(answers, prompt, truncate=config.truncate, bos=config.bos)
     if any(not is_auto(name) and not METHODS[name].reads_edges for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
-    whole = answers.write(tokens, _behind(prompt, answers, asked.writing))
-    if prompt.special and asked.writing.text is None and getattr(answers.tokenizer, CHAT, None):
-        whole = replace(whole, notices=(*whole.notices, UNTOLD))
-    if config.bos:
-        whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
+    whole = write_behind(tokens, prompt, answers, config, asked.writing)
     if whole.spans is None and asked.each in get_args(Unit):
         whole = replace(whole, notices=(*whole.notices, NO_SENTENCES))
     answer = tuple(range(len(tokens), len(whole)))
@@ -425,6 +421,18 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
     decided = found.tokens.decoding
     kept = {"decoding": dict(decided)} if decided else {}
     return {**options, **own, **drawn, **seed, **kept, "through": asked.through, "each": asked.each}
+
+
+def write_behind(
+    tokens: Tokens, prompt: Prompt, answers: Answers, config: Request, writing: Writing
+) -> Tokens:
+    """A prompt with its answer, and notices of how it was asked."""
+    whole = answers.write(tokens, _behind(prompt, answers, writing))
+    if prompt.special and writing.text is None and getattr(answers.tokenizer, CHAT, None):
+        whole = replace(whole, notices=(*whole.notices, UNTOLD))
+    if config.bos:
+        whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
+    return whole
 
 
 def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:
