@@ -96,6 +96,6 @@ def test_two_texts_have_no_picture_of_one():
 
 
 def test_the_name_of_an_unknown_method_can_be_drawn():
-    scores = np.array([[0.25, 0.75]])
+    scores = np.array([[[0.25, 0.75]]])
     odd = attnflow.Attribution(("a", "b"), scores, (1,), (0,), 1, 0, "odd \ud800", text="a b")
     assert "image/png" in odd._repr_mimebundle_()

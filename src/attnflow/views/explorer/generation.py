@@ -7,6 +7,7 @@ from typing import Any, final
 
 from typing_extensions import TypedDict
 
+from attnflow.records.contrast import Contrast
 from attnflow.records.generation import Generation
 from attnflow.version import VERSION
 from attnflow.views.explorer.parts import (
@@ -16,6 +17,7 @@ from attnflow.views.explorer.parts import (
     predictions,
 )
 from attnflow.views.explorer.schema import Array, MethodDescription, PredictedLabel, Rule, pack
+from attnflow.views.wording.answers import conclude
 from attnflow.views.wording.labels import printable
 from attnflow.views.wording.names import info_of, unit_note
 
@@ -35,6 +37,14 @@ class PartDescription(TypedDict):
     positions: list[int]
 
 
+class Other(TypedDict):
+    """Another answer, which the answer is compared with; ``drops`` are those of all its tokens."""
+
+    text: str
+    log_probability: float
+    drops: list[float] | None
+
+
 class Written(TypedDict):
     """A prompt, its answer, and where every token of the answer came from.
 
@@ -46,8 +56,9 @@ class Written(TypedDict):
     chosen together: those of a piece, or of a word where each token is a piece. ``scores`` are
     ``[piece, token]``, ``null`` where parts alone were scored; ``part_scores`` ``[piece, part]``;
     ``unit`` says what they are sums of, if that has a size. ``drops`` are ``[answer, named part]``:
-    by how much the log-probability of each token falls without the part. ``ordinary`` are the
-    positions of tokens that are not special, which set the colour scale.
+    by how much the log-probability of each token falls without the part. ``found`` is what may be
+    concluded of the answer, ``found_each`` of each of ``words``. ``ordinary`` are the positions of
+    tokens that are not special, which set the colour scale.
     """
 
     text: str
@@ -67,6 +78,9 @@ class Written(TypedDict):
     answer: list[int]
     pieces: list[list[int]]
     words: list[list[int]]
+    found: str
+    found_each: list[str]
+    contrast: Other | None
     parts: list[PartDescription]
     scores: Array | None
     part_scores: Array
@@ -97,7 +111,10 @@ def generation_document(of: Generation) -> GenerationDocument:
     notes = list(of.warnings)
     if of.scores is not None and not shown:
         notes.append("the prompt is long: what parts gave is shown, and not each token")
-    words = of.word_ids or range(len(of.tokens))
+    ids = of.word_ids or range(len(of.tokens))
+    words = _words(of)
+    # A word is several pieces where each token is one.
+    spans = words if len(of.pieces) == len(of.answer) else range(len(words))
     written: Written = {
         "text": of.text,
         "answer_text": of.answer_text,
@@ -112,10 +129,13 @@ def generation_document(of: Generation) -> GenerationDocument:
         "unit": unit_note(of.method, of.options),
         "tokens": _as_they_stand(of),
         "labels": [printable(token) for token in of.tokens],
-        "ordinary": [at for at, word in enumerate(words) if word is not None],
+        "ordinary": [at for at, word in enumerate(ids) if word is not None],
         "answer": list(of.answer),
         "pieces": [list(piece) for piece in of.pieces],
-        "words": _words(of),
+        "words": words,
+        "found": conclude(of),
+        "contrast": _other(of.contrast),
+        "found_each": [conclude(of, rows) for rows in spans],
         "parts": [
             {
                 "name": part.name,
@@ -133,6 +153,17 @@ def generation_document(of: Generation) -> GenerationDocument:
         "notes": [f"{note[0].upper()}{note[1:]}" for note in notes if note],
     }
     return {"format": FORMAT, "library": VERSION, "generation": written}
+
+
+def _other(contrast: Contrast | None) -> Other | None:
+    if contrast is None:
+        return None
+    drops = None if contrast.drops is None else list(contrast.drops)
+    return {
+        "text": contrast.text,
+        "log_probability": contrast.log_probability,
+        "drops": drops,
+    }
 
 
 def _as_they_stand(of: Generation) -> list[str]:

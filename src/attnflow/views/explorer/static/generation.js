@@ -4,9 +4,8 @@ import { byId, make } from "./dom.js";
 import { inSentence, joinNames, quote } from "./names.js";
 import { digits, percent } from "./numbers.js";
 import { PromptParts } from "./prompt.js";
-import { Answered, sayDeletion, spanFromText, spanToText } from "./written.js";
+import { Answered, spanFromText, spanToText } from "./written.js";
 
-const MOST_PARTS = 2; // parts in the sentence
 const MOST_NAMED = 3; // tokens of the prompt in it
 const MOST_TOKENS = 8; // tokens in the list of the strongest
 const MOST_LETTERS = 60; // letters of a span that is quoted
@@ -83,27 +82,21 @@ export class GenerationPage {
   sentence(span) {
     const { answered } = this;
     const rows = answered.rowsOf(span);
-    const text = answered.textOf(rows).trim().replace(/\s+/g, " ");
-    const short = text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
-    const what = answered.isWhole(span) ? "The whole answer" : quote(short);
-    const one = span.first === span.last;
-    const likely = one
-      ? `${percent(answered.probability(rows))} likely`
-      : `log-probability ${digits(answered.logProbability(rows))}`;
-    const { ratio } = answered.data.method;
-    const table = answered.table(rows).sort((a, b) => b.score - a.score);
-    const best = table
-      .slice(0, MOST_PARTS)
-      .filter(({ score }) => score > 0)
-      .map(({ name, share, score }) => {
-        // A line does not break before its sign.
-        const whole = share === null ? digits(score, ratio) : percent(share).replace(" ", "\u00a0");
-        return `${whole}${ratio ? " chance" : ""} from ${name}`;
-      });
-    const found = `${what}, ${likely}: ${best.join(", ") || "no part scores above 0"}.`;
     const named = answered.fromPrompt(rows, MOST_NAMED).map(quote);
     const words = named.length ? ` Of the prompt, most from ${joinNames(named)}.` : "";
-    return found + words + sayDeletion(table);
+    return this.found(span, rows).replaceAll(" %", "\u00a0%") + words;
+  }
+
+  // What the library concludes; of several words, which it has said nothing about, how likely
+  // they are.
+  found({ first, last }, rows) {
+    const { answered } = this;
+    if (answered.isWhole({ first, last })) return answered.data.found;
+    if (first === last) return answered.data.found_each[first];
+    const text = answered.textOf(rows).trim().replace(/\s+/g, " ");
+    const short = text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
+    const mean = answered.byToken(rows) ? ", the mean of its tokens" : "";
+    return `${quote(short)}: ${percent(answered.odds(rows))} likely${mean}.`;
   }
 
   showStrongest(rows) {

@@ -42,7 +42,10 @@ export class PromptParts {
     const value = make("span", { class: "number" });
     const drop = make("span", { class: "number drop" });
     const name = make("span", { class: "name" }, part.name);
-    const summary = make("summary", {}, name, meter, value, drop);
+    // A part that is called what it is needs no label.
+    const role = part.drop !== null && part.role !== part.name ? part.role : "";
+    const titled = make("span", {}, name, " ", make("span", { class: "role" }, role));
+    const summary = make("summary", {}, titled, meter, value, drop);
     const element = make("details", { class: "part-section", open }, summary, text);
     return { part, element, text, meter, value, drop };
   }
@@ -56,7 +59,7 @@ export class PromptParts {
       meter.firstChild.style.width = `${(100 * size).toFixed(2)}%`;
       meter.firstChild.classList.toggle("against", row.score < 0);
       value.textContent = row.share === null ? digits(row.score, method.ratio) : percent(row.share);
-      drop.textContent = row.drop === null ? "" : `Δ log p ${withSign(-row.drop)} without it`;
+      drop.textContent = row.without && `${row.without} without it`;
       element.dataset.share = row.share ?? "";
       element.dataset.score = row.score;
       element.dataset.score = row.score;
@@ -103,5 +106,3 @@ export class PromptParts {
 
 // A token of blanks: the end of a line has a sign, a space has the mark's colour.
 const visible = (blank) => (blank.includes("\n") ? "⏎" : "\u00a0");
-
-const withSign = (value) => `${value < 0 ? "−" : "+"}${digits(Math.abs(value))}`;

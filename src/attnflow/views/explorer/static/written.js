@@ -1,4 +1,6 @@
-import { digits, unpack } from "./numbers.js";
+import { digits, percent, unpack } from "./numbers.js";
+
+const TOLD_WHOLE = 0.05; // probability that is told of all tokens together, as in the library
 
 // A prompt and its answer, as the document has them: what a span of the answer came from.
 export class Answered {
@@ -55,6 +57,7 @@ export class Answered {
       score: means[at],
       share: shared ? means[at] / total : null,
       drop: drops && part.drop !== null ? drops[part.drop] : null,
+      without: drops && part.drop !== null ? this.without(rows, drops, part.drop) : "",
     }));
   }
 
@@ -97,6 +100,26 @@ export class Answered {
     return Math.exp(this.logProbability(rows));
   }
 
+  // An unlikely answer is told by the geometric mean of its tokens.
+  byToken(rows) {
+    return rows.length > 1 && this.probability(rows) < TOLD_WHOLE;
+  }
+
+  // How likely these rows are, also after a drop of the log-probability.
+  odds(rows, drop = 0) {
+    return Math.exp((this.logProbability(rows) - drop) / (this.byToken(rows) ? rows.length : 1));
+  }
+
+  // How likely these rows are without a part; of two answers, their odds.
+  without(rows, drops, at) {
+    const { contrast } = this.data;
+    if (!contrast) return percent(this.odds(rows, drops[at]));
+    const margin = this.logProbability(rows) - contrast.log_probability;
+    const left = margin - drops[at] + contrast.drops[at];
+    const size = digits(Math.exp(Math.abs(left)));
+    return left < 0 ? `1:${size}` : `${size}:1`;
+  }
+
   logProbability(rows) {
     return rows.reduce((sum, row) => sum + Math.log(this.data.probabilities[row]), 0);
   }
@@ -119,16 +142,4 @@ export function spanFromText(text, count) {
   if (!match) return null;
   const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
   return first < count && last < count ? { first, last } : null;
-}
-
-// What deleting parts says to the order of their scores.
-export function sayDeletion(table) {
-  const parts = table.filter(({ drop }) => drop !== null);
-  if (parts.length < 2) return "";
-  const hurting = parts.reduce((most, each) => (each.drop > most.drop ? each : most));
-  if (hurting.drop <= 0) return " But deleting any one part makes it no less likely.";
-  const size = `Δ log p −${digits(hurting.drop)}`;
-  return hurting === parts[0]
-    ? ` Deleting ${hurting.name} hurts it most, too (${size}).`
-    : ` But deleting ${hurting.name} hurts it most (${size}).`;
 }
