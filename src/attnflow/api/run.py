@@ -24,7 +24,7 @@ from attnflow.records.checks import check_number
 from attnflow.registry import load_plugin
 
 if TYPE_CHECKING:
-    from attnflow.edges.rule import Heads
+    from attnflow.edges.graph import Heads
     from attnflow.models.loading import Source
     from attnflow.runs.cluster import Cluster
     from attnflow.runs.reading import Run

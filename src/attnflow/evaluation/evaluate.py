@@ -17,6 +17,7 @@ from attnflow.evaluation.explainers import (
     Text,
     add_drawn,
     check_fillers,
+    keep_common,
     make_configs,
     name_default,
     score_texts,
@@ -120,6 +121,7 @@ def evaluate(
         msg = f"no text can be evaluated; {reasons}"
         raise InputError(msg)
     name_default(found)
+    keep_common(found)
     add_drawn(found, seed)
     explainers = tuple(found[0].scores)
     table = _columns(chosen, fillers)

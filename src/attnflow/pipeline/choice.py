@@ -28,7 +28,7 @@ from attnflow.pipeline.source import LOGIT, check_layers
 from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
-    from attnflow.edges.rule import Heads
+    from attnflow.edges.graph import Heads
     from attnflow.models.adapter import ModelAdapter, Objective
     from attnflow.pipeline.session import Session
 

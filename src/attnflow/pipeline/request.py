@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
-from attnflow.edges.graph import fuse_heads
-from attnflow.edges.rule import EdgeOptions, HeadRule, check_heads
+from attnflow.edges.graph import EdgeOptions, HeadRule, check_heads, fuse_heads
 from attnflow.errors import InputError, shown, unknown
 from attnflow.io.files import as_path
 from attnflow.io.inputs import check_choice
@@ -30,7 +29,7 @@ from attnflow.solvers.execution import Execution
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnflow.edges.rule import Heads
+    from attnflow.edges.graph import Heads
     from attnflow.models.capture.spec import CaptureSpec
 
 
