@@ -150,12 +150,12 @@ class AskingOptions:
     )
     contrast: TargetSpec = option(
         None,
-        "Explain why the target rather than this label or token.",
+        "Explain why the target rather than this label or token; an answer, rather than this one.",
         "--contrast",
+        more="Two answers part at a token: scores are of the choice that was made there.",
         metavar="LABEL",
         shows=False,
         served=True,
-        not_for={ANSWER: EACH_TOKEN},
     )
 
 
