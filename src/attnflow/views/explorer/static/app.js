@@ -1,3 +1,4 @@
+import { CitationsPage } from "./citations.js";
 import { cancelAll, wasCancelled } from "./client.js";
 import { byId } from "./dom.js";
 import { Explorer } from "./explorer.js";
@@ -16,6 +17,7 @@ const explorer = new Explorer(store, server, notify);
 const generation = new GenerationPage(() => saveToAddress(page));
 const comparesTexts = () => store.state.compare === "text";
 let content = null; // the document that is shown
+let cited = null; // the page of citations, where that is what is shown
 let form = null; // only with a server
 
 function notify(message, bad = false) {
@@ -56,6 +58,11 @@ function offerGraph(offered) {
 
 function openEmbedded() {
   content = JSON.parse(embedded.textContent);
+  if (content.citations) {
+    cited = new CitationsPage(content.citations);
+    cited.show();
+    return;
+  }
   const link = fromHash(window.location.hash);
   if (content.generation) {
     showAnswer(content, link.extra.span);
@@ -124,8 +131,9 @@ const shown = {
   get layout() {
     return explorer.layout;
   },
-  redraw: () => (content?.generation ? generation : explorer).redraw(),
-  print: (on) => (content?.generation ? generation.redraw() : explorer.print(on)),
+  redraw: () => (cited ?? (content?.generation ? generation : explorer)).redraw(),
+  print: (on) =>
+    cited || content?.generation ? (cited ?? generation).redraw() : explorer.print(on),
 };
 const page = { explorer: shown, notify, linkHash, document: () => content };
 bindToolbar(page);

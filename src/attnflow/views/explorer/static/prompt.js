@@ -59,7 +59,7 @@ export class PromptParts {
       meter.firstChild.style.width = `${(100 * size).toFixed(2)}%`;
       meter.firstChild.classList.toggle("against", row.score < 0);
       value.textContent = row.share === null ? digits(row.score, method.ratio) : percent(row.share);
-      drop.textContent = row.odds === null ? "" : `${percent(row.odds)} without it`;
+      drop.textContent = row.without && `${row.without} without it`;
       element.dataset.share = row.share ?? "";
       element.dataset.score = row.score;
       element.dataset.score = row.score;
