@@ -35,10 +35,10 @@ def test_the_default_comes_first_and_the_papers_methods_beside_it(page, classifi
     offered = page.eval_on_selector_all("#methods [name=method]", "all => all.map(e => e.value)")
     assert offered == ["relevance-flow", "raw", "rollout", "flow"]
     np.testing.assert_allclose(strip(page), attnflow.explain(TEXT, classifier).values, atol=1e-5)
-    for hidden in ("#layer", "#threshold", "#map-card"):
+    for hidden in ("#layer", "#map-card"):
         assert not page.is_visible(hidden)
     for method in offered[1:]:
-        page.check(f"[name=method][value={method}]", force=True)
+        page.check(f"[name=method][value={method}]")
         expected = attnflow.explain(TEXT, classifier, method=method)
         page.wait_for_function(
             "() => document.querySelector('#model-name').innerText.includes('attention')"
@@ -93,7 +93,7 @@ def test_the_token_where_the_answer_is_read_has_no_routes(page):
 def test_a_click_can_trace_or_blank_and_explains_no_other_position(page):
     labels = page.locator("#modes label:visible").all_inner_texts()
     assert labels == ["trace it", "blank it out"]
-    page.check("[name=method][value=flow]", force=True)
+    page.check("[name=method][value=flow]")
     assert len(page.locator("#modes label:visible").all_inner_texts()) == 3
 
 

@@ -34,6 +34,13 @@ export class GenerationPage {
     this.update();
   }
 
+  // The span that a link asks for, or the whole answer.
+  show(requested) {
+    this.span = spanFromText(requested, this.answered.words.length) ?? this.answered.whole;
+    this.pointed = null;
+    this.update();
+  }
+
   hide() {
     this.answered = null;
     byId("generation").hidden = true;

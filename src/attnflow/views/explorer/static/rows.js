@@ -3,6 +3,7 @@ import { make } from "./dom.js";
 import { isolate } from "./names.js";
 import { direction, listed, percent, points, speaks, unitOf } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
+import { changeWithout } from "./removal.js";
 
 // The rows of the table, with the values they are sorted by; null if scores are not loaded yet.
 
@@ -15,11 +16,12 @@ export function singleRows(pane, trace) {
   const part = sharesOf(values);
   const top = Math.max(...values.map(Math.abs)) || 1;
   const [predicted] = view.data.said;
-  const changes = units.map(({ tokens }) => changeWithout(view, tokens, predicted));
+  const changes = units.map(({ tokens }) => changeWithout(view, tokens));
   const blanks = changes.some((change) => change !== undefined);
   const seconds = secondScores(pane) ?? values.map(() => 0);
   const rows = units.map((unit, index) => ({
     order: [hasSigns ? Math.abs(values[index]) : values[index], seconds[index]],
+    isTraced: unit.tokens.includes(key),
     make: () => {
       const onclick = () => trace(pane, unit.tokens[0]);
       const width = `${(100 * Math.max(0, values[index])) / top}%`;
@@ -56,13 +58,6 @@ export function singleRows(pane, trace) {
 function secondScores(pane) {
   const row = pane.view.row(pane.method.tie_breaker, pane.layer, pane.query);
   return row && unitScores(pane, row);
-}
-
-// By how much the predicted probability changes without these tokens, if that is known.
-function changeWithout(view, tokens, predicted) {
-  if (!predicted || !tokens.every((at) => view.canBlank(at))) return undefined;
-  const now = view.without(tokens)?.find(({ label }) => label === predicted.label);
-  return now && now.probability - predicted.probability;
 }
 
 // A label that is no longer among the first has fallen by this at least; empty if nothing is known.
