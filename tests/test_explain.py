@@ -136,7 +136,7 @@ def test_normalized_scores_sum_to_one(encoder):
     ("options", "message"),
     [
         ({"method": "magic"}, "magic.*raw, rollout, flow"),
-        ({"method": ["raw", "flow"]}, r"method=\['raw', 'flow'\] is unknown; allowed: one of raw"),
+        ({"method": ["raw", "flow"]}, r"method=\['raw', 'flow'\] is unknown; allowed: raw"),
         ({"heads": 0}, r"heads=0 must be a list"),
         ({"target": "x", "method": "flow"}, r"target='x' has no effect on edges='attention'"),
         ({"layer": 4}, "layer=4.*1 to 3"),
@@ -144,7 +144,7 @@ def test_normalized_scores_sum_to_one(encoder):
         ({"layer": -4}, "layer=-4"),
         ({"layer": "last"}, "layer must be an integer from 1 to 3, got 'last'"),
         ({"layer": True}, "layer must be an integer from 1 to 3, got True"),
-        ({"layers": "top"}, "layers='top' is unknown; allowed: 'all'"),
+        ({"layers": "top"}, "layers='top' is unknown; allowed: all"),
         ({"layers": [1, 4]}, "layers=4.*1 to 3"),
         ({"layers": [1, 2], "layer": 3}, "layer=3 is not one of layers"),
         ({"correction": "magic"}, "magic.*uniform, sink"),

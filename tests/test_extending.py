@@ -222,7 +222,7 @@ def test_names_are_checked_when_they_are_registered(family):
         METHODS.register(Method("flow", "Mine", doubled))
     with pytest.raises(InputError, match="edges='My Rule' can't be registered: a name has lower"):
         EDGE_RULES.register(EdgeRule("My Rule", "Mine", squared))
-    with pytest.raises(InputError, match="edges='nothing' is unknown; allowed: one of attention"):
+    with pytest.raises(InputError, match="edges='nothing' is unknown; allowed: attention"):
         attnflow.explain(TEXT, "verbs", edges="nothing")
 
 

@@ -49,5 +49,5 @@ def test_type_checkers_know_every_keyword(name, options):
 
 
 def test_the_explorer_shows_one_method_first():
-    with pytest.raises(InputError, match=r"method=\['raw'\] is unknown; allowed: one of raw"):
+    with pytest.raises(InputError, match=r"method=\['raw'\] is unknown; allowed: raw"):
         attnflow.explore(TEXT, method=["raw"])

@@ -54,7 +54,7 @@ def in_turns(model: str, texts: list[str], size: int) -> None:
     from attnflow.io.rows import Row
     from attnflow.pipeline.choice import usual_methods
     from attnflow.pipeline.request import Request
-    from attnflow.runs.work import Job, ShardWorker, Work, fixed_threads
+    from attnflow.runs.work import ShardJob, ShardWorker, Work, fixed_threads
 
     names = tuple(usual_methods())
     config = Request(
@@ -69,7 +69,7 @@ def in_turns(model: str, texts: list[str], size: int) -> None:
     spent = {"bare": 0.0, "run": 0.0}
 
     def shard(texts: list[str]) -> None:
-        worker.compute(Job(0, 0, tuple(map(Row, texts)), "", ""), lambda _: None)
+        worker.compute(ShardJob(0, 0, tuple(map(Row, texts)), "", ""), lambda _: None)
 
     def bare(texts: list[str]) -> None:
         with fixed_threads(1):

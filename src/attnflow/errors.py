@@ -11,6 +11,9 @@
 Messages name the value, what is allowed, and what to do next.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class AttnflowError(Exception):
     """Base of every error that attnflow raises on purpose."""
@@ -41,6 +44,18 @@ class MissingExtra(AttnflowError, ImportError):  # noqa: N818 - it names what is
 
 
 LONGEST_SHOWN = 200
+
+
+def unknown(name: str, value: object, allowed: Iterable[str], *others: str) -> str:
+    """What is wrong with a value that is none of those allowed, and which may have been meant.
+
+    ``others`` are further things that are allowed, in words.
+    """
+    known = list(allowed)
+    near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    listed = ", ".join([*known, *others])
+    return f"{name}={shown(value)} is unknown; {meant}allowed: {listed}"
 
 
 def shown(value: object) -> str:

@@ -15,13 +15,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import partial
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from attnflow.errors import AttnflowError, InputError, shown
+from attnflow.errors import AttnflowError, InputError, unknown
 
 PACKAGE = "attnflow"
 PLAIN = int | float | str
@@ -85,12 +84,7 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: object) -> T:
         if not isinstance(name, str) or name not in self._members:
-            near = get_close_matches(name, self, n=1) if isinstance(name, str) else []
-            meant = f"did you mean {near[0]!r}? " if near else ""
-            msg = (
-                f"{self.option}={shown(name)} is unknown; {meant}allowed: one of {', '.join(self)}"
-            )
-            raise InputError(msg)
+            raise InputError(unknown(self.option, name, self))
         member = self._members[name]
         if isinstance(member, str):
             module, _, attribute = member.partition(":")

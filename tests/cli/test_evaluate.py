@@ -26,7 +26,7 @@ def test_a_table_is_shown_and_everything_saved(run, folder, tmp_path):
     assert (again.code, "exists; choose another name" in again.err) == (2, True)
     wrong = run("evaluate", source, "-m", folder, "--metric", "nothing")
     assert wrong.code == 2
-    assert "metric='nothing' is unknown; allowed: one of comprehensiveness" in wrong.err
+    assert "metric='nothing' is unknown; allowed: comprehensiveness" in wrong.err
 
 
 def test_tables_fit_the_terminal(run, folder, tmp_path):

@@ -102,7 +102,7 @@ def test_options_reach_the_workers_of_a_run(run, folder, tmp_path):
     ("arguments", "said"),
     [
         (["--device", "tpu"], "device='tpu' is not here; allowed: 'cpu'"),
-        (["--dtype", "int4"], "dtype='int4' is unknown; allowed: 'float32', 'float16'"),
+        (["--dtype", "int4"], "dtype='int4' is unknown; allowed: float32, float16"),
         (["--revision", "v1"], "--revision v1 is for a model of the hub; name it by --model"),
         (["-m", "{folder}", "--revision", "v1"], "is on this machine"),
         (["-m", "a/b@v2", "--revision", "v1"], "names a revision, and --revision v1 another"),

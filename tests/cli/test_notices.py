@@ -1,6 +1,10 @@
 """What must not be silent: cut texts, unknown words, files and tables given as texts."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 
 import pytest
 
@@ -71,12 +75,33 @@ def test_a_sentence_without_quotation_marks_is_noticed(run):
     assert run("explain", "the keys", "are", "--json").err == ""
 
 
+@pytest.mark.parametrize(("reply", "texts"), [("\n", 1), ("y\n", 1), ("n\n", 3)])
+def test_in_a_terminal_words_without_quotation_marks_are_asked_about(folder, reply, texts):
+    """In a terminal of its own, as a person sees it."""
+    main, other = pty.openpty()
+    command = [sys.executable, "-m", "attnflow", "explain", "the", "keys", "are", "--json"]
+    with subprocess.Popen(
+        [*command, "-m", folder], stdin=other, stdout=subprocess.PIPE, stderr=other, text=True
+    ) as program:
+        os.close(other)
+        asked = b""
+        while b"?" not in asked:
+            asked += os.read(main, 1024)
+        os.write(main, reply.encode())
+        shown = program.stdout.read()
+    os.close(main)
+    assert b'Explain one text, "the keys are"' in asked
+    assert program.returncode == 0
+    assert len(shown.splitlines()) == texts
+
+
 def test_a_table_is_not_read_as_lines(run, tmp_path, stdin):
     table = tmp_path / "data.csv"
     table.write_text("text,label\nthe keys,1\n")
     ran = run("explain", "-f", table)
     assert ran.code == 2
     assert "is a table" in ran.err
+    assert f"explain its rows by attnflow run {table} -o FOLDER" in " ".join(ran.err.split())
     stdin(table.read_bytes())
     assert len(run("explain", "-f", "-", "--json").out.splitlines()) == 2
 

@@ -116,7 +116,7 @@ def test_same_letter_is_the_same_option_everywhere():
         (["explain", "x", "--layer", "top"], "'top'"),
         (
             ["explain", "x", "--method", "magic"],
-            "method='magic' is unknown; allowed: one of raw, rollout, flow",
+            "method='magic' is unknown; allowed: raw, rollout, flow",
         ),
         (["explain", "x", "--heads", "all"], "mean, each, numbers"),
         (["explain", "x", "--model", "/no/such/folder"], "/no/such/folder"),

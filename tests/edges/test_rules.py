@@ -15,7 +15,7 @@ import parts
 import talkers
 import tiny
 from attnflow import EDGE_RULES, EdgeRule
-from attnflow.edges import decomposition
+from attnflow.edges import carried, decomposition, rows
 from attnflow.edges.graph import fuse_heads
 from attnflow.edges.rule import Needs
 from attnflow.errors import InputError, ModelError
@@ -165,7 +165,8 @@ def test_a_list_is_as_each_alone(name, rule):
 @pytest.mark.parametrize("rule", ["norms", "norms-residual", "alti"])
 def test_rows_at_a_time_are_the_rows_of_all(rule, monkeypatch):
     whole = edges("bert", rule).scores
-    monkeypatch.setattr(decomposition, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(carried, "ROWS", 1)
+    monkeypatch.setattr(rows, "WORTH_THREADS", 1)
     np.testing.assert_allclose(edges("bert", rule).scores, whole, rtol=0, atol=1e-13)
 
 
@@ -235,7 +236,7 @@ def test_parts_must_add_up_in_every_row():
     """A row whose parts are small beside those of others is judged by its own size."""
     attention = np.eye(2)[None]
     projected = np.array([[[1e-6, 0.0], [0.0, 1.0]]])
-    layer = decomposition.LayerParts(attention, projected, projected, None, None, None, 1e-13)
+    layer = decomposition.LayerParts(attention, projected, np.eye(2)[None], None, None, None, 1e-13)
     block = AttentionBlock(projected, np.eye(2), np.array([[2e-6, 0.0], [0.0, 1.0]]))
     assert decomposition._check_sum(layer, block, []) == pytest.approx(0.5)
     assert decomposition._check_sum(layer, block, [0]) == 0  # which is only carried along

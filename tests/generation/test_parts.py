@@ -43,6 +43,49 @@ def test_messages_are_parts_by_their_roles(llama):
     assert read.text == rendered
 
 
+def roles_of(prompt, llama, **options):
+    made = make_prompt(prompt, llama.tokenizer, "", **options)
+    _, parts = read_prompt(answers_of(llama), made, truncate=False)
+    return {part.name: part.role for part in parts}
+
+
+def test_roles_are_those_of_messages_and_names(llama):
+    chat = [
+        {"role": "system", "content": "you are here"},
+        {"role": "user", "content": "the cat is old"},
+        {"role": "assistant", "content": "the mat is red"},
+        {"role": "user", "content": "play on the red mat of keys"},
+        {"role": "tool", "content": "old keys"},
+    ]
+    assert roles_of(chat, llama, parts={"rules": "play on", "keys": "mat of keys"}) == {
+        "system": "instructions",
+        "user": "source",
+        "assistant": "source",
+        "user 2": "question",
+        "tool": "source",
+        "rules": "instructions",
+        "keys": "source",
+        "rest": "template",
+    }
+    named = {"system": "you are here", "question 2": "the cat", "document": "the old keys"}
+    told = roles_of(named, llama, roles={"document": "instructions"})
+    assert list(told.values()) == ["instructions", "question", "instructions"]
+    text = "the red cat is old"
+    assert roles_of(text, llama) == {"prompt": "question"}
+    assert roles_of(text, llama, parts={"who": "cat"}) == {"prompt": "question", "who": "source"}
+    inside = roles_of(text, llama, parts={"prompt": "cat"})
+    assert inside == {"other text": "question", "prompt": "question"}
+
+
+def test_parts_of_older_files_have_roles(llama):
+    found = attnflow.explain_answer(DOCUMENTS, llama, generate=1)
+    data = found.to_dict()
+    olds = {"template": "rest", "answer": "answer"}
+    data["parts"] = [{"kind": olds.get(part.pop("role"), "part"), **part} for part in data["parts"]]
+    read = attnflow.Generation.from_dict(data)
+    assert [part.role for part in read.parts] == ["source", "source", "source", "answer"]
+
+
 def test_parts_come_out_of_messages(llama):
     found = attnflow.explain_answer(
         CHAT, llama, generate=1, parts={"place": "red mat", "who": "the cat"}

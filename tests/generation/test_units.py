@@ -69,7 +69,7 @@ def test_every_token_of_a_part_is_in_one_of_its_units(model):
 
 
 def test_unknown_units_are_refused_before_the_model_runs(model):
-    with pytest.raises(InputError, match="units='words' is unknown; allowed: 'sentences', 'para"):
+    with pytest.raises(InputError, match="units='words' is unknown; allowed: sentences, para"):
         attnflow.explain_answer("the cat", model, answer=" no", units="words")
 
 

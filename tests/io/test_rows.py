@@ -131,7 +131,7 @@ def test_sources_that_cannot_be_used_are_refused(tmp_path):
         read(tmp_path / "none.csv")
     (tmp_path / "a.csv").write_text("sentence,label\nx,1\n")
     with pytest.raises(InputError, match="has no column 'text'; its columns: 'sentence', 'label'"):
-        read(tmp_path / "a.csv", Columns())
+        read(tmp_path / "a.csv", Columns("text"))
     with pytest.raises(InputError, match="has no column 'name'; its columns: 'sentence', 'label'"):
         read(tmp_path / "a.csv")
     pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "a.parquet")
@@ -161,6 +161,25 @@ def test_sources_that_cannot_be_used_are_refused(tmp_path):
         read(["x"], file_format="csv")
     with pytest.raises(InputError, match="text_column='' must be the name"):
         Columns("")
+
+
+def test_the_only_column_of_texts_is_the_text(tmp_path):
+    expected = [Row("x", "1"), Row("1.5", "0")]
+    table = tmp_path / "dev.tsv"
+    table.write_text("sentence\tlabel\tscore\nx\t1\t0.5\n1.5\t0\t2\n")
+    assert read(table, Columns(target="label")) == expected
+    pq.write_table(pa.table({"label": [1, 0], "sentence": ["x", "1.5"]}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", Columns(target="label")) == expected
+    lines = [{"sentence": "x", "label": 1}, {"sentence": "1.5", "label": 0}]
+    broken = "no\n" + "\n".join(map(json.dumps, lines))
+    (tmp_path / "a.jsonl").write_text(broken)
+    assert read(tmp_path / "a.jsonl", Columns(target="label"))[1:] == expected
+    assert read(iter(lines), Columns(target="label")) == expected
+    pairs = [{"one": "x", "other": "y"}]
+    assert read(pairs, Columns(pair="other")) == [Row("x", pair="y")]
+    assert read([{"text": "x", "title": "y"}], Columns()) == [Row("x")], "text is the text"
+    with pytest.raises(InputError, match=r"several columns of texts: 'one', 'other'; name"):
+        read(pairs, Columns())
 
 
 def test_rows_that_come_once_say_so():

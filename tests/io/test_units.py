@@ -118,7 +118,7 @@ def test_lines_of_one_paragraph_stay_together():
 
 
 def test_unknown_units_are_refused():
-    with pytest.raises(InputError, match="units='letters' is unknown; allowed: 'sentences', 'para"):
+    with pytest.raises(InputError, match="units='letters' is unknown; allowed: sentences, para"):
         split_units("text", "letters")
 
 

@@ -131,7 +131,7 @@ def test_the_answer_of_the_hub_is_remembered(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dtype": "int4"}, "dtype='int4' is unknown; allowed: 'float32', 'float16'"),
+        ({"dtype": "int4"}, "dtype='int4' is unknown; allowed: float32, float16"),
         ({"device": "cpu", "device_map": "auto"}, "device and device_map both say"),
         ({"device": "tpu"}, "device='tpu' is not here"),
     ],

@@ -171,10 +171,8 @@ def answer_each(
         for text in one_each("answer", options.answer, len(prompts))
     ]
     answers = answers_of(adapter)
-    made = [
-        make_prompt(each, answers.tokenizer, adapter.name, options.parts, options.units)
-        for each in prompts
-    ]
+    asked_parts = options.parts, options.units, options.roles
+    made = [make_prompt(each, answers.tokenizer, adapter.name, *asked_parts) for each in prompts]
     for place, (prompt, each) in enumerate(zip(made, asked, strict=True)):
 
         def within(share: float, done: int = place) -> None:

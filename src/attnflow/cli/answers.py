@@ -63,7 +63,9 @@ class Asked:
         only = options_of(AnswerOptions).keys() - options_of(ExplainOptions).keys()
         for name in self.options:
             if name in only:
-                flag = "--temperature, --top-p and --top-k" if name == "sampling" else f"--{name}"
+                flag = {"sampling": "--temperature, --top-p and --top-k", "roles": "--role"}.get(
+                    name, f"--{name}"
+                )
                 msg = f"{flag}: for answers; give --generate N as well"
                 raise InputError(msg)
 
@@ -227,6 +229,16 @@ def _part(given: str) -> tuple[str, str]:
         msg = f"--part {given!r} must be a name and a file: --part manual=manual.txt"
         raise InputError(msg)
     return name.strip(), _read(Path(file)).strip()
+
+
+def read_roles(given: Sequence[str]) -> dict[str, str]:
+    """``name=role`` for each part that is given one."""
+    pairs = [each.partition("=") for each in given]
+    for each, (name, _, role) in zip(given, pairs, strict=True):
+        if not (name.strip() and role.strip()):
+            msg = f"--role {each!r} must be a part's name and its role: --role tone=instructions"
+            raise InputError(msg)
+    return {name.strip(): role.strip() for name, _, role in pairs}
 
 
 def _messages(file: Path) -> list[Any]:

@@ -13,6 +13,7 @@ import typer
 from attnflow import __version__
 from attnflow.cli import (
     compare,
+    doctor,
     evaluate,
     explain,
     figure,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 
 app.command(cls=Command, rich_help_panel="Start")(tour.tour)
+app.command(cls=Command, rich_help_panel="Start")(doctor.doctor)
 EXPLAIN = "Explain a text"
 for command in (
     *(explain.explain, compare.compare, routes.routes, knockout.knockout, similarity.similarity),

@@ -62,6 +62,7 @@ def explain(  # noqa: PLR0913 - one argument per option of its own
     pair: own.Pairs = None,
     chat: own.Chat = None,
     part: own.PromptParts = None,
+    role: own.PartRoles = None,
     temperature: own.Temperature = None,
     top_p: own.TopP = None,
     top_k: own.TopK = None,
@@ -80,11 +81,12 @@ def explain(  # noqa: PLR0913 - one argument per option of its own
 
     Example: attnflow explain "The food was not good."
     """
-    from attnflow.cli.answers import Asked, explain_answers, refuse_for_answers
+    from attnflow.cli.answers import Asked, explain_answers, read_roles, refuse_for_answers
 
     drawn = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     sampling = {name: value for name, value in drawn.items() if value is not None}
-    asked = Asked(options | ({"sampling": sampling} if sampling else {}), chat, part or ())
+    given = {"sampling": sampling, "roles": read_roles(role or ())}
+    asked = Asked(options | {name: each for name, each in given.items() if each}, chat, part or ())
     inputs = [] if asked.given else pair_up(read_texts(texts, file), pair)
     _check_targets(save, html, force=force)
     if html is not None:

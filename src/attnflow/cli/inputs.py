@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from attnflow.cli.errors import print_error
 from attnflow.errors import InputError
 from attnflow.io.files import is_file
@@ -28,7 +30,8 @@ def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
         if file.suffix.lower() in TABLES:
             msg = (
                 f"{file} is a table, and each of its lines would be one text, columns and all; "
-                f"save the texts alone, one per line, or read lines as they are: -f - < {file}"
+                f"explain its rows by attnflow run {file} -o FOLDER, or read lines as they are: "
+                f"-f - < {file}"
             )
             raise InputError(msg)
         return _lines(_content(file), str(file))
@@ -36,7 +39,7 @@ def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
         return _lines(sys.stdin.buffer.read(), "standard input")
     texts = list(given or ())
     if len(texts) > 1 and not any(len(text.split()) > 1 for text in texts):
-        _note_single_words(texts)
+        texts = _ask_about_words(texts)
     if not texts:
         raise InputError(NO_TEXT)
     for at, text in enumerate(texts, start=1):
@@ -46,12 +49,16 @@ def read_texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
     return texts
 
 
-def _note_single_words(texts: Sequence[str]) -> None:
-    """A sentence without quotation marks looks like many texts."""
-    if not any(names_file(text) for text in texts):
-        whole = " ".join(texts)
-        note = f'these are {len(texts)} texts of one word each; for one text: "{whole}"'
-        print_error(note)
+def _ask_about_words(texts: list[str]) -> list[str]:
+    """The texts that were meant: a sentence without quotation marks looks like many texts."""
+    if any(names_file(text) for text in texts):
+        return texts
+    whole = " ".join(texts)
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        question = f'Explain one text, "{whole}" (and not {len(texts)} of one word each)?'
+        return [whole] if typer.confirm(question, default=True, err=True) else texts
+    print_error(f'these are {len(texts)} texts of one word each; for one text: "{whole}"')
+    return texts
 
 
 Item = str | tuple[str, str]  # a text, or a pair that is read as one input

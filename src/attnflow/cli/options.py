@@ -66,6 +66,16 @@ PromptParts = Annotated[
         show_default=False,
     ),
 ]
+PartRoles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role",
+        metavar="NAME=ROLE",
+        help="What a part is to the answer: source, instructions or question; repeatable.",
+        rich_help_panel=INPUT,
+        show_default=False,
+    ),
+]
 Temperature = Annotated[
     float | None,
     typer.Option(

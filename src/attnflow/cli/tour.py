@@ -26,7 +26,7 @@ LEAVE = "q"
 
 
 def tour(first: First = 1, *, model: Model = None, no_pause: NoPause = False) -> None:
-    """Take a tour of five minutes: each step is a command that runs before your eyes.
+    """Take a tour of five minutes, one command at a time.
 
     It needs no network. Enter goes on, q or Ctrl-C leaves; in a pipe it runs through.
 

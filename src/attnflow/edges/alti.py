@@ -7,8 +7,6 @@ residual's share is measured, which is what fixed shares get wrong.
 
 from __future__ import annotations
 
-import numpy as np
-
 from attnflow.edges.decomposition import take_apart
 from attnflow.edges.rule import EdgeRule, Needs
 from attnflow.records import Activations, FloatArray
@@ -16,16 +14,10 @@ from attnflow.records import Activations, FloatArray
 
 def maps(activations: Activations) -> list[FloatArray]:
     """The contributions of every layer, ``[query, key]``."""
-    found = []
-    for parts in take_apart(activations, "alti", residual=True):
-        near = np.empty(parts.attention.shape[1:])
-        for rows, vectors in parts.chunks():
-            carried = parts.with_residual(vectors, rows)
-            total = carried.sum(1, keepdims=True)
-            distance = np.abs(total - carried).sum(-1)
-            near[rows] = np.maximum(0.0, np.abs(total).sum(-1) - distance)
-        found.append(near)
-    return found
+    return [
+        parts.carried(residual=True).nearness()
+        for parts in take_apart(activations, "alti", residual=True)
+    ]
 
 
 MEMBER = EdgeRule(

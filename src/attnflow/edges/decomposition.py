@@ -2,22 +2,25 @@
 
 T_ij = Σ_h α^h_ij · v^h_j W^h_O, scaled as the block's output is. Summed over j, with the bias, that
 is what the block gives to the residual stream: checked for every layer, so that a block which does
-something else is refused and never approximated. T has n² vectors: it is made for some rows at a
-time.
+something else is refused and never approximated. T has n² vectors, and none is kept (`Carried`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnflow.errors import ModelError
 from attnflow.records import Activations, AttentionBlock, FloatArray
-from attnflow.records.arrays import precision, to_numpy
+from attnflow.records.arrays import contiguous, double, precision, to_numpy
 
-CHUNK_BYTES = 64 * 1024 * 1024  # of vectors that are held at a time
+if TYPE_CHECKING:
+    from attnflow.edges.carried import Carried
+
 TOLERANCE = {"float16": 3e-2, "bfloat16": 5e-2}  # relative; half precision rounds its own output
 USUAL_TOLERANCE = 1e-4
 PACKED_TOLERANCE = 5e-2  # of projections that round what they read to 8 bits
@@ -29,52 +32,67 @@ USUAL_ROUNDING = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class LayerParts:
-    """One layer's attention block, ready to be taken apart; arrays in float64.
+    """One layer's attention block, ready to be taken apart; all but the attention in float64.
 
     Attributes:
-        attention: ``[head, query, key]``.
-        projected: ``[head, key, model dimension]``: the values behind the output projection.
-        narrow: ``[head, key, dimension]``: vectors with the same linear dependences as
-            ``projected``, of the heads' own width.
+        attention: ``[head, query, key]``, in float32 or float64.
+        values: ``[head, key, dimension]``.
+        weights: ``[head, dimension, model dimension]``: the output projection behind each head.
         row_scale: ``[query, 1]``: factors on what a position takes.
         residual: ``[query, model dimension]``, or ``None``.
-        norm: The weight of the norm behind the addition divided by each position's deviation,
-            ``[query, model dimension]``; ``None`` for pre-norm blocks.
+        norm: The weight of the norm behind the addition divided by each position's deviation, as
+            ``[model dimension]`` and ``[query, 1]``; ``None`` for pre-norm blocks.
         rounding: How far from each other vectors may be that were to be equal, as a ratio.
     """
 
     attention: FloatArray
-    projected: FloatArray
-    narrow: FloatArray
+    values: FloatArray
+    weights: FloatArray
     row_scale: FloatArray | None
     residual: FloatArray | None
-    norm: FloatArray | None
+    norm: tuple[FloatArray, FloatArray] | None
     rounding: float
 
-    def chunks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Rows of T, ``[query, key, model dimension]``, before residual and norm."""
-        _, keys, width = self.projected.shape
-        queries = self.attention.shape[1]
-        step = max(1, CHUNK_BYTES // (8 * keys * width))
-        by_key = np.ascontiguousarray(self.projected.transpose(1, 0, 2))  # [key, head, dimension]
-        for start in range(0, queries, step):
-            rows = slice(start, min(start + step, queries))
-            shares = self.attention[:, rows].transpose(2, 1, 0)  # [key, query, head]
-            parts = np.matmul(shares, by_key).transpose(1, 0, 2)
-            if self.row_scale is not None:
-                parts = parts * self.row_scale[rows, None]
-            yield rows, parts
+    @cached_property
+    def projected(self) -> FloatArray:
+        """``[head, key, model dimension]``: the values behind the output projection."""
+        made: FloatArray = np.matmul(self.values, self.weights)
+        return made
 
-    def with_residual(self, vectors: FloatArray, rows: slice) -> FloatArray:
-        """Rows of T with the residual in T_ii, behind the linear part of any norm that follows."""
-        if self.residual is not None:
-            own = np.arange(rows.start, rows.stop)
-            vectors[np.arange(len(own)), own] += self.residual[rows]
-        if self.norm is None:
-            return vectors
-        centred = vectors - vectors.mean(-1, keepdims=True)
-        scaled: FloatArray = centred * self.norm[rows, None]
-        return scaled
+    @property
+    def narrow(self) -> FloatArray:
+        """``[head, key, dimension]``: as ``projected``, of the heads' own width.
+
+        With W = R^T·Q^T, Q orthonormal, V·W and V·R^T have the same linear dependences.
+        """
+        upper = np.linalg.qr(self.weights.transpose(0, 2, 1))[1]
+        made: FloatArray = np.matmul(self.values, upper.transpose(0, 2, 1))
+        return made
+
+    @cached_property
+    def taken(self) -> FloatArray:
+        """``[query, model dimension]``: Σ_j T_ij, before a factor of the position."""
+        heads = zip(self.attention, self.values, self.weights, strict=True)
+        parts = [double(read) @ values @ weights for read, values, weights in heads]
+        total: FloatArray = np.sum(parts, 0)
+        return total
+
+    def carried(self, *, residual: bool) -> Carried:
+        """What T is made of; with ``residual``, that is in T_ii, and all is behind the norm."""
+        from attnflow.edges.carried import Carried  # importing numba is slow
+
+        by_key = np.ascontiguousarray(self.projected.transpose(1, 0, 2))
+        scale = np.ones((len(self.taken), 1)) if self.row_scale is None else self.row_scale
+        total, own = self.taken * scale, np.zeros_like(self.taken)
+        if residual and self.residual is not None:
+            own = self.residual
+            if self.norm is not None:
+                weight, factor = self.norm
+                by_key, total, own = (
+                    (each - each.mean(-1, keepdims=True)) * weight for each in (by_key, total, own)
+                )
+                scale, total, own = scale * factor, total * factor, own * factor
+        return Carried(self.attention, by_key, scale[:, 0], own, total + own)
 
 
 def take_apart(activations: Activations, rule: str, *, residual: bool) -> Iterator[LayerParts]:
@@ -87,7 +105,7 @@ def take_apart(activations: Activations, rule: str, *, residual: bool) -> Iterat
                 "edges='attention'"
             )
             raise ModelError(msg)
-        parts = _layer(to_numpy(activations.attention[number - 1]), block)
+        parts = _layer(contiguous(activations.attention[number - 1]), block)
         error = _check_sum(parts, block, activations.carried_by(number - 1))
         limit = allowed(block)
         if not error <= limit:
@@ -112,7 +130,7 @@ def allowed(block: AttentionBlock) -> float:
 
 
 def _layer(attention: FloatArray, block: AttentionBlock) -> LayerParts:
-    heads = attention.shape[0]
+    heads = len(attention)
     values = to_numpy(block.values)
     if values.shape[0] != heads:  # grouped heads share their values
         values = values.repeat(heads // values.shape[0], axis=0)
@@ -120,18 +138,15 @@ def _layer(attention: FloatArray, block: AttentionBlock) -> LayerParts:
     by_head = weight.reshape(weight.shape[0], heads, -1).transpose(1, 2, 0)  # [head, dim, model]
     if block.scale is not None:
         by_head = by_head * to_numpy(block.scale)
-    projected = np.matmul(values, by_head)
-    # With W = R^T·Q^T, Q orthonormal, V·W and V·R^T have the same linear dependences.
-    narrow = np.matmul(values, np.linalg.qr(by_head.transpose(0, 2, 1))[1].transpose(0, 2, 1))
     residual = None if block.residual is None else to_numpy(block.residual)
     norm = None
     if block.norm_weight is not None and residual is not None:
         total = to_numpy(block.output) + residual
         deviation = np.sqrt(total.var(-1, keepdims=True) + block.norm_epsilon)
-        norm = to_numpy(block.norm_weight) / deviation
+        norm = to_numpy(block.norm_weight), 1 / deviation
     scale = None if block.row_scale is None else to_numpy(block.row_scale)
     rounding = ROUNDING.get(precision(block.values), USUAL_ROUNDING)
-    return LayerParts(attention, projected, narrow, scale, residual, norm, rounding)
+    return LayerParts(attention, values, by_head, scale, residual, norm, rounding)
 
 
 def _check_sum(parts: LayerParts, block: AttentionBlock, carried: list[int]) -> float:
@@ -139,9 +154,10 @@ def _check_sum(parts: LayerParts, block: AttentionBlock, carried: list[int]) -> 
 
     Relative to the output, or, where parts cancel out, to what rounding leaves of them.
     """
-    total = np.einsum("hqk,hkd->qd", parts.attention, parts.projected, optimize=True)
+    total = parts.taken
     sizes = np.linalg.norm(parts.projected, axis=-1)
-    room = np.einsum("hqk,hk->q", parts.attention, sizes, optimize=True)[:, None]
+    pairs = zip(parts.attention, sizes, strict=True)
+    room = sum(double(read) @ size for read, size in pairs)[:, None]
     if block.bias is not None:
         bias = to_numpy(block.bias)
         bias = bias if block.scale is None else bias * to_numpy(block.scale)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from attnflow.edges.decomposition import take_apart
 from attnflow.edges.rule import EdgeRule, Maps, Needs
 from attnflow.records import Activations, FloatArray
+from attnflow.records.arrays import to_numpy
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -23,7 +24,7 @@ def maps(activations: Activations) -> Maps:
     found, clipped, total = [], 0.0, 0.0
     for parts in take_apart(activations, "effective", residual=False):
         seen = parts.attention.max(0) > 0
-        pairs = zip(parts.attention, parts.narrow, strict=True)
+        pairs = zip(to_numpy(parts.attention), parts.narrow, strict=True)
         signed = np.stack([project(a, of, seen, parts.rounding) for a, of in pairs])
         clipped -= float(np.minimum(signed, 0.0).sum())
         total += float(np.abs(signed).sum())

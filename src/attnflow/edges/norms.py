@@ -7,8 +7,6 @@ connection and the layer norm are measured, too.
 
 from __future__ import annotations
 
-import numpy as np
-
 from attnflow.edges.decomposition import take_apart
 from attnflow.edges.rule import EdgeRule, Needs
 from attnflow.records import Activations, FloatArray
@@ -18,24 +16,14 @@ LENGTHS = "lengths (L2) of the vectors that are carried"
 
 def norm_maps(activations: Activations) -> list[FloatArray]:
     """‖T_ij‖ for every layer, ``[query, key]``."""
-    maps = []
-    for parts in take_apart(activations, "norms", residual=False):
-        norms = np.empty(parts.attention.shape[1:])
-        for rows, vectors in parts.chunks():
-            norms[rows] = np.linalg.norm(vectors, axis=-1)
-        maps.append(norms)
-    return maps
+    layers = take_apart(activations, "norms", residual=False)
+    return [parts.carried(residual=False).lengths() for parts in layers]
 
 
 def norm_maps_with_residual(activations: Activations) -> list[FloatArray]:
     """‖T_ij + [i = j] x_i‖ behind the norm's linear part, for every layer."""
-    maps = []
-    for parts in take_apart(activations, "norms-residual", residual=True):
-        norms = np.empty(parts.attention.shape[1:])
-        for rows, vectors in parts.chunks():
-            norms[rows] = np.linalg.norm(parts.with_residual(vectors, rows), axis=-1)
-        maps.append(norms)
-    return maps
+    layers = take_apart(activations, "norms-residual", residual=True)
+    return [parts.carried(residual=True).lengths() for parts in layers]
 
 
 MEMBER = EdgeRule("norms", "Norms", norm_maps, Needs(blocks=True), single_heads=False, unit=LENGTHS)

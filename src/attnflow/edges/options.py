@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from attnflow.edges.corrections import ON_MAPS
 from attnflow.edges.rule import EDGE_RULES
-from attnflow.errors import InputError
+from attnflow.errors import InputError, unknown
 from attnflow.records.learned import LearnedHeads
 
 HeadRule = Literal["mean", "each"]
@@ -67,9 +67,7 @@ def check_heads(heads: object) -> None:
     rules = get_args(HeadRule)
     known = heads in rules if isinstance(heads, str) else _are_numbers(heads)
     if not known:
-        named = ", ".join(map(repr, rules))
-        msg = f"heads={heads!r} is unknown; allowed: {named}, a list of integers or of weights"
-        raise InputError(msg)
+        raise InputError(unknown("heads", heads, rules, "a list of integers or of weights"))
     if len(heads) == 0:  # type: ignore[arg-type] # a string or a sequence
         msg = "heads=[] picks no head; give head numbers, weights, or a rule such as 'mean'"
         raise InputError(msg)

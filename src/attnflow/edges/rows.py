@@ -18,7 +18,7 @@ from attnflow.solvers.threads import cores
 
 T = TypeVar("T")
 WORTH_THREADS = 1 << 23
-"""Weights below which threads cost more than they bring, beside those of the matrix products."""
+"""Multiplications below which threads cost more than they bring."""
 
 
 def are_sound(layers: Sequence[Any], tolerance: float) -> list[bool]:
@@ -26,7 +26,10 @@ def are_sound(layers: Sequence[Any], tolerance: float) -> list[bool]:
 
     Neither NaN nor infinity is.
     """
-    return _each(layers, lambda number: bool(_is_sound(layers[number], tolerance)))
+    work = layers[0].size * len(layers)
+    return in_threads(
+        len(layers), lambda number: bool(_is_sound(layers[number], tolerance)), work=work
+    )
 
 
 def fuse_rows(layers: Sequence[Any], heads: Sequence[FloatArray], residual: float) -> FloatArray:
@@ -37,7 +40,12 @@ def fuse_rows(layers: Sequence[Any], heads: Sequence[FloatArray], residual: floa
     """
     items, _, size, _ = layers[0].shape
     edges = np.empty((len(layers), items, size, size))
-    _each(layers, lambda number: _fuse(layers[number], heads[number], residual, edges[number]))
+    work = layers[0].size * len(layers)
+    in_threads(
+        len(layers),
+        lambda number: _fuse(layers[number], heads[number], residual, edges[number]),
+        work=work,
+    )
     return edges
 
 
@@ -79,13 +87,13 @@ class LayersOnDemand:
         return self._edges.reshape(self.shape[1:])
 
 
-def _each(layers: Sequence[Any], work: Callable[[int], T]) -> list[T]:
-    """The work of every layer by its number, in threads where that pays."""
-    threads = min(len(layers), cores())
-    if threads < 2 or layers[0].size * len(layers) < WORTH_THREADS:
-        return [work(number) for number in range(len(layers))]
+def in_threads(count: int, do: Callable[[int], T], *, work: int) -> list[T]:
+    """What is done for each number below ``count``, in threads where so much work pays them."""
+    threads = min(count, cores())
+    if threads < 2 or work < WORTH_THREADS:
+        return [do(number) for number in range(count)]
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, range(len(layers))))
+        return list(pool.map(do, range(count)))
 
 
 # Sums may be taken in any order, so that they fit into vector registers; NaN is still NaN.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, unknown
 from attnflow.evaluation.metrics.metric import Erase
 from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Explainer
@@ -82,8 +82,7 @@ def check_fillers(model: ModelAdapter, fillers: Sequence[str]) -> None:
     """Refuse fillers that a model does not have."""
     for name in fillers:
         if name not in FILLERS:
-            msg = f"replacement={shown(name)} is unknown; allowed: {', '.join(FILLERS)}"
-            raise InputError(msg)
+            raise InputError(unknown("replacement", name, FILLERS))
         if name != MEAN.name:
             model.filler(name)
         elif not model.edits_words:

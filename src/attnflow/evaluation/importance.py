@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 import numpy as np
 from torch import Tensor
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, unknown
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import progress_bar
@@ -104,8 +104,7 @@ def blank_out(  # noqa: PLR0913 - one keyword per option, the same words as ever
         'keys'
     """
     if not isinstance(replacement, str) or replacement not in REPLACEMENTS:
-        msg = f"replacement={shown(replacement)} is unknown; allowed: {', '.join(REPLACEMENTS)}"
-        raise InputError(msg)
+        raise InputError(unknown("replacement", replacement, REPLACEMENTS))
     check_batch_size(batch_size)
     check_flag("signed", signed)
     check_flag("progress", progress)
@@ -193,8 +192,7 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
         ('[CLS]', 'the', 'keys')
     """
     if not isinstance(kind, str) or kind not in NAMES:
-        msg = f"kind={shown(kind)} is unknown; allowed: {', '.join(NAMES)}"
-        raise InputError(msg)
+        raise InputError(unknown("kind", kind, NAMES))
     check_steps(steps)
     check_batch_size(batch_size)
     check_flag("progress", progress)

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, unknown
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation, Line
 from attnflow.evaluation.statistics import EXACT, smallest_p
@@ -162,9 +162,9 @@ def write_table(of: Evaluation, format: str) -> str:
     """The table as text, in a format that is named as a file would end, with or without a dot."""
     writer = WRITERS.get(f".{str(format).removeprefix('.')}")
     if writer is None:
-        known = ", ".join(ending.removeprefix(".") for ending in WRITERS)
-        msg = f"format={shown(format)} is unknown; allowed: {known}"
-        raise InputError(msg)
+        raise InputError(
+            unknown("format", format, [ending.removeprefix(".") for ending in WRITERS])
+        )
     return writer(of)
 
 

@@ -13,11 +13,11 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, shown, unknown
 from attnflow.io.inputs import check_choice, check_unicode, is_pair
 
 Record = dict[str, Any] | str  # from column to value, or why a line is not a record
@@ -34,8 +34,7 @@ def find_reader(path: Path, file_format: str | None = None) -> Reader:
         raise InputError(msg)
     if file_format is not None:
         if file_format not in READERS:
-            msg = f"format={shown(file_format)} is unknown; allowed: {', '.join(READERS)}"
-            raise InputError(msg)
+            raise InputError(unknown("format", file_format, READERS))
         return READERS[file_format]
     if path.is_dir():
         return _dataset
@@ -214,6 +213,7 @@ SUFFIXES: dict[str, Reader] = {
 }
 
 
+TEXT = "text"
 LIST = "it is a list of two; a pair of texts that are read as one is a tuple"
 
 
@@ -222,14 +222,15 @@ class Columns:
     """The columns that are read: the text's, and perhaps others.
 
     Attributes:
-        text: The text, or the first text of a pair.
+        text: The text, or the first text of a pair; ``None`` for ``"text"``, or else the only other
+            column that holds texts.
         target: The target.
         id: The row's name.
         rationale: What people marked.
         pair: The second text of a pair that is read as one input.
     """
 
-    text: str = "text"
+    text: str | None = None
     target: str | None = None
     id: str | None = None
     rationale: str | None = None
@@ -237,7 +238,7 @@ class Columns:
 
     def __post_init__(self) -> None:
         for name, column in asdict(self).items():
-            if not (isinstance(column, str) and column) and (name == "text" or column is not None):
+            if column is not None and not (isinstance(column, str) and column):
                 msg = f"{name}_column={shown(column)} must be the name of a column"
                 raise InputError(msg)
         if self.rationale is not None and self.pair is not None:
@@ -247,8 +248,33 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """Those that are read, each once."""
-        read = (self.text, self.target, self.id, self.rationale, self.pair)
-        return list(dict.fromkeys(filter(None, read)))
+        return list(dict.fromkeys([self.text or TEXT, *self.others]))
+
+    @property
+    def others(self) -> list[str]:
+        """Those beside the text's."""
+        return [each for each in (self.target, self.id, self.rationale, self.pair) if each]
+
+    def found_in(self, record: Mapping[str, Any], name: str) -> Columns:
+        """The columns of a source whose first record this is, or an error that lists them."""
+        text = self.text
+        if text is None and TEXT not in record:
+            others = [each for each in record if each not in self.others]
+            texts = [each for each in others if _is_text(record[each])]
+            if len(texts) > 1:
+                msg = (
+                    f"{name} has several columns of texts: {', '.join(map(repr, texts))}; name one "
+                    "with text_column= (--text-column)"
+                )
+                raise InputError(msg)
+            text = texts[0] if texts else None
+        found = replace(self, text=text or TEXT)
+        missing = next((column for column in found.names if column not in record), None)
+        if missing is not None:
+            there = ", ".join(map(repr, record)) or "none"
+            msg = f"{name} has no column {missing!r}; its columns: {there}"
+            raise InputError(msg)
+        return found
 
 
 @dataclass(frozen=True)
@@ -285,6 +311,15 @@ class Rows:
     name: str
     read: Callable[[], Iterator[Row]]
     repeatable: bool = True
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text: in a table of texts, "1" is a number."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return isinstance(value, str)
+    return False
 
 
 def row_bytes(rows: Iterable[Row]) -> bytes:
@@ -326,11 +361,11 @@ def _as_record(given: Any, columns: Columns) -> Record:
     if isinstance(given, Mapping):
         return dict(given)
     if isinstance(given, str | os.PathLike):
-        return {columns.text: os.fspath(given), **dict.fromkeys(columns.names[1:])}
+        return {columns.names[0]: os.fspath(given), **dict.fromkeys(columns.names[1:])}
     if is_pair(given):
         if columns.pair is None:
             return "it is a pair of texts; name the column of the second with pair_column="
-        return {**dict.fromkeys(columns.names), columns.text: given[0], columns.pair: given[1]}
+        return {**dict.fromkeys(columns.names), columns.names[0]: given[0], columns.pair: given[1]}
     if isinstance(given, list) and len(given) == 2:
         return LIST
     return f"it is {shown(given)}; a row is a text, or a mapping from column to value"
@@ -338,29 +373,28 @@ def _as_record(given: Any, columns: Columns) -> Record:
 
 def _checked(records: Iterable[Record], columns: Columns, name: str) -> Iterator[Row]:
     """Rows of records; a column that the first one lacks is refused at once."""
-    for number, record in enumerate(records):
+    found = None
+    for record in records:
         if isinstance(record, str):
             yield Row("", error=record)
             continue
-        missing = [column for column in columns.names if column not in record]
-        if missing and not number:
-            there = ", ".join(map(repr, record)) or "none"
-            msg = f"{name} has no column {missing[0]!r}; its columns: {there}"
-            raise InputError(msg)
-        yield Row("", error=f"it has no {missing[0]!r}") if missing else _row(record, columns)
+        found = found or columns.found_in(record, name)
+        missing = next((column for column in found.names if column not in record), None)
+        yield Row("", error=f"it has no {missing!r}") if missing else _row(record, found)
 
 
 def _row(record: Mapping[str, Any], columns: Columns) -> Row:
-    text, error = record[columns.text], None
+    column = columns.names[0]
+    text, error = record[column], None
     second = None if columns.pair is None else record[columns.pair]
     given = None if columns.id is None else record[columns.id]
     name = None if given is None else _encodable(str(given))
     try:
         if not isinstance(text, str):
-            error, text = f"{columns.text}={shown(text)} must be a text", ""
+            error, text = f"{column}={shown(text)} must be a text", ""
         elif not text.strip():
-            error = f"{columns.text} is empty"
-        check_unicode(columns.text, text)
+            error = f"{column} is empty"
+        check_unicode(column, text)
         if columns.pair is not None and error is None:
             if not (isinstance(second, str) and second.strip()):
                 error, second = f"{columns.pair}={shown(second)} must be a text", None

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Literal, get_args
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, unknown
 
 Span = tuple[int, int]
 Unit = Literal["sentences", "paragraphs"]
@@ -54,9 +54,7 @@ def split_units(text: str, by: Unit | str = "sentences") -> tuple[Span, ...]:
         ['It rains. ', 'We stay at home, e.g. in bed.']
     """
     if by not in get_args(Unit):
-        allowed = ", ".join(map(repr, get_args(Unit)))
-        msg = f"units={shown(by)} is unknown; allowed: {allowed}"
-        raise InputError(msg)
+        raise InputError(unknown("units", by, get_args(Unit)))
     starts = list(_block_starts(text))
     if by == "sentences":
         blocks = zip(starts, [*starts[1:], len(text)], strict=False)

@@ -20,7 +20,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from attnflow.errors import InputError, ModelError, shown
+from attnflow.errors import InputError, ModelError, shown, unknown
 from attnflow.io.keywords import known_keywords
 from attnflow.io.progress import import_tqdm
 from attnflow.models import locating
@@ -93,8 +93,7 @@ class LoadOptions:
         check_device(self.device)
         name = str(self.dtype).removeprefix("torch.")
         if self.dtype is not None and name not in DTYPES:
-            msg = f"dtype={shown(self.dtype)} is unknown; allowed: {', '.join(map(repr, DTYPES))}"
-            raise InputError(msg)
+            raise InputError(unknown("dtype", self.dtype, DTYPES))
         if self.device is not None and self.device_map is not None:
             msg = "device and device_map both say where the model goes; give one of them"
             raise InputError(msg)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attnflow.models.answers.prompts import Parts
     from attnflow.models.text.writing import Stream
     from attnflow.records.learned import LearnedHeads
+    from attnflow.records.parts import Role
 
     MethodName = (
         Literal[
@@ -441,6 +442,14 @@ class AnswerOptions(PromptOptions, ExplainOptions):
         panel=INPUT,
         shows=False,
     )
+    roles: Mapping[str, Role | str] | None = option(
+        None,
+        "What parts are to the answer, where their names don't say it: "
+        '``{"tone": "instructions"}``; ``"source"``, ``"instructions"`` or ``"question"``.',
+        more="By default system messages are instructions, the last message of the user is the "
+        "question, and documents, tool messages and all other parts are sources, which conclusions "
+        "compare.",
+    )
     units: Literal["sentences", "paragraphs"] | str | None = option(
         None,
         "Cut the prompt's parts into sentences or paragraphs, each a part of its own.",
@@ -555,8 +564,13 @@ class SimilarityOptions(WorkOptions, ReadingOptions, WordOptions, GraphOptions, 
 class DataOptions:
     """The columns of a data set."""
 
-    text_column: str = option(
-        "text", "The column of the text.", "--text-column", metavar="NAME", panel=INPUT
+    text_column: str | None = option(
+        None,
+        "The column of the text.",
+        "--text-column",
+        metavar="NAME",
+        panel=INPUT,
+        shows="text, or the only other column of texts",
     )
     target_column: str | None = option(
         None,

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any, get_args
 
 from attnflow.edges.options import HeadRule
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, shown, unknown
 from attnflow.io.files import as_path
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, listed_numbers
@@ -42,8 +42,7 @@ def plain_layers(given: Any) -> Any:
     if given is None or (isinstance(given, str) and given == "all"):
         return given
     if isinstance(given, str):
-        msg = f"layers={shown(given)} is unknown; allowed: 'all', numbers 1 … L, or None"
-        raise InputError(msg)
+        raise InputError(unknown("layers", given, ["all"], "numbers 1 … L", "None"))
     return _layers("layers", listed_numbers(given))
 
 
@@ -79,10 +78,9 @@ def plain_heads(given: Any) -> Any:
     listed = isinstance(given, Sequence) and not isinstance(given, bytes | bytearray | memoryview)
     heads = tuple(given) if listed else ()
     if not listed or not all(isinstance(h, Real) and not isinstance(h, bool) for h in heads):
-        rules = ", ".join(map(repr, get_args(HeadRule)))
-        allowed = f"{rules}, a list of integers or of weights, learned heads or their .json file"
-        msg = f"heads={shown(given)} is unknown; allowed: {allowed}"
-        raise InputError(msg)
+        lists = "a list of integers or of weights"
+        learned = "learned heads or their .json file"
+        raise InputError(unknown("heads", given, get_args(HeadRule), lists, learned))
     for head in heads:
         _check_size("heads", head, given)
     whole = all(isinstance(head, Integral) for head in heads)

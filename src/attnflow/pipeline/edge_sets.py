@@ -399,7 +399,7 @@ class EdgeReader:
         for part in self.parts:
             if part.name == name:
                 return (
-                    self.writes if part.kind == "answer" and side == "queries" else part.positions
+                    self.writes if part.role == "answer" and side == "queries" else part.positions
                 )
         try:
             return (self.tokens.position(name, side),)

@@ -30,13 +30,13 @@ from attnflow.pipeline.source import LOGIT
 from attnflow.records import FloatArray
 from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.generation import Generation
-from attnflow.records.parts import Part
+from attnflow.records.parts import ANSWER, Part
 from attnflow.records.selection import Groups
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
-TEMPLATE = "chat_template"
+CHAT = "chat_template"
 UNTOLD = (
     "no chat template was applied, and the model may go on with the text instead of answering it: "
     "as a chat, the prompt is messages, [{'role': 'user', 'content': …}]; in a terminal: --chat"
@@ -108,13 +108,13 @@ def explain_by_each(
     if any(not is_auto(name) and not METHODS[name].reads_edges for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
     whole = answers.write(tokens, _behind(prompt, answers, asked.writing))
-    if prompt.special and asked.writing.text is None and getattr(answers.tokenizer, TEMPLATE, None):
+    if prompt.special and asked.writing.text is None and getattr(answers.tokenizer, CHAT, None):
         whole = replace(whole, notices=(*whole.notices, UNTOLD))
     if config.bos:
         whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
     answer = tuple(range(len(tokens), len(whole)))
-    parts = (*parts, Part("answer", answer, "answer"))
-    named = [part for part in parts if part.kind == "part"]
+    parts = (*parts, Part("answer", answer, ANSWER))
+    named = [part for part in parts if part.named]
     # First, since parts that can't be deleted are refused before long work.
     drops = measure_drops(answers, whole, named, advance) if asked.deletions else None
     found = []

@@ -25,7 +25,7 @@ from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.pipeline.source import LOGIT
 from attnflow.records.learned import LearnedHeads
-from attnflow.records.parts import Part
+from attnflow.records.parts import TEMPLATE, Part
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
@@ -157,10 +157,10 @@ def read_parts(
     if not bos:
         return tokens, parts
     moved = [replace(part, positions=tuple(at + 1 for at in part.positions)) for part in parts]
-    rest = [part for part in moved if part.kind == "rest"]
-    named = [part for part in moved if part.kind != "rest"]
-    left = (0, *(rest[0].positions if rest else ()))
-    return put_bos(answers.model, tokens), (*named, Part("rest", left, "rest"))
+    named = [part for part in moved if part.named]
+    rest = [part.positions for part in moved if not part.named]
+    left = (0, *(rest[0] if rest else ()))
+    return put_bos(answers.model, tokens), (*named, Part("rest", left, TEMPLATE))
 
 
 def answer_without_bos(answers: Answers, whole: Tokens) -> str:

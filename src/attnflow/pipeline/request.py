@@ -10,7 +10,7 @@ from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
 from attnflow.edges.graph import fuse_heads
 from attnflow.edges.options import EdgeOptions, check_heads
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, unknown
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
 from attnflow.options.option import options_of, refuse, values_of
@@ -98,11 +98,10 @@ class Request(ExplainOptions):
         check_heads(self.heads)
         known = self.correction is None or isinstance(self.correction, str)
         if not known or self.correction not in (None, "auto", *CORRECTIONS):
-            msg = (
-                f"correction={shown(self.correction)} is unknown; allowed: "
-                f"{', '.join(CORRECTIONS)}, 'auto', or None for the plain method"
+            allowed = (*CORRECTIONS, "auto")
+            raise InputError(
+                unknown("correction", self.correction, allowed, "None for the plain method")
             )
-            raise InputError(msg)
         if self.residual is not None and self.rule.residual == "measured":
             msg = (
                 f"residual={self.residual!r} can't be chosen: edges={self.edges!r} measures it; "

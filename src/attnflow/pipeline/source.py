@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attnflow.edges import EDGE_RULES
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, unknown
 from attnflow.methods import METHODS, Method
 from attnflow.options.option import refuse
 
@@ -19,8 +19,7 @@ POSITION, LOGIT = "position", "logit"
 def check_source(config: Request, members: Sequence[Method]) -> None:
     """Refuse what has no meaning where scores start at the target's logit."""
     if not (isinstance(config.source, str) and config.source in (POSITION, LOGIT)):
-        msg = f"source={shown(config.source)} is unknown; allowed: {POSITION!r}, {LOGIT!r}"
-        raise InputError(msg)
+        raise InputError(unknown("source", config.source, (POSITION, LOGIT)))
     if config.source == POSITION:
         return
     for member in members:

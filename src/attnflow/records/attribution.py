@@ -353,6 +353,11 @@ class Attribution(SavedRecord):
 
         return exploration_of(self)._repr_html_()
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from attnflow.views.explorer.exploration import exploration_of
+
+        return {**exploration_of(self)._repr_mimebundle_(), "text/plain": repr(self)}
+
     @classmethod
     def _read(cls, values: dict[str, Any]) -> Self:
         if values.get("prediction") is not None:

@@ -13,7 +13,7 @@ from attnflow.errors import InputError, shown
 from attnflow.records import checks
 from attnflow.records.attribution import Attribution
 from attnflow.records.files import SavedRecord, check_fields, read_list, read_prediction
-from attnflow.records.parts import PART, Part, PartScore
+from attnflow.records.parts import ANSWER, SOURCE, TEMPLATE, Part, PartScore
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import find_position, is_integer
 from attnflow.records.types import FloatArray
@@ -185,8 +185,8 @@ class Generation(SavedRecord):
 
     @property
     def named(self) -> tuple[Part, ...]:
-        """The parts that have a name of their own: neither the rest nor the answer."""
-        return tuple(part for part in self.parts if part.kind == PART)
+        """The parts that have a name of their own: neither the template nor the answer."""
+        return tuple(part for part in self.parts if part.named)
 
     @property
     def stopped(self) -> str:
@@ -254,7 +254,7 @@ class Generation(SavedRecord):
                 part.name,
                 float(value),
                 float(value) / total if shared else None,
-                float(next(drops)) if self.drops is not None and part.kind == PART else None,
+                float(next(drops)) if self.drops is not None and part.named else None,
             )
             for part, value in zip(self.parts, values, strict=True)
         ]
@@ -302,6 +302,9 @@ class Generation(SavedRecord):
         """The interactive view, for notebooks."""
         return self.explore()._repr_html_()
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {**self.explore()._repr_mimebundle_(), "text/plain": repr(self)}
+
     def figure(self, kind: str = "generation", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw this on ``ax`` or on a new figure, and return the axes.
 
@@ -323,5 +326,11 @@ class Generation(SavedRecord):
         return cls(**values)
 
 
+OLD_KINDS = {"part": SOURCE, "rest": TEMPLATE, "answer": ANSWER}  # of files of version 0.2
+
+
 def _read_part(data: Any) -> Part:
+    if isinstance(data, Mapping) and data.get("kind") in OLD_KINDS and "role" not in data:
+        data = {"role": OLD_KINDS[data["kind"]], **data}
+        del data["kind"]
     return Part(**check_fields("part", Part, data))

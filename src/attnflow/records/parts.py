@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple, get_args
 from attnflow.errors import InputError, shown
 from attnflow.records import checks
 
-Kind = Literal["part", "rest", "answer"]
-PART: Kind = "part"
-KINDS = get_args(Kind)
+Role = Literal["source", "instructions", "question", "template", "answer"]
+ROLES: tuple[Role, ...] = get_args(Role)
+SOURCE, INSTRUCTIONS, QUESTION, TEMPLATE, ANSWER = ROLES
+GIVEN = ROLES[:3]  # those that a part of a prompt may be given
 
 
 @dataclass(frozen=True)
@@ -20,21 +21,33 @@ class Part:
     Attributes:
         name: Its name, such as ``"user"``.
         positions: Its tokens' positions.
-        kind: ``"part"`` for one that was named; ``"rest"``, all other tokens of the prompt (a
-            template's marks, say); ``"answer"``, the answer itself, whose tokens read each other.
+        role: What it is to the answer: a ``"source"`` (a document, a tool's result, an example),
+            ``"instructions"``, the ``"question"``; ``"template"``, the tokens of the prompt that
+            have no other name; ``"answer"``, the answer itself, whose tokens read each other.
     """
 
     name: str
     positions: tuple[int, ...]
-    kind: Kind = PART
+    role: Role = SOURCE
 
     def __post_init__(self) -> None:
         checks.check_text("the part's name", self.name)
-        if self.kind not in KINDS:
-            msg = f"kind={shown(self.kind)} of part {self.name!r} is unknown"
-            raise InputError(msg)
+        check_role(self.name, self.role)
         found = checks.check_numbers(f"the positions of {self.name!r}", self.positions, 0)
         object.__setattr__(self, "positions", found)
+
+    @property
+    def named(self) -> bool:
+        """Whether it has a name of its own, and can be deleted: not the template or the answer."""
+        return self.role not in (TEMPLATE, ANSWER)
+
+
+def check_role(name: str, role: object, among: tuple[Role, ...] = ROLES) -> None:
+    """Refuse a role that there is not."""
+    if role not in among:
+        allowed = ", ".join(map(repr, among))
+        msg = f"role={shown(role)} of part {name!r} is unknown; allowed: {allowed}"
+        raise InputError(msg)
 
 
 class PartScore(NamedTuple):

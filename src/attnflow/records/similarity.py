@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, shown, unknown
 from attnflow.io.files import as_path, check_target, with_checksum, without_checksum, write_file
 from attnflow.records import checks
 from attnflow.records.selection import is_integer
@@ -108,8 +108,7 @@ class Similarity:
     def of(self, side: str) -> FloatArray:
         """What each token of the ``"first"`` or the ``"second"`` text contributed in all."""
         if side not in ("first", "second"):
-            msg = f"side={shown(side)} is unknown; allowed: 'first', 'second'"
-            raise InputError(msg)
+            raise InputError(unknown("side", side, ("first", "second")))
         found: FloatArray = self.scores.sum(1 if side == "first" else 0)
         return found
 

@@ -24,6 +24,7 @@ from attnflow.pipeline.prepare import (
 from attnflow.pipeline.request import AUTO, Request
 from attnflow.registry import code_digest, load_plugin
 from attnflow.runs.shards import encode_shard
+from attnflow.solvers.threads import at_most
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
@@ -171,10 +172,10 @@ def named(row: Row) -> str:
 
 @contextmanager
 def fixed_threads(count: int) -> Iterator[None]:
-    """Let torch and the BLAS library below NumPy use this many threads.
+    """Let torch, the BLAS library below NumPy and compiled loops use this many threads.
 
-    By default the BLAS of every process starts a thread per core, and several workers then wait
-    for each other most of the time.
+    By default each of them starts a thread per core in every process, and several workers then
+    wait for each other most of the time.
     """
     import torch
     from threadpoolctl import threadpool_limits
@@ -182,7 +183,7 @@ def fixed_threads(count: int) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
-        with threadpool_limits(limits=count, user_api="blas"):
+        with threadpool_limits(limits=count, user_api="blas"), at_most(count):
             yield
     finally:
         torch.set_num_threads(before)

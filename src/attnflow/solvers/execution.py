@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, shown, unknown
 from attnflow.records.checks import check_flag
 from attnflow.records.selection import is_integer
 
@@ -24,8 +24,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
-            msg = f"device={self.device!r} is unknown; allowed: {', '.join(map(repr, DEVICES))}"
-            raise InputError(msg)
+            raise InputError(unknown("device", self.device, DEVICES))
         if self.threads is not None and not (is_integer(self.threads) and self.threads >= 1):
             msg = (
                 f"threads={shown(self.threads)} must be an integer from 1, or None for one per core"

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, unknown
 from attnflow.records.arrays import on_cpu
 from attnflow.records.types import Array, FloatArray
 from attnflow.solvers.execution import DEVICES, Execution
@@ -100,8 +100,7 @@ def find_solver(device: str, weights: Array | None = None, work: float = 0.0) ->
     positions) would keep the CPU busy for some time; otherwise it is the CPU.
     """
     if device not in DEVICES:
-        msg = f"device={device!r} is unknown; allowed: {', '.join(map(repr, DEVICES))}"
-        raise InputError(msg)
+        raise InputError(unknown("device", device, DEVICES))
     if device == "auto":
         there = weights is not None and not on_cpu(weights)
         device = "cuda" if (there or work >= WORTH_A_GPU) and _has_cuda() else "cpu"

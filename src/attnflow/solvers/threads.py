@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -45,8 +46,22 @@ def work_together(
             future.result()
 
 
+_most: list[int] = []  # the share of each process that works beside others, innermost last
+
+
+@contextmanager
+def at_most(count: int) -> Iterator[None]:
+    """Let this process use so many cores, where others have the rest."""
+    _most.append(count)
+    try:
+        yield
+    finally:
+        _most.pop()
+
+
 def cores() -> int:
     """The cores that this process may use."""
+    there = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        there = len(os.sched_getaffinity(0))
+    return min([there, *_most])

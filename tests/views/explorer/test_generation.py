@@ -67,7 +67,7 @@ def test_the_document_has_every_number(found):
     written = document["generation"]
     assert document["format"] == FORMAT
     assert "".join(written["tokens"][at] for at in written["answer"]).strip() == ANSWER
-    prompt = [at for part in found.parts if part.kind != "answer" for at in part.positions]
+    prompt = [at for part in found.parts if part.role != "answer" for at in part.positions]
     assert "".join(written["tokens"][at] for at in prompt) == found.text
     assert [row for rows in written["words"] for row in rows] == list(range(len(found.answer)))
     np.testing.assert_allclose(written["probabilities"], found.probabilities)
@@ -143,7 +143,7 @@ def test_pointing_shows_a_word_and_leaving_what_was_there(tab, file, found):
     before = shares(tab)
     tab.hover(".word >> nth=3")
     assert shares(tab)["second"] == pytest.approx(expected_shares(found, 3)["second"], abs=1e-6)
-    parts = [at for part in found.parts if part.kind != "answer" for at in part.positions]
+    parts = [at for part in found.parts if part.role != "answer" for at in part.positions]
     np.testing.assert_allclose(pieces(tab), found.matrix()[3, parts], atol=1e-6)
     assert "“\u2068is\u2069”" in tab.text_content("#answer-found")
     assert "#" not in tab.url

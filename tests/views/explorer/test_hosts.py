@@ -279,6 +279,8 @@ def test_a_notebook_shows_several_views_that_do_not_meet(tab, tmp_path, monkeypa
     page.write_text("<!doctype html>" + "".join(shown), encoding="utf-8")
     tab.goto(f"file://{page}")
     one, two = (tab.frame_locator("iframe").nth(i) for i in range(2))
+    for page in (one, two):  # which start one after the other
+        page.locator(".token.traced").first.wait_for()
     of = attnflow.explain("the keys to the cabinet", "verbs", method="flow")
     values = one.locator(".token").evaluate_all("a => a.map(e => +e.dataset.value)")
     assert values == pytest.approx(list(of.values), abs=1e-6)

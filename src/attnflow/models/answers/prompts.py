@@ -6,12 +6,21 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode
 from attnflow.io.units import Unit, split_units
-from attnflow.records.parts import Part
+from attnflow.records.parts import (
+    GIVEN,
+    INSTRUCTIONS,
+    QUESTION,
+    SOURCE,
+    TEMPLATE,
+    Part,
+    Role,
+    check_role,
+)
 from attnflow.records.selection import is_integer
 
 if TYPE_CHECKING:
@@ -24,12 +33,27 @@ Message = Mapping[str, Any]
 # In place of a content; a content itself may be in the template's own text, too, as a role is.
 MARK = "\ue000{}\ue001"
 MARKS = re.compile(MARK.format("([0-9]+)"))
+# What messages and parts are called that are no source.
+INSTRUCTING = frozenset({"system", "developer", "instructions", "instruction", "rules"})
+ASKING = frozenset({"question", "query", "user", "prompt", "task", "request"})
+TOLD = frozenset({"assistant", "model", "tool", "function", "ipython"})  # the other messages
+
+
+class Piece(NamedTuple):
+    """A named part of a prompt's text."""
+
+    name: str
+    span: Span
+    role: Role
 
 
 def write_chat(
     messages: Sequence[Message], tokenizer: Any, model: str, taken: Sequence[str]
-) -> tuple[str, tuple[tuple[str, Span], ...]]:
+) -> tuple[str, tuple[Piece, ...]]:
     """The text of a chat, and the messages that are not empty by the names of their roles.
+
+    The last message that is neither told to the model nor by it is the question; what was said
+    before that, and what tools returned, are sources.
 
     ``taken`` are names that no message may have; it is numbered instead, as a second one is.
     """
@@ -52,7 +76,8 @@ def write_chat(
     ]
     contents = [each["content"] for each in messages]
     places = _find_contents(text, _render(marked, tokenizer, model), contents)
-    names = _name_messages([str(message["role"]) for message in messages], taken)
+    speakers = [str(message["role"]) for message in messages]
+    names, roles = _name_messages(speakers, taken), _roles_of_messages(speakers)
     for number in filled:
         if number not in places:
             msg = (
@@ -60,7 +85,7 @@ def write_chat(
                 f"({messages[number]['role']}): its own tokens can't be identified"
             )
             raise InputError(msg)
-    return text, tuple((names[number], places[number]) for number in filled)
+    return text, tuple(Piece(names[at], places[at], roles[at]) for at in filled)
 
 
 def blanks_before_answer(messages: Sequence[Message], tokenizer: Any, text: str) -> str:
@@ -128,9 +153,25 @@ def _name_messages(roles: Sequence[str], taken: Sequence[str]) -> list[str]:
     return names
 
 
+def _roles_of_messages(speakers: Sequence[str]) -> list[Role]:
+    told = INSTRUCTING | TOLD
+    asked = max((at for at, each in enumerate(speakers) if each not in told), default=None)
+    return [
+        INSTRUCTIONS if each in INSTRUCTING else QUESTION if at == asked else SOURCE
+        for at, each in enumerate(speakers)
+    ]
+
+
+def _role_of_name(name: str) -> Role:
+    """What a part is by its name, whatever number is behind it."""
+    bare = name.casefold().rstrip(" _-0123456789")
+    return INSTRUCTIONS if bare in INSTRUCTING else QUESTION if bare in ASKING else SOURCE
+
+
 Parts = Mapping[str, Any]  # a name, and the text of the part or where it starts and ends
 BETWEEN = "\n\n"  # between parts that are given one by one
 REST, WHOLE, ANSWER = "rest", "prompt", "answer"
+REMAINDER = "other text"  # of a prompt in which a part is called WHOLE
 
 
 @dataclass(frozen=True)
@@ -139,13 +180,13 @@ class Prompt:
 
     Attributes:
         text: The text.
-        spans: Where the named parts are in it; a later one takes its text from an earlier one.
+        pieces: The named parts of it; a later one takes its text from an earlier one.
         special: Whether the tokenizer puts special tokens around it: a template has them already.
         blanks: What a chat template puts before an answer.
     """
 
     text: str
-    spans: tuple[tuple[str, Span], ...] = ()
+    pieces: tuple[Piece, ...] = ()
     special: bool = True
     blanks: str = ""
 
@@ -166,24 +207,29 @@ def make_prompt(
     model: str,
     parts: Parts | None = None,
     units: Unit | str | None = None,
+    roles: Mapping[str, Any] | None = None,
 ) -> Prompt:
     """One prompt in any of its forms: a text, a dict of named parts, or the messages of a chat.
 
-    With ``units``, each part is cut into its sentences or paragraphs.
+    With ``units``, each part is cut into its sentences or paragraphs. ``roles`` are those of parts
+    whose names do not say what they are.
     """
-    prompt = _with_parts(given, tokenizer, model, parts)
+    prompt = _with_roles(_with_parts(given, tokenizer, model, parts), roles)
     return prompt if units is None else _cut(prompt, units)
 
 
 def _with_parts(given: Any, tokenizer: Any, model: str, parts: Parts | None) -> Prompt:
     if is_chat(given):
-        text, spans = write_chat(given, tokenizer, model, taken=(REST, ANSWER))
+        text, pieces = write_chat(given, tokenizer, model, taken=(REST, ANSWER))
         blanks = blanks_before_answer(given, tokenizer, text)
-        prompt = Prompt(text, spans, special=False, blanks=blanks)
+        prompt = Prompt(text, pieces, special=False, blanks=blanks)
     elif isinstance(given, Mapping):
         prompt = _joined(given)
     elif isinstance(given, str):
-        prompt = Prompt(check_unicode("text", given))
+        text = check_unicode("text", given)
+        # What is in no part is the question.
+        name = REMAINDER if parts and WHOLE in parts else WHOLE
+        prompt = Prompt(text, (_whole(text, name),) if parts else ())
     else:
         msg = (
             f"prompt={shown(given)} must be a text, a dict of named parts, or the messages of a "
@@ -195,22 +241,43 @@ def _with_parts(given: Any, tokenizer: Any, model: str, parts: Parts | None) -> 
     if not isinstance(parts, Mapping):
         msg = f"parts={shown(parts)} must be a dict: a name, and the part's text or (start, end)"
         raise InputError(msg)
-    found = tuple((_name(name), _find(name, each, prompt.text)) for name, each in parts.items())
+    found = tuple(
+        Piece(_name(name), _find(name, each, prompt.text), _role_of_name(name))
+        for name, each in parts.items()
+    )
     _check_apart(found)
-    taken = {name for name, _ in found} & {name for name, _ in prompt.spans}
+    taken = {each.name for each in found} & {each.name for each in prompt.pieces}
     if taken:
         msg = f"parts hold {sorted(taken)}, which the prompt has already; choose other names"
         raise InputError(msg)
-    return replace(prompt, spans=prompt.spans + found)
+    return replace(prompt, pieces=prompt.pieces + found)
+
+
+def _with_roles(prompt: Prompt, roles: Mapping[str, Any] | None) -> Prompt:
+    """The same prompt, with the roles that its parts are given."""
+    if roles is None:
+        return prompt
+    if not isinstance(roles, Mapping):
+        msg = f'roles={shown(roles)} must be a dict of names and roles: {{"tone": "instructions"}}'
+        raise InputError(msg)
+    pieces = prompt.pieces or (_whole(prompt.text),)
+    names = [piece.name for piece in pieces]
+    for name, role in roles.items():
+        if name not in names:
+            msg = f"roles: there is no part {shown(name)}; the prompt has {', '.join(names)}"
+            raise InputError(msg)
+        check_role(name, role, GIVEN)
+    given = (piece._replace(role=roles.get(piece.name, piece.role)) for piece in pieces)
+    return replace(prompt, pieces=tuple(given))
 
 
 def _cut(prompt: Prompt, units: Unit | str) -> Prompt:
     """The same prompt, each part of several units cut into these, in the order of the text."""
-    given = prompt.spans or ((WHOLE, (0, len(prompt.text))),)
-    found: list[tuple[str, Span]] = []
-    for number, (name, span) in enumerate(given):
+    given = prompt.pieces or (_whole(prompt.text),)
+    found: list[Piece] = []
+    for number, (name, span, role) in enumerate(given):
         # A later part takes its text from an earlier one.
-        left = _without(span, [other for _, other in given[number + 1 :]])
+        left = _without(span, [other.span for other in given[number + 1 :]])
         pieces = [
             (start + first, start + last)
             for start, end in left
@@ -219,8 +286,13 @@ def _cut(prompt: Prompt, units: Unit | str) -> Prompt:
         ]
         one = units.removesuffix("s")
         names = [f"{name}, {one} {place}" for place in range(1, len(pieces) + 1)]
-        found += zip(names if len(pieces) > 1 else [name], pieces, strict=True) if pieces else []
-    return replace(prompt, spans=tuple(found))
+        for each, piece in zip(names if len(pieces) > 1 else [name], pieces, strict=False):
+            found.append(Piece(each, piece, role))
+    return replace(prompt, pieces=tuple(found))
+
+
+def _whole(text: str, name: str = WHOLE) -> Piece:
+    return Piece(name, (0, len(text)), QUESTION)
 
 
 def _without(span: Span, others: Sequence[Span]) -> list[Span]:
@@ -243,35 +315,35 @@ def read_prompt(
     around a text (such as BOS) is in none of them, and stays where they are deleted.
     """
     tokens = answers.read(prompt.text, truncate=truncate, special=prompt.special)
-    if tokens.spans is None and not prompt.spans:
-        return tokens, (Part(WHOLE, tuple(range(len(tokens)))),)
+    if tokens.spans is None and not prompt.pieces:
+        return tokens, (Part(WHOLE, tuple(range(len(tokens))), QUESTION),)
     if tokens.spans is None:
         msg = f"{answers.model.name} has no parts: its tokenizer gave no offsets in the text"
         raise ModelError(msg)
-    spans = prompt.spans or ((WHOLE, (0, len(prompt.text))),)
-    owners = [_owner(span, spans, prompt.text) for span in tokens.spans]
+    pieces = prompt.pieces or (_whole(prompt.text),)
+    owners = [_owner(span, pieces, prompt.text) for span in tokens.spans]
     parts = []
-    for number, (name, (start, end)) in enumerate(spans):
+    for number, (name, (start, end), role) in enumerate(pieces):
         positions = tuple(at for at, owner in enumerate(owners) if owner == number)
         if positions:
-            parts.append(Part(name, positions))
-        elif not any(s < end and start < e for _, (s, e) in spans[number + 1 :]):
+            parts.append(Part(name, positions, role))
+        elif not any(s < end and start < e for _, (s, e), _ in pieces[number + 1 :]):
             msg = (
                 f"part {name!r} has no tokens: {shown(prompt.text[start:end])}; it was cut off, or "
                 "is blank"
             )
             raise InputError(msg)
     left = tuple(at for at, owner in enumerate(owners) if owner is None)
-    return tokens, (*parts, *((Part(REST, left, "rest"),) if left else ()))
+    return tokens, (*parts, *((Part(REST, left, TEMPLATE),) if left else ()))
 
 
-def _owner(span: Span, parts: Sequence[tuple[str, Span]], text: str) -> int | None:
+def _owner(span: Span, pieces: Sequence[Piece], text: str) -> int | None:
     """The part with most of a token's characters that are not blanks; the last of several."""
     start, end = span
     best, most = None, 0
     inside = {at for at in range(start, end) if not text[at].isspace()} or set(range(start, end))
-    for number in reversed(range(len(parts))):
-        first, last = parts[number][1]
+    for number in reversed(range(len(pieces))):
+        first, last = pieces[number].span
         count = sum(first <= at < last for at in inside)
         if count > most:
             best, most = number, count
@@ -285,19 +357,19 @@ def _joined(parts: Mapping[str, Any]) -> Prompt:
             'which each has a role: [{"role": "user", "content": "…"}]'
         )
         raise InputError(msg)
-    texts, spans, at = [], [], 0
+    texts, pieces, at = [], [], 0
     for name, text in parts.items():
         if not isinstance(text, str) or not text.strip():
             msg = f"part {shown(name)} is {shown(text)}; it must be a text that is not empty"
             raise InputError(msg)
         check_unicode(f"part {name}", text)
         texts.append(text)
-        spans.append((_name(name), (at, at + len(text))))
+        pieces.append(Piece(_name(name), (at, at + len(text)), _role_of_name(name)))
         at += len(text) + len(BETWEEN)
     if not texts:
         msg = "the prompt has no parts; give at least one, by its name and text"
         raise InputError(msg)
-    return Prompt(BETWEEN.join(texts), tuple(spans))
+    return Prompt(BETWEEN.join(texts), tuple(pieces))
 
 
 def _name(name: Any) -> str:
@@ -327,9 +399,9 @@ def _find(name: Any, given: Any, text: str) -> Span:
     raise InputError(msg)
 
 
-def _check_apart(parts: Sequence[tuple[str, Span]]) -> None:
-    order = sorted(parts, key=lambda part: part[1])
-    for (name, (_, end)), (other, (start, _)) in pairwise(order):
+def _check_apart(pieces: Sequence[Piece]) -> None:
+    order = sorted(pieces, key=lambda piece: piece.span)
+    for (name, (_, end), _), (other, (start, _), _) in pairwise(order):
         if start < end:
             msg = f"parts {name!r} and {other!r} overlap; give parts that share no text"
             raise InputError(msg)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, shown, unknown
 from attnflow.io.pictures import PICTURES, names_image
 from attnflow.models.adapter import (
     Filler,
@@ -98,8 +98,7 @@ class TowersModel(ModelAdapter):
     def tower(self, name: str) -> ModelAdapter:
         """One tower by itself."""
         if name not in TOWERS:
-            msg = f"tower={shown(name)} is unknown; allowed: {', '.join(map(repr, TOWERS))}"
-            raise InputError(msg)
+            raise InputError(unknown("tower", name, TOWERS))
         return self.text if name == "text" else self.vision
 
     def _of(self, item: Any) -> TextModel | VisionModel:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from attnflow.errors import InputError, ModelError, shown
+from attnflow.errors import InputError, ModelError, unknown
 from attnflow.models.capture import run as network
 from attnflow.models.kinds import BARE
 from attnflow.models.text.model import TextModel
@@ -49,9 +49,7 @@ def check_embedder(adapter: ModelAdapter) -> TextModel:
 def find_pooling(model: TextModel, requested: str) -> str:
     """How states are pooled: as requested, or as the model's own files state; else the mean."""
     if not isinstance(requested, str) or requested not in ("auto", *POOLINGS):
-        allowed = ", ".join(map(repr, ("auto", *POOLINGS)))
-        msg = f"pooling={shown(requested)} is unknown; allowed: {allowed}"
-        raise InputError(msg)
+        raise InputError(unknown("pooling", requested, ("auto", *POOLINGS)))
     modules = _read(model, "modules.json") or []
     kinds = {str(each.get("type", "")).rpartition(".")[2]: each.get("path", "") for each in modules}
     other = next((kind for kind in kinds if kind not in HARMLESS), None)

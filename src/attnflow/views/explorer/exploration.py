@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution
@@ -13,7 +14,8 @@ from attnflow.views.explorer.attribution import attribution_view
 from attnflow.views.explorer.document import first_method, make_document, make_view
 from attnflow.views.explorer.extent import STANDALONE
 from attnflow.views.explorer.generation import GenerationDocument, generation_document
-from attnflow.views.explorer.render import height_of, render, save, to_iframe
+from attnflow.views.explorer.notebook import draw_picture, to_bundle
+from attnflow.views.explorer.render import height_of, render, save
 from attnflow.views.explorer.schema import Document
 
 
@@ -23,9 +25,11 @@ class Exploration:
 
     Attributes:
         document: The data that the page shows; plain JSON, see `attnflow.views.explorer.schema`.
+        drawn: What a notebook draws where scripts do not run; ``None`` draws nothing.
     """
 
     document: Document | GenerationDocument = field(repr=False)
+    drawn: Callable[[], Attribution | Generation] | None = field(default=None, repr=False)
 
     @property
     def html(self) -> str:
@@ -42,7 +46,12 @@ class Exploration:
         return save(self.document, path, self._title, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        return to_iframe(self.html, height_of(self.document))
+        shown: str = self._repr_mimebundle_()["text/html"]
+        return shown
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        picture = None if self.drawn is None else draw_picture(self.drawn())
+        return to_bundle(self.html, height_of(self.document), picture)
 
 
 def _text(document: Document | GenerationDocument) -> str:
@@ -54,7 +63,7 @@ def _text(document: Document | GenerationDocument) -> str:
 
 def exploration_of_answer(generation: Generation) -> Exploration:
     """The view of a whole answer: prompt and answer side by side."""
-    return Exploration(generation_document(generation))
+    return Exploration(generation_document(generation), lambda: generation)
 
 
 def explore_sessions(sessions: Sequence[Session], images: Sequence[str | None] = ()) -> Exploration:
@@ -63,10 +72,13 @@ def explore_sessions(sessions: Sequence[Session], images: Sequence[str | None] =
     urls = images or [None] * len(sessions)
     pairs = zip(sessions, urls, strict=True)
     views = [make_view(session, STANDALONE, image=image) for session, image in pairs]
-    return Exploration(make_document(views, first_method(sessions[0]), words=config.words))
+    document = make_document(views, first_method(sessions[0]), words=config.words)
+    of_text = len(sessions) == 1 and sessions[0].tokens.grid is None
+    return Exploration(document, sessions[0].attribution if of_text else None)
 
 
 def exploration_of(attribution: Attribution) -> Exploration:
     """The view of an attribution: its own method at its layers and positions."""
     view = attribution_view(attribution)
-    return Exploration(make_document([view], view["methods"][0]["name"]))
+    document = make_document([view], view["methods"][0]["name"])
+    return Exploration(document, None if attribution.grid else lambda: attribution)

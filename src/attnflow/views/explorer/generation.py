@@ -24,10 +24,14 @@ MOST_SCORES = 2_000_000  # of a longer prompt and answer, parts alone are shown
 
 
 class PartDescription(TypedDict):
-    """Tokens under one name; ``kind`` is "part", "rest" or "answer"."""
+    """Tokens under one name; ``role`` is "source", "instructions", "question" and so on.
+
+    ``drop`` is its number among the parts that can be deleted, if it is one of them.
+    """
 
     name: str
-    kind: str
+    role: str
+    drop: int | None
     positions: list[int]
 
 
@@ -109,7 +113,12 @@ def generation_document(of: Generation) -> GenerationDocument:
         "answer": list(of.answer),
         "words": _words(of),
         "parts": [
-            {"name": part.name, "kind": part.kind, "positions": list(part.positions)}
+            {
+                "name": part.name,
+                "role": part.role,
+                "drop": of.named.index(part) if part.named else None,
+                "positions": list(part.positions),
+            }
             for part in of.parts
         ],
         "scores": pack(of.scores) if shown else None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, unknown
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation
 from attnflow.evaluation.statistics import interval
@@ -31,8 +31,7 @@ def draw(kind: str, of: Evaluation, **options: Any) -> Figure:
     """The figure of one kind, with the options of its function below."""
     kinds: dict[str, Callable[..., Figure]] = {"curves": curves, "ranks": ranks}
     if kind not in kinds:
-        msg = f"kind={shown(kind)} is unknown; allowed: {', '.join(kinds)}"
-        raise InputError(msg)
+        raise InputError(unknown("kind", kind, kinds))
     known = list(signature(kinds[kind]).parameters)[1:]
     for name in options:
         if name not in known:

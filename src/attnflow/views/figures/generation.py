@@ -10,6 +10,7 @@ import numpy as np
 
 from attnflow.errors import InputError
 from attnflow.records.generation import Generation
+from attnflow.records.parts import Part
 from attnflow.views.figures import axes, maps
 from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.figures.fonts import families_for
@@ -105,17 +106,17 @@ def _font(columns: int) -> float:
     return min(8.0, max(SMALLEST, PAGE / max(columns, 1) * 72 * 0.85))
 
 
-def _runs(found: Generation) -> Iterator[tuple[str, str, int, int]]:
-    """The parts in the order of the prompt: name, kind, first and last column."""
+def _runs(found: Generation) -> Iterator[tuple[Part, int, int]]:
+    """The parts in the order of the prompt, each with its first and last column."""
     owner = {at: part for part in found.parts for at in part.positions}
     columns = list(enumerate(_prompt(found)))
     for part, run in groupby(columns, key=lambda pair: owner[pair[1]]):
         inside = [column for column, _ in run]
-        yield part.name, part.kind, inside[0], inside[-1]
+        yield part, inside[0], inside[-1]
 
 
-def _length(run: tuple[str, str, int, int]) -> int:
-    return run[3] - run[2]
+def _length(run: tuple[Part, int, int]) -> int:
+    return run[2] - run[1]
 
 
 def _mark_parts(ax: Axes, found: Generation, theme: Theme) -> None:
@@ -123,11 +124,11 @@ def _mark_parts(ax: Axes, found: Generation, theme: Theme) -> None:
     above = ax.get_xaxis_transform()  # y from the bottom of the axes to the top
     width = size(found)[0] / max(1, len(_prompt(found)))
     runs = list(_runs(found))
-    longest = {name: last - first for name, _, first, last in sorted(runs, key=_length)}
-    for name, kind, first, last in runs:
+    longest = {part.name: last - first for part, first, last in sorted(runs, key=_length)}
+    for part, first, last in runs:
         if first:
             ax.axvline(first - 0.5, color=theme.rule, linewidth=0.8, zorder=4)
-        if kind != "part":
+        if not part.named:
             continue
         ax.plot(
             [first - 0.3, last + 0.3],
@@ -139,9 +140,9 @@ def _mark_parts(ax: Axes, found: Generation, theme: Theme) -> None:
             solid_capstyle="butt",
         )
         room = int((last - first + 1) * width / LETTER)
-        if room >= 2 and longest.get(name) == last - first:
-            longest.pop(name)  # once, at its longest run
-            shown = clip(name, room)
+        if room >= 2 and longest.get(part.name) == last - first:
+            longest.pop(part.name)  # once, at its longest run
+            shown = clip(part.name, room)
             ax.text(
                 (first + last) / 2,
                 1.035,

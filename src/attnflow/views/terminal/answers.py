@@ -71,7 +71,7 @@ def part_table(found: Generation, console: Console) -> Table:
     for row, part in zip(rows, found.parts, strict=True):
         ink = paint.sign_ink(row.score) if signed else paint.ink(found.method)
         cells: list[RenderableType] = [
-            Text(label(row.name, NAME), "" if part.kind == "part" else "dim"),
+            Text(label(row.name, NAME), "" if part.named else "dim"),
             Text(paint.bar(abs(row.score) / largest, space), ink),
             ("+" if signed and row.score > 0 else "") + listed(row.score, power, ratio=ratio),
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.records.generation import Generation, Span
-from attnflow.records.parts import PART, Part, PartScore
+from attnflow.records.parts import ANSWER, Part, PartScore
 from attnflow.records.rounding import round_scores
 from attnflow.views.wording.labels import LONGEST, isolate, label, printable
 from attnflow.views.wording.numbers import join_names, number, share
@@ -16,14 +16,14 @@ WORTH_NAMING = 0.05  # of all scores
 
 def named_rows(found: Generation, span: Span = None) -> list[PartScore]:
     """The rows of parts that have a name of their own."""
-    return [row for row, part in _rows(found, span) if part.kind == PART]
+    return [row for row, part in _rows(found, span) if part.named]
 
 
 def conclude(found: Generation, span: Span = None) -> str:
     """What a reader may conclude, in one or two sentences."""
     rows = named_rows(found, span)
     what = "The answer" if span is None else f"“{label(_text_of(found, span), LONGEST)}”"
-    own = sum(row.share or 0.0 for row, part in _rows(found, span) if part.kind == "answer")
+    own = sum(row.share or 0.0 for row, part in _rows(found, span) if part.role == ANSWER)
     itself = f"; {share(own)} of all scores are of the answer's own tokens"
     if len(rows) == 1 and found.scores is not None:
         top = f"comes most from {_top_tokens(found, span)}"

@@ -17,10 +17,10 @@ export class PromptParts {
     const { data, parts } = answered;
     const few = data.tokens.length <= OPEN_TOKENS || parts.length <= 2;
     this.spans = [];
-    this.sections = parts.map((part) => this.section(part, few && part.kind === "part"));
+    this.sections = parts.map((part) => this.section(part, few && part.drop !== null));
     // The answer's own tokens are shown beside the prompt.
     this.sections
-      .filter(({ part }) => part.kind === "answer")
+      .filter(({ part }) => part.role === "answer")
       .forEach(({ text, element }) => {
         text.remove();
         element.classList.add("plain");

@@ -8,8 +8,7 @@ export class Answered {
     this.partScores = unpack(data.part_scores);
     this.drops = data.drops && unpack(data.drops);
     this.words = data.words.map((rows) => ({ rows, text: this.textOf(rows) }));
-    const named = data.parts.filter(({ kind }) => kind === "part");
-    this.parts = data.parts.map((part) => ({ ...part, drop: named.indexOf(part) }));
+    this.parts = data.parts;
   }
 
   textOf(rows) {
@@ -55,7 +54,7 @@ export class Answered {
       at,
       score: means[at],
       share: shared ? means[at] / total : null,
-      drop: drops && part.drop >= 0 ? drops[part.drop] : null,
+      drop: drops && part.drop !== null ? drops[part.drop] : null,
     }));
   }
 
