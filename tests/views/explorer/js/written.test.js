@@ -16,9 +16,9 @@ const data = {
   answer: [2, 3, 4],
   words: [[0, 1], [2]],
   parts: [
-    { name: "a", kind: "part", positions: [0] },
-    { name: "b", kind: "part", positions: [1] },
-    { name: "answer", kind: "answer", positions: [2, 3, 4] },
+    { name: "a", role: "source", drop: 0, positions: [0] },
+    { name: "b", role: "question", drop: 1, positions: [1] },
+    { name: "answer", role: "answer", drop: null, positions: [2, 3, 4] },
   ],
   scores: pack([0.5, 0.25, 0, 0, 0, 0.25, 0.25, 0.5, 0, 0, 0.1, 0.2, 0.3, 0.4, 0], [3, 5]),
   part_scores: pack([0.5, 0.25, 0, 0.25, 0.25, 0.5, 0.1, 0.2, 0.7], [3, 3]),

@@ -1,4 +1,5 @@
 import { canKnockOut } from "./actions.js";
+import { conclusionOf } from "./compare.js";
 import { byId, make } from "./dom.js";
 import { graphNote, graphTitle } from "./description.js";
 import { FindingText } from "./finding.js";
@@ -34,7 +35,8 @@ class Side {
     byId("panes").append(this.pane);
     byId("graphs").append(this.card);
     this.knockouts = new KnockoutCard(actions);
-    byId("ways").append(this.way.element, this.knockouts.element);
+    byId("ways").append(this.way.element);
+    byId("knockouts").append(this.knockouts.element);
     this.glanceHost = make("div", { class: "glance", hidden: true });
     byId("map").append(make("div", {}, this.mapName, this.mapHost, this.glanceHost));
     this.graph = new Graph(graph, actions);
@@ -91,11 +93,12 @@ export class Layout {
     const beside = Math.max(...panes.map(({ view }) => view.size));
     this.actions.cards = this.sides.map(({ knockouts }) => knockouts);
     panes.forEach((pane, i) => this.sides[i].show(pane, headings[i], { ...options, beside }));
+    byId("conclusion").textContent = conclusionOf(panes);
     const { classList } = byId("charts");
     classList.toggle("without-map", !panes.some(({ method }) => method.layered));
     classList.toggle(
       "without-ways",
-      this.sides.every(({ way, knockouts }) => way.element.hidden && knockouts.element.hidden),
+      this.sides.every(({ way }) => way.element.hidden),
     );
     classList.toggle(
       "without-graph",

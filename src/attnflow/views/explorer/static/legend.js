@@ -61,7 +61,8 @@ function changeNote({ view, words }, most) {
   const [said] = view.data.said;
   const unit = words ? "word" : "token";
   const what = said && `P(${isolate(said.label)}) without the ${unit}`;
-  return `${what}: orange if it falls, blue if it rises; the largest, ${points(most).slice(1)} points`;
+  const largest = `${points(most).slice(1)} points`;
+  return `${what}: orange if it falls, blue if it rises, by ${largest} at most`;
 }
 
 function mark(name, text) {

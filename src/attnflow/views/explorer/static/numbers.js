@@ -60,7 +60,7 @@ function plain(value) {
 }
 
 export const percent = (share) =>
-  `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 2 : 1)} %`;
+  `${share < 0 ? "−" : ""}${(100 * Math.abs(share)).toFixed(share > 0.9995 || Math.abs(share) < 0.0005 ? 2 : 1)} %`;
 
 // A difference of two shares in points, with its sign; what rounds to nothing is neither more nor
 // less.

@@ -1,7 +1,7 @@
 import { align } from "./align.js";
 import { make } from "./dom.js";
 import { isolate } from "./names.js";
-import { direction, listed, percent, points, speaks, unitOf } from "./numbers.js";
+import { listed, percent, points, speaks, unitOf } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 import { changeWithout } from "./removal.js";
 
@@ -89,7 +89,7 @@ export function pairRows(panes) {
         {},
         rowName(names[0] === names[1] ? names[0] : names.join(" · ")),
         ...pair.map((index, side) => shareCell(sides[side][index])),
-        make("td", { class: "bars" }, divergingBar(gaps[at], widest)),
+        make("td", { class: "bars gap" }, divergingBar(gaps[at], widest)),
         changeCell(gaps[at], "–"),
       );
       if (gaps[at] !== undefined) line.dataset.gap = gaps[at];
@@ -123,7 +123,7 @@ const shareCell = (share) =>
 
 function changeCell(change, unknown) {
   if (change === undefined) return make("td", { class: "number" }, unknown);
-  return make("td", { class: `number ${direction(change)}` }, points(change));
+  return make("td", { class: "number" }, points(change));
 }
 
 function removalCell(change, unknown) {
