@@ -8,11 +8,16 @@
     ├── CertificateError  a computed result failed its own proof and is not returned
     └── MissingExtra      an optional package is needed; the message names its install command
 
+    Interrupted           work was interrupted (also a KeyboardInterrupt); it has what was finished
+
 Messages name the value, what is allowed, and what to do next.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 
 class AttnflowError(Exception):
@@ -41,6 +46,21 @@ class CertificateError(AttnflowError):
 
 class MissingExtra(AttnflowError, ImportError):  # noqa: N818 - it names what is missing
     """An optional package is needed for this."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Work was interrupted, by Ctrl+C, and some of it is finished.
+
+    Attributes:
+        found: The results so far; of the last one a part.
+    """
+
+    def __init__(self, found: Sequence[Any]) -> None:
+        super().__init__(
+            "the explanation was interrupted; what was finished is in the exception: "
+            "sys.last_value.found, or except attnflow.errors.Interrupted as stopped: stopped.found"
+        )
+        self.found = list(found)
 
 
 LONGEST_SHOWN = 200

@@ -132,7 +132,7 @@ def test_an_answer_is_written_as_a_page(run, talker, tmp_path, files):
     asked = ("explain", "--chat", files / "chat.json", "-m", talker, "--generate", 2)
     ran = run(*asked, "--html", page)
     assert ran.code == 0, ran.err
-    assert "attnflow-generation/1" in page.read_text(encoding="utf-8")
+    assert "attnflow-generation/2" in page.read_text(encoding="utf-8")
     assert "exists" in run(*asked, "--html", page).err
 
 

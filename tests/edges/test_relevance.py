@@ -432,7 +432,8 @@ def test_tokens_of_an_answer_have_their_own_relevance(name):
     model, item = build(name)
     given = {"edges": "relevance", "method": "rollout"}
     explain = attnflow.explain if name == "t5" else attnflow.explain_answer
-    found = explain(item, model, answer=" the cat is", **given)
+    each = {} if name == "t5" else {"each": "tokens"}
+    found = explain(item, model, answer=" the cat is", **each, **given)
     if name == "t5":
         assert found.scores.shape[-1] == len(found.tokens)
         return

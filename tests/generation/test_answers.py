@@ -44,7 +44,7 @@ def number_of(model, token):
 @pytest.mark.parametrize(("edges", "method"), WAYS)
 def test_a_row_is_the_plain_explanation_of_the_text_before(edges, method, llama):
     options = {"method": method, **({"edges": edges} if edges else {})}
-    found = attnflow.explain_answer(TEXT, llama, generate=4, **options)
+    found = attnflow.explain_answer(TEXT, llama, generate=4, each="tokens", **options)
     assert found.tokens[:6] == tuple(TEXT.split())
     assert found.answer == (6, 7, 8, 9)
     towards = edges in (None, "gradient")
@@ -58,10 +58,11 @@ def test_a_row_is_the_plain_explanation_of_the_text_before(edges, method, llama)
 
 @pytest.mark.parametrize("method", ["flow", "rollout"])
 def test_an_encoder_decoder_answers_as_before(method, t5):
-    found = attnflow.explain_answer(TEXT, t5, generate=4, method=method, sampling=PLAIN)
+    options = {"method": method, "each": "tokens"}
+    found = attnflow.explain_answer(TEXT, t5, generate=4, sampling=PLAIN, **options)
     source = len(TEXT.split())
     assert found.answer == tuple(range(source + 1, source + 5))
-    own = attnflow.explain_answer(TEXT, t5, answer=found.answer_text, method=method)
+    own = attnflow.explain_answer(TEXT, t5, answer=found.answer_text, **options)
     np.testing.assert_allclose(own.matrix(), found.matrix(), atol=1e-9)
     for row, at in enumerate(found.answer[1:], 1):
         written = " ".join(found.tokens[source + 1 : at])
@@ -75,7 +76,7 @@ def test_an_encoder_decoder_answers_as_before(method, t5):
 
 def test_gradients_of_an_encoder_decoder_are_of_each_token(t5):
     found = attnflow.explain_answer(
-        TEXT, t5, generate=3, edges="gradient", method="rollout", sampling=PLAIN
+        TEXT, t5, generate=3, edges="gradient", method="rollout", sampling=PLAIN, each="tokens"
     )
     at = found.answer[2]
     written = " ".join(found.tokens[7:at])
@@ -189,7 +190,7 @@ def test_the_answer_is_streamed_while_it_is_made(llama, t5):
 
 
 def test_tokens_and_spans_of_the_answer_are_asked_for(llama):
-    found = attnflow.explain_answer(TEXT, llama, answer="a red cat is here")
+    found = attnflow.explain_answer(TEXT, llama, answer="a red cat is here", each="tokens")
     one = found.at(answer="cat")
     assert isinstance(one, attnflow.Attribution)
     np.testing.assert_array_equal(one.values, found.matrix()[2])

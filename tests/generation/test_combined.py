@@ -65,7 +65,9 @@ def test_answers_handed_on_are_those_of_the_explicit_graph(model, method, layer,
     """The graph of a model's own attention, written out, with an edge from each token it wrote."""
     adapter = request.getfixturevalue(model)
     options = {"edges": "attention", "method": method, "correction": None, "layer": layer}
-    found = attnflow.explain_answer(DOCUMENTS, adapter, generate=3, through="prompt", **options)
+    found = attnflow.explain_answer(
+        DOCUMENTS, adapter, generate=3, through="prompt", each="tokens", **options
+    )
     graph, top = explicit_graph(adapter, found, layer)
     for at in found.answer:
         graph.add_edge((0, at), (top, at - 1), capacity=1.0)

@@ -12,7 +12,8 @@ DOCUMENTS = {"first": "the old keys", "second": "a red cat is here", "question":
 
 @pytest.fixture(scope="module")
 def answer(llama):
-    return attnflow.explain_answer(DOCUMENTS, llama, generate=3, method="rollout", correction=None)
+    options = {"method": "rollout", "correction": None, "each": "tokens"}
+    return attnflow.explain_answer(DOCUMENTS, llama, generate=3, **options)
 
 
 def test_cells_are_the_scores_of_the_prompt(answer):

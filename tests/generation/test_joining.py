@@ -142,7 +142,9 @@ def test_what_was_written_can_be_given_as_the_answer(name):
 
 def test_every_byte_of_a_character_stands_where_it_does():
     answer = " a 🎉 b 東"
-    found = attnflow.explain_answer(PROMPT, model_of("llama2"), answer=answer, **FAST)
+    found = attnflow.explain_answer(
+        PROMPT, model_of("llama2"), answer=answer, each="tokens", **FAST
+    )
     assert found.answer_text == answer
     assert [found.answer_tokens[row] for row in found.rows("🎉")] == [
         *("<0xF0>", "<0x9F>", "<0x8E>", "<0x89>")

@@ -73,7 +73,9 @@ def test_a_role_has_no_name_that_means_something_else(llama):
 
 def test_a_character_in_pieces_is_all_of_its_tokens():
     answer = "a😀b🎉"
-    found = attnflow.explain_answer("the 😀", bytes_model(), answer=answer, parts={"face": "😀"})
+    found = attnflow.explain_answer(
+        "the 😀", bytes_model(), answer=answer, parts={"face": "😀"}, each="tokens"
+    )
     assert found.answer_text == answer
     assert len(tokens_of(found)["face"]) == 4
     assert found.rows("😀") == [1, 2, 3, 4]
@@ -146,7 +148,9 @@ def test_the_token_that_was_asked_to_end_an_answer_is_no_part_of_it(model, reque
 def test_a_given_answer_keeps_its_blanks():
     network, tokenizer = talkers.llama()
     tokenizer.clean_up_tokenization_spaces = True
-    found = attnflow.explain_answer("the cat", (network, tokenizer), answer=" a cat . , red")
+    found = attnflow.explain_answer(
+        "the cat", (network, tokenizer), answer=" a cat . , red", each="tokens"
+    )
     assert found.answer_text == " a cat . , red"
     assert [found.rows(word) for word in ("cat", ".", ",", "red")] == [[1], [2], [3], [4]]
 

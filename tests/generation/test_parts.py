@@ -136,6 +136,7 @@ def test_scores_of_parts_are_sums_and_ratios_to_chance_of_sums(model, request):
 def test_flow_to_a_part_is_the_maximum_flow_to_all_of_it(model, request):
     adapter = request.getfixturevalue(model)
     options = {"generate": 2, "edges": "attention", "method": "flow", "correction": None}
+    options["each"] = "tokens"
     found = attnflow.explain_answer(DOCUMENTS, adapter, **options)
     only = attnflow.explain_answer(DOCUMENTS, adapter, **options, parts_only=True)
     assert np.array_equal(found.matrix("parts"), only.matrix("parts"))

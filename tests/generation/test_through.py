@@ -69,6 +69,7 @@ def test_rollout_and_flow_on_random_graphs(seed):
 def test_scores_of_a_model_end_in_its_prompt(method, model, request):
     adapter = request.getfixturevalue(model)
     options = {"edges": "attention", "method": method, "correction": None, "generate": 3}
+    options["each"] = "tokens"
     plain = attnflow.explain_answer(DOCUMENTS, adapter, **options)
     found = attnflow.explain_answer(DOCUMENTS, adapter, **options, through="prompt")
     assert found.options["through"] == "prompt"
@@ -93,6 +94,7 @@ def test_scores_of_a_model_end_in_its_prompt(method, model, request):
 
 def test_chance_is_handed_on_as_well(llama):
     options = {"edges": "attention", "method": "rollout", "generate": 3, "through": "prompt"}
+    options["each"] = "tokens"
     ratio = attnflow.explain_answer(DOCUMENTS, llama, **options, correction="uniform")
     plain = attnflow.explain_answer(DOCUMENTS, llama, **options, correction=None)
     assert not np.allclose(ratio.matrix(), plain.matrix())

@@ -46,7 +46,7 @@ def eager_maps(name, found, tokenizer):
 def test_windows_are_read_exactly(name, attention):
     tokenizer = talkers.chatting()
     model = build(name, attention), tokenizer
-    options = {"generate": 3, "edges": "attention", "correction": None}
+    options = {"generate": 3, "edges": "attention", "correction": None, "each": "tokens"}
     raw = attnflow.explain_answer(PARTS, model, method="raw", layer=1, **options)
     maps = eager_maps(name, raw, tokenizer)
     queries = [at - 1 for at in raw.answer]

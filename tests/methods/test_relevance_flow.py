@@ -120,7 +120,7 @@ def test_decoders_leave_out_their_first_token():
 
 def test_an_answer_to_one_token_came_from_it():
     model = attnflow.load_model(talkers.llama())
-    found = attnflow.explain_answer("cat", model, answer=" is here")
+    found = attnflow.explain_answer("cat", model, answer=" is here", each="tokens")
     alone = attnflow.explain("cat", model, target="is")
     assert found.options["correction"] == "sink"
     assert found.scores[0, 0] == pytest.approx(alone.values[0], abs=1e-6) != 0

@@ -34,7 +34,12 @@ def quantized(*names):
 def test_attention_is_that_of_the_quantised_model():
     network, tokenizer = quantized()
     found = attnflow.explain_answer(
-        TEXT, (network, tokenizer), generate=3, method="raw", edges="attention", correction=None
+        *(TEXT, (network, tokenizer)),
+        generate=3,
+        method="raw",
+        edges="attention",
+        correction=None,
+        each="tokens",
     )
     ids = torch.tensor([tokenizer.convert_tokens_to_ids(list(found.tokens))])
     with torch.no_grad():

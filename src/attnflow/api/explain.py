@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 
 import numpy.typing as npt
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, Interrupted
 from attnflow.io.inputs import as_inputs, one_each
 from attnflow.io.progress import progress_bar
 from attnflow.options.functions import takes
@@ -123,7 +123,10 @@ def explain(
 def explain_answer(
     prompt: Any, model: Source = None, *, options: AnswerOptions
 ) -> Generation | list[Generation]:
-    """Where every token of an answer came from: one that the model writes, or one that is given.
+    """Where each sentence of an answer came from: one that the model writes, or one that is given.
+
+    ``each="tokens"`` explains every token. Interrupted work raises
+    `attnflow.errors.Interrupted`, which has what was finished.
 
     Args:
         prompt: A text, a dict of named parts, which are joined by blank lines, or the messages of a
@@ -142,7 +145,7 @@ def explain_answer(
     items, single = listed(prompt)
     adapter = load_model(model, device=options.device)
     with _bar(adapter, len(items), shown=options.progress) as advance:
-        found = list(answer_each(items, adapter, request, options, advance))
+        found = as_far_as_done(answer_each(items, adapter, request, options, advance))
     return found[0] if single else found
 
 
@@ -167,6 +170,7 @@ def answer_each(
             options.parts_only,
             options.through,
             options.deletions,
+            options.each,
         )
         for text in one_each("answer", options.answer, len(prompts))
     ]
@@ -180,6 +184,19 @@ def answer_each(
 
         yield from explain_by_each(prompt, answers, request, each, within)
         advance(place + 1)
+
+
+def as_far_as_done(results: Iterable[Generation]) -> list[Generation]:
+    """All results; where work is interrupted, `Interrupted` has those that are finished."""
+    found: list[Generation] = []
+    try:
+        found.extend(results)
+    except KeyboardInterrupt as stopped:
+        found += stopped.found if isinstance(stopped, Interrupted) else []
+        if not found:
+            raise
+        raise Interrupted(found) from None
+    return found
 
 
 def listed(given: Any) -> tuple[list[Any], bool]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from attnflow.cli.command import Given
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_texts
-from attnflow.cli.status import show_status
+from attnflow.cli.status import show_status, show_work
 from attnflow.cli.streams import echo, print_json
-from attnflow.errors import InputError
+from attnflow.errors import InputError, Interrupted
 from attnflow.options.option import options_of
 from attnflow.options.tables import AnswerOptions, ExplainOptions
 
@@ -88,7 +88,11 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
 
     console = Console(highlight=False)
     live, alone = console.is_terminal > as_json, html is not None
-    found = make_answers(texts, file, model, config, asked, live=live, alone=alone)
+    stopped = False
+    try:
+        found = make_answers(texts, file, model, config, asked, live=live, alone=alone)
+    except Interrupted as interrupted:
+        found, stopped = interrupted.found, True
     if save is not None:
         _save(found, save)
     if html is not None:
@@ -101,6 +105,8 @@ def explain_answers(  # noqa: PLR0913 - what the command was given
         if at:
             console.print()
         console.print(answer_view(one, console))
+    if stopped:
+        raise KeyboardInterrupt
 
 
 def make_answers(  # noqa: PLR0913 - what the command was given
@@ -118,7 +124,8 @@ def make_answers(  # noqa: PLR0913 - what the command was given
 
     With ``deletions`` each of several parts is left out, to see what becomes of the answer.
     """
-    from attnflow.api.explain import answer_each
+    from attnflow.api.explain import answer_each, as_far_as_done
+    from attnflow.io.progress import progress_bar
 
     prompts, parts = prompts_of(texts, file, asked)
     for count, what in ((len(prompts), "prompts"), (len(config.asked), "methods")):
@@ -132,18 +139,24 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     given |= {
         "parts": parts,
         "deletions": several and deletions,  # with one part alone nothing would be left
-        "stream": _Shown() if live and asked.answer is None else None,
+        "stream": (stream := _Shown() if live and asked.answer is None else None),
     }
     given.pop("method", None)  # which may be several, and the request has them
     adapter = _load(model)
-    results = answer_each(prompts, adapter, config, AnswerOptions(**given), lambda _: None)
-    if not live:
-        with show_status("answering"):
-            return list(results)
-    found = list(results)
-    if asked.answer is None:
-        echo("\n")
-    return found
+    working = (
+        show_work("answering")
+        if stream is None
+        else progress_bar("explaining", 1, shown=sys.stderr.isatty(), share=True)
+    )
+    with working as show:
+
+        def advance(done: float) -> None:
+            if stream is not None:
+                stream.end()
+            show(done / len(prompts))
+
+        options = AnswerOptions(**given)
+        return as_far_as_done(answer_each(prompts, adapter, config, options, advance))
 
 
 def refuse_for_answers(pair: Sequence[str] | None) -> None:
@@ -166,6 +179,10 @@ def as_data(found: Generation) -> dict[str, Any]:
         "found": conclude(found),
         "tokens": list(found.tokens),
         "answer_positions": list(found.answer),
+        "pieces": [
+            {"text": text, "tokens": list(range(*piece))}
+            for text, piece in zip(found.piece_texts, found.pieces, strict=True)
+        ],
         "log_probabilities": found.log_probabilities.tolist(),
         "parts": [row._asdict() for row in found.table()],
         "part_scores": found.matrix("parts").tolist(),
@@ -272,15 +289,22 @@ def _read(file: Path) -> str:
 
 
 class _Shown:
-    """Shows an answer while it is written, and first says what that is."""
+    """Shows an answer while it is written, first says what that is, and ends the line once."""
 
     def __init__(self) -> None:
         self.label = "The model writes: "
+        self.ended = False
 
     def __call__(self, text: str) -> None:
         sys.stdout.write(self.label + printable(text))
         sys.stdout.flush()
         self.label = ""
+
+    def end(self) -> None:
+        """Leave a blank line below what was written."""
+        if not self.ended:
+            echo("\n")
+        self.ended = True
 
 
 def _load(model: Source) -> ModelAdapter:

@@ -436,11 +436,20 @@ class AnswerOptions(PromptOptions, ExplainOptions):
     )
     generate: int | None = option(
         None,
-        "Explain each token of an answer: of at most N that the model writes, or of --answer.",
+        "Explain an answer: of at most N tokens that the model writes, or --answer.",
         "--generate",
         metavar="N",
         panel=INPUT,
         shows=False,
+    )
+    each: Literal["sentences", "paragraphs", "tokens", "answer"] | str = option(
+        "sentences",
+        "What has scores of its own: the answer's sentences, paragraphs or tokens, or the answer.",
+        "--each",
+        more="They are of the mean over its tokens. By default each is one backward pass; a token "
+        "costs as much as a sentence (docs/costs.md).",
+        metavar="sentences|paragraphs|tokens|answer",
+        panel=INPUT,
     )
     roles: Mapping[str, Role | str] | None = option(
         None,

@@ -1,7 +1,10 @@
-"""The session of a whole answer: one forward pass over prompt and answer, a target per token.
+"""The session of a whole answer: one forward pass over prompt and answer, and its pieces.
 
 The token at position p of an answer was predicted at p − 1, so that one pass shows how every token
-came about. The graph of the first token serves all of them, unless edges depend on the target.
+came about. A piece is a sentence, say. What arrives from a target is that of all its tokens
+together: they are handed back at once, one backward pass for each piece, and flow starts at all
+positions that predict them. Other scores are those of single tokens, and a piece has their mean:
+the graph of the first token serves all of them, unless edges depend on the target.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from attnflow.methods.question import Question, Target, no_progress
 from attnflow.methods.through import flow_through, hand_on
 from attnflow.models.adapter import ForwardPass, Objective
 from attnflow.models.answers.interface import AnswerPass, Answers, answer_positions
+from attnflow.models.answers.pieces import Span
 from attnflow.models.text.edits import first_positions
+from attnflow.pipeline.amounts import starts_at_target
 from attnflow.pipeline.choice import choose
 from attnflow.pipeline.prepare import run_chosen
 from attnflow.pipeline.request import Request, is_auto
@@ -42,17 +47,19 @@ def open_answer(
     answers: Answers,
     config: Request,
     *,
+    pieces: Sequence[Span] = (),
     through: bool = False,
     check: Check | None = None,
 ) -> AnswerSession:
     """One forward pass, with the edges that are chosen, or with others where they are refused.
 
-    ``through`` says that scores are handed on along paths, which the choice must know. ``check`` is
-    called between pieces of long work.
+    ``pieces`` are those of the answer; without them each token is one. ``through`` says that scores
+    are handed on along paths, which the choice must know. ``check`` is called between pieces of
+    long work.
     """
     chosen = choose(config, answers.model, Objective(), paths=through)
     (opened,) = run_chosen(
-        chosen, [0], lambda config, notes, _: [_run(tokens, answers, config, notes, check)]
+        chosen, [0], lambda config, notes, _: [_run(tokens, answers, config, notes, pieces, check)]
     )
     return opened
 
@@ -62,6 +69,7 @@ def _run(
     answers: Answers,
     config: Request,
     notes: tuple[str, ...],
+    pieces: Sequence[Span],
     check: Check | None,
 ) -> AnswerSession:
     spec = config.capture()
@@ -74,20 +82,27 @@ def _run(
     if config.strict and found.warnings:
         msg = f"{found.warnings[0]} (refused: strict=True)"
         raise ModelError(msg)
-    return of_pass(answers, found, config, notes, own_rows=own_rows, pause=check)
+    return of_pass(answers, found, config, notes, pieces=pieces, own_rows=own_rows, pause=check)
 
 
-def of_pass(
+def of_pass(  # noqa: PLR0913 - what opens a session
     answers: Answers,
     whole: AnswerPass,
     config: Request,
     notes: tuple[str, ...] = (),
     *,
+    pieces: Sequence[Span] = (),
     own_rows: bool = False,
     pause: Check | None = None,
 ) -> AnswerSession:
     """The session of a forward pass over prompt and answer."""
-    forward, objective = _token_pass(whole, config, 0)
+    tokens = tuple((at, at + 1) for at in range(len(whole.positions)))
+    pieces = tuple(pieces) or tokens
+    handed_back = _handed_back(config)
+    targets = pieces if handed_back else tokens
+    forward, objective = _pass_of(
+        whole, config, targets[0], keep=len(targets) > 1 or not handed_back
+    )
     return AnswerSession(
         answers.model,
         forward,
@@ -96,24 +111,35 @@ def of_pass(
         notes,
         answers=answers,
         whole=whole,
+        pieces=pieces,
+        targets=targets,
         own_rows=own_rows,
         pause=pause,
     )
 
 
+def _handed_back(config: Request) -> bool:
+    member = METHODS[config.method]
+    return member.reads_edges and starts_at_target(member, config.rule) and config.source != LOGIT
+
+
 @dataclass(frozen=True, eq=False)
 class AnswerSession(Session):
-    """The session of an answer's first token, with what is needed for all others.
+    """The session of an answer's first target, with what is needed for all others.
 
     Attributes:
         answers: How the model answers.
         whole: The forward pass over prompt and answer.
+        pieces: Where each piece of the answer starts and ends among its tokens.
+        targets: What rows are computed for: the pieces, or single tokens.
         own_rows: Whether the pass has the rows alone where tokens were predicted, and no graph.
         pause: Called between pieces of long work; it may raise to end it.
     """
 
     answers: Answers = field(kw_only=True)
     whole: AnswerPass = field(kw_only=True)
+    pieces: tuple[Span, ...] = field(kw_only=True)
+    targets: tuple[Span, ...] = field(kw_only=True)
     own_rows: bool = field(default=False, kw_only=True)
     pause: Check | None = field(default=None, kw_only=True)
 
@@ -137,6 +163,11 @@ class AnswerSession(Session):
         """Whether every token of the answer has edges of its own."""
         return self.config.rule.needs.target or self.config.source == LOGIT
 
+    @property
+    def handed_back(self) -> bool:
+        """Whether scores are what arrives from a target, which several tokens have together."""
+        return _handed_back(self.config)
+
     def check_edges(self) -> None:
         """Build a graph, or what takes its place, which a model may refuse."""
         if self.own_rows:
@@ -144,24 +175,34 @@ class AnswerSession(Session):
         elif self.method.reads_edges:
             self.graph(self.config.method)
 
-    def token(self, number: int) -> Session:
-        """The session of one token of the answer, with what is special to it."""
+    def at(self, number: int) -> Session:
+        """The session of one target, with what is special to it."""
         if number == 0:
             return self
-        forward, objective = _token_pass(self.whole, self.config, number)
+        more = number < len(self.targets) - 1
+        forward, objective = _pass_of(
+            self.whole, self.config, self.targets[number], keep=more or not self.handed_back
+        )
         return Session(self.adapter, forward, self.config, objective, self.notes)
 
     def rows(self, keys: Sequence[Groups | None], advance: Advance) -> list[Scores]:
-        """``[answer, key]`` for tokens (``None``) and for groups of tokens, in their order."""
+        """``[target, key]`` for tokens (``None``) and for groups of tokens, in their order.
+
+        Where work is interrupted after the first piece, the rows that are there.
+        """
         if self.method.reads_edges and not self.each_alone:
             queries = [at - 1 for at in self.positions]
             found = [self._edge_scores(self, queries, each) for each in keys]
             return [Scores(scores.values[0], scores.statistics) for scores in found]
-        count = len(self.positions)
+        count = len(self.targets)
         rows: list[list[Scores]] = []
-        for number in range(count):
-            rows.append(list(self._row(number, keys)))
-            advance((number + 1) / count)
+        try:
+            for number in range(count):
+                rows.append(list(self._row(number, keys)))
+                advance((number + 1) / count)
+        except KeyboardInterrupt:
+            if not rows or self.targets[len(rows) - 1][1] < self.pieces[0][1]:
+                raise
         return [
             Scores(
                 np.concatenate([row.values for row in of_keys]),
@@ -170,6 +211,15 @@ class AnswerSession(Session):
             for of_keys in zip(*rows, strict=True)
         ]
 
+    def in_pieces(self, values: FloatArray) -> FloatArray:
+        """Rows of targets as those of pieces, ``[piece, key]``: the mean over a piece's tokens."""
+        if self.handed_back:
+            lengths = [last - first for first, last in self.pieces[: len(values)]]
+            shared: FloatArray = values / np.array(lengths)[:, None]
+            return shared
+        whole = [piece for piece in self.pieces if piece[1] <= len(values)]
+        return np.stack([values[slice(*piece)].mean(0) for piece in whole])
+
     def _edge_scores(
         self, session: Session, queries: Sequence[int], groups: Groups | None
     ) -> Scores:
@@ -177,8 +227,9 @@ class AnswerSession(Session):
         return session.scores(self.config.method, layers, queries, groups=groups, check=self.pause)
 
     def _row(self, number: int, keys: Sequence[Groups | None]) -> Iterator[Scores]:
-        """The scores for one token, ``[1, key]``, of edges or a measurement of its own."""
-        session = self.token(number) if self.method.reads_edges else self
+        """The scores for one target, ``[1, key]``, of edges or a measurement of its own."""
+        session = self.at(number) if self.method.reads_edges else self
+        queries = [self.positions[at] - 1 for at in range(*self.targets[number])]
         for each in keys:
             if not self.method.reads_edges:
                 yield self._measured_row(number, each)
@@ -189,8 +240,9 @@ class AnswerSession(Session):
             if self.config.source == LOGIT:
                 scores = session.logit_scores(self.config.method, each)
             else:
-                scores = self._edge_scores(session, (session.query,), each)
-            yield Scores(scores.values[0], scores.statistics)
+                scores = self._edge_scores(session, queries, each)
+            # What arrives from a target is the same at all positions where it is read.
+            yield Scores(scores.values[0, :1], scores.statistics)
 
     def _measured_row(self, number: int, groups: Groups | None) -> Scores:
         """What a method without edges finds in the text up to a token, all that it was made of."""
@@ -216,15 +268,18 @@ class AnswerSession(Session):
         return Scores(values, scores.statistics)
 
 
-def _token_pass(whole: AnswerPass, config: Request, number: int) -> tuple[ForwardPass, Objective]:
-    """The pass over prompt and answer as that of one token, and the token as its objective."""
-    at = whole.positions[number]
-    objective = Objective(whole.tokens.names[at])
+def _pass_of(
+    whole: AnswerPass, config: Request, target: Span, *, keep: bool
+) -> tuple[ForwardPass, Objective]:
+    """The pass over prompt and answer as that of some tokens, with these as its objective."""
+    numbers = range(*target)
+    last = numbers[-1]
+    objective = Objective(" ".join(whole.tokens.names[whole.positions[each]] for each in numbers))
     seen = ForwardPass(
         whole.tokens,
-        whole.towards(number),
-        at - 1,
-        whole.predictions[number],
+        whole.towards(numbers, keep=keep),
+        whole.positions[last] - 1,
+        whole.predictions[last],
         objective if config.uses_target else None,
         warnings=whole.warnings,
     )

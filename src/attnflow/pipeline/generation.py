@@ -1,19 +1,21 @@
-"""Where a whole answer came from: one row of scores for each of its tokens."""
+"""Where a whole answer came from: a row of scores for each sentence of it, or for each token."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from attnflow.edges import EDGE_RULES
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, Interrupted, shown
+from attnflow.io.units import Unit
 from attnflow.methods import METHODS
 from attnflow.methods.erasing import DELETE, erase
 from attnflow.methods.question import no_progress
 from attnflow.models.answers.interface import Answers, answer_positions
+from attnflow.models.answers.pieces import NO_SENTENCES, SENTENCES, check_each, cut_answer
 from attnflow.models.answers.prompts import Prompt
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.answers import (
@@ -52,16 +54,18 @@ class AnswerConfig:
         parts_only: Whether parts alone are scored, and not each token.
         through: Where scores end: at ``"tokens"``, or in the ``"prompt"``.
         deletions: Whether each named part is deleted to see what becomes of the answer.
+        each: The pieces of the answer that have a row each (`cut_answer`).
     """
 
     writing: Writing = Writing()  # noqa: RUF009 - frozen
     parts_only: bool = False
     through: str = "tokens"
     deletions: bool = False
+    each: str = SENTENCES
 
 
 def check_for_answers(config: Request) -> None:
-    """Refuse options that have no meaning where every token of an answer is explained."""
+    """Refuse options that have no meaning where a whole answer is explained."""
     given = {
         "target": config.target is not None,
         "contrast": config.contrast is not None,
@@ -86,7 +90,7 @@ def explain_answer(
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> Generation:
-    """Where every token of an answer came from, by the first method."""
+    """Where an answer came from, by the first method."""
     return explain_by_each(prompt, answers, replace(config, methods=()), asked, advance)[0]
 
 
@@ -97,7 +101,11 @@ def explain_by_each(
     asked: AnswerConfig,
     advance: Advance = no_progress,
 ) -> list[Generation]:
-    """Where every token of one answer came from, by each method."""
+    """Where one answer came from, by each method.
+
+    `Interrupted` has what was finished, where work is interrupted after the first piece.
+    """
+    check_each(asked.each)
     configs = [replace(config, method=method) for method in config.asked]
     check_for_answers(config)
     for each in configs:
@@ -112,21 +120,40 @@ def explain_by_each(
         whole = replace(whole, notices=(*whole.notices, UNTOLD))
     if config.bos:
         whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
+    if whole.spans is None and asked.each in get_args(Unit):
+        whole = replace(whole, notices=(*whole.notices, NO_SENTENCES))
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, ANSWER))
     named = [part for part in parts if part.named]
+    pieces = cut_answer(whole, asked.each)
+    # In forward passes: one for each deletion and for the answer as it is; two to open a session,
+    # and about as long for each piece's backward pass and flow.
+    deletions = 1 + len(named) if asked.deletions else 0
+    opening, each_row = 2, 2
+    rows = opening + each_row * len(pieces)
+    total = deletions + rows * len(configs)
     # First, since parts that can't be deleted are refused before long work.
-    drops = measure_drops(answers, whole, named, advance) if asked.deletions else None
-    found = []
-    for number, each in enumerate(configs):
+    drops = None
+    if asked.deletions:
+        drops = measure_drops(
+            answers, whole, named, lambda share: advance(share * deletions / total)
+        )
+    found: list[Generation] = []
+    for number, config in enumerate(configs):
 
-        def within(share: float, done: int = number) -> None:
-            advance((done + share) / len(configs))
+        def within(share: float, before: int = deletions + rows * number + opening) -> None:
+            advance((before + share * each_row * len(pieces)) / total)
 
         opened = open_answer(
-            whole, answers, each, through=asked.through == PROMPT, check=asked.writing.check
+            *(whole, answers, config),
+            pieces=pieces,
+            through=asked.through == PROMPT,
+            check=asked.writing.check,
         )
+        within(0.0)
         found.append(replace(make_generation(opened, parts, asked, within), drops=drops))
+        if not found[-1].complete:
+            raise Interrupted(found)
     return found
 
 
@@ -140,14 +167,18 @@ def make_generation(
         rows = rows_through_prompt(found, keys, advance)
     else:
         rows = found.rows(keys, advance)
-    values = [_finished(found, each.values) for each in rows]
-    _refuse_reading_ahead(
-        found, values[1] if len(values) > 1 else _first_row(found, parts, values[0])
-    )
+    first = rows[1].values if len(rows) > 1 else _first_row(found, parts, rows[0].values)
+    _refuse_reading_ahead(found, first)
+    values = [_finished(found, found.in_pieces(each.values)) for each in rows]
+    pieces = found.pieces[: len(values[0])]
     tokens, config, model = found.tokens, found.config, found.adapter
     statistics: dict[str, Any] = dict(rows[-1].statistics)
-    if found.warnings:
-        statistics["warnings"] = list(found.warnings)
+    warnings = list(found.warnings)
+    if len(pieces) < len(found.pieces):
+        done = f"{len(pieces)} of {len(found.pieces)} {asked.each} of the answer"
+        warnings.insert(0, f"interrupted: {done} are explained")
+    if warnings:
+        statistics["warnings"] = warnings
     about = {**model.description, "causal": found.causal}
     return Generation(
         tokens=tokens.names,
@@ -170,6 +201,7 @@ def make_generation(
         word_texts=tokens.word_texts,
         segments=tokens.segments,
         cut_at=tokens.cut_at,
+        pieces=pieces,
     )
 
 
@@ -230,8 +262,8 @@ def _check_method(config: Request, answers: Answers) -> None:
 
 def _refuse_reading_ahead(found: AnswerSession, values: FloatArray) -> None:
     """Refuse a method that scores tokens which were not there yet."""
-    for row, at in zip(values, found.positions, strict=False):
-        if row[at:].any():
+    for row, (_, end) in zip(values, found.targets, strict=False):
+        if row[found.positions[end - 1] :].any():
             raise _reads_ahead(found.config.method, found.config.edges)
 
 
@@ -249,6 +281,8 @@ def _first_row(found: AnswerSession, parts: Sequence[Part], scores: FloatArray) 
     Measures read the text before a token alone, and what starts at a logit does so at its position.
     """
     values = np.zeros((1, len(found.tokens)))
+    if found.handed_back:
+        return values  # no gradient leads to what comes later
     if parts[-1].positions == found.positions:  # an encoder–decoder has a token to start with, too
         values[0, found.positions[0]] = scores[0, -1]
     elif found.method.reads_edges and found.config.source != LOGIT:
@@ -271,7 +305,7 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
     seed = {} if writing.seed is None else {"seed": writing.seed}
     decided = found.tokens.decoding
     kept = {"decoding": dict(decided)} if decided else {}
-    return {**options, **own, **drawn, **seed, **kept, "through": asked.through}
+    return {**options, **own, **drawn, **seed, **kept, "through": asked.through, "each": asked.each}
 
 
 def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:

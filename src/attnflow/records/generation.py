@@ -1,4 +1,4 @@
-"""The result for a whole answer: where every token of it came from."""
+"""The result for a whole answer: where each sentence of it, or each token, came from."""
 
 from __future__ import annotations
 
@@ -26,29 +26,37 @@ if TYPE_CHECKING:
 Span = int | str | slice | Sequence[int] | None
 
 
-def find_place(of: Generation, token: int | str) -> int:
-    """The number of a token of the answer, by its number or its text."""
-    count = len(of.answer)
-    if isinstance(token, str):
-        return find_position(token, of.answer_tokens, "answer")
-    number = operator.index(token) if is_integer(token) else count
+def find_place(of: Generation, piece: int | str) -> int:
+    """The number of a piece of the answer, by its number, its text, or a text inside it."""
+    count = len(of.pieces)
+    if isinstance(piece, str):
+        if all(last - first == 1 for first, last in of.pieces):
+            return find_position(piece, of.answer_tokens[:count], "answer")
+        found = _pieces_of_text(of, piece)
+        if len(found) > 1:
+            texts = " and ".join(repr(of.piece_texts[row]) for row in found[:2])
+            msg = f"answer={shown(piece)} is in several pieces of the answer ({texts}): name one"
+            raise InputError(msg)
+        return found[0]
+    number = operator.index(piece) if is_integer(piece) else count
     if not -count <= number < count:
+        what = "tokens" if count == len(of.answer) else "pieces"
         msg = (
-            f"answer={shown(token)} does not exist; the answer has {count} tokens, 0 to {count - 1}"
+            f"answer={shown(piece)} does not exist; the answer has {count} {what}, 0 to {count - 1}"
         )
         raise InputError(msg)
     return number % count
 
 
 def find_rows(of: Generation, span: Span) -> list[int]:
-    """The numbers of a span's tokens of the answer; ``None`` is all."""
-    count = len(of.answer)
+    """The numbers of a span's pieces of the answer; ``None`` is all."""
+    count = len(of.pieces)
     if span is None:
         return list(range(count))
     if isinstance(span, slice):
         found = list(range(count))[span]
     elif isinstance(span, str):
-        found = _rows_of_text(of, span)
+        found = _whole_pieces(of, span)
     elif is_integer(span):
         found = [find_place(of, span)]  # type: ignore[arg-type]
     else:
@@ -59,33 +67,68 @@ def find_rows(of: Generation, span: Span) -> list[int]:
     return found
 
 
-def _rows_of_text(of: Generation, text: str) -> list[int]:
+def _tokens_of_text(of: Generation, text: str) -> set[int]:
     """The tokens that a piece of the answer's text is made of."""
     start = of.answer_text.find(text) if text else -1
     if start < 0 or of.spans is None:
         msg = f"span={shown(text)} is not in the answer: {of.answer_text!r}"
         raise InputError(msg)
     if of.answer_text.find(text, start + 1) >= 0:
-        msg = f"span={shown(text)} is in the answer several times; give the tokens' numbers"
+        msg = f"span={shown(text)} is in the answer several times; give the numbers of its pieces"
         raise InputError(msg)
     end = start + len(text)
     places = [of.spans[at] for at in of.answer]
-    return [row for row, (first, last) in enumerate(places) if first < end and start < last]
+    return {at for at, (first, last) in enumerate(places) if first < end and start < last}
+
+
+def _pieces_of_text(of: Generation, text: str) -> list[int]:
+    """The pieces of the answer that have a token of a text."""
+    tokens = _tokens_of_text(of, text)
+    found = [row for row, piece in enumerate(of.pieces) if tokens & set(range(*piece))]
+    if not found:
+        msg = f"span={shown(text)} holds no token of the answer that was explained"
+        raise InputError(msg)
+    return found
+
+
+def _whole_pieces(of: Generation, text: str) -> list[int]:
+    """The pieces that a text is made of; an error where it is a part of one."""
+    found, tokens = _pieces_of_text(of, text), _tokens_of_text(of, text)
+    for row in found:
+        if not _visible(of, row) <= tokens:
+            msg = (
+                f"span={shown(text)} is a part of {shown(of.piece_texts[row])}, which was "
+                "explained as a whole: name all of it, or explain with each='tokens'"
+            )
+            raise InputError(msg)
+    return found
+
+
+def _visible(of: Generation, row: int) -> set[int]:
+    """The tokens of a piece that stand for something in the answer's text."""
+    spans = of.spans or ()
+    return {
+        number
+        for number in range(*of.pieces[row])
+        if of.answer_text[slice(*spans[of.answer[number]])].strip()
+    }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Generation(SavedRecord):
-    """Where every token of an answer came from: scores with an answer axis.
+    """Where each sentence of an answer, or each token of it, came from.
 
-    ``found.matrix()`` is ``[answer, source]``: row k has the scores of all tokens (prompt, then
-    answer) for the k-th token of the answer, and is 0 from that token on. ``found.at(answer=k)``
-    and ``found.mean(span)`` are a usual `Attribution` of one token, and of a span.
+    The answer is explained in pieces. ``found.matrix()`` is ``[piece, source]``: row k has the
+    scores of all tokens (prompt, then answer) for the k-th piece, for the mean over its tokens, so
+    that long pieces and short ones compare; it is 0 from the piece's last token on.
+    ``found.at(answer=k)`` and ``found.mean(span)`` are a usual `Attribution` of one piece, and of
+    several.
 
     Attributes:
         tokens: Prompt, then answer: the source axis.
         answer: The positions of the answer's tokens among them; each was predicted one before.
-        scores: ``[answer, source]``; ``None`` where parts alone were scored.
-        part_scores: ``[answer, part]``: scores of whole parts. Those of flow are maximum flows to
+        scores: ``[piece, source]``; ``None`` where parts alone were scored.
+        part_scores: ``[piece, part]``: scores of whole parts. Those of flow are maximum flows to
             the whole part, which sums over its tokens would exceed.
         log_probabilities: ``[answer]``: of the answer's tokens, as the model gave them.
         predictions: What the model predicted at each of them, with alternatives.
@@ -109,6 +152,9 @@ class Generation(SavedRecord):
             encoder–decoders.
         cut_at: How many tokens the model was let write, where it had more to say; ``None`` for an
             answer that came to its end, or was given.
+        pieces: For each row where its piece starts and ends among the answer's tokens; without
+            them each token is a piece. One follows the other. They end before the answer does
+            where work was interrupted.
     """
 
     _kind = "generation"
@@ -136,15 +182,18 @@ class Generation(SavedRecord):
     word_texts: tuple[str, ...] = ()
     segments: tuple[str, ...] | None = None
     cut_at: int | None = None
+    pieces: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         last = len(checks.check_texts("tokens", self.tokens)) - 1
-        rows = len(checks.check_numbers("answer", self.answer, 1, last))
+        count = len(checks.check_numbers("answer", self.answer, 1, last))
+        object.__setattr__(self, "pieces", _check_pieces(self.pieces, count))
+        rows = len(self.pieces)
         shapes = {
             "scores": (rows, len(self.tokens)),
             "part_scores": (rows, len(self.parts)),
-            "log_probabilities": (rows,),
-            "drops": (rows, len(self.named)),
+            "log_probabilities": (count,),
+            "drops": (count, len(self.named)),
         }
         for name, shape in shapes.items():
             if getattr(self, name) is None and name in ("scores", "drops"):
@@ -164,7 +213,7 @@ class Generation(SavedRecord):
             msg = f"parts hold the positions {shown(covered)}; every token must be in one of them"
             raise InputError(msg)
         each = ("segments", "spans", "word_ids")
-        for name, size in (("predictions", rows), *((name, last + 1) for name in each)):
+        for name, size in (("predictions", count), *((name, last + 1) for name in each)):
             given = getattr(self, name)
             if given is not None and len(given) != size:
                 msg = f"{name} has {len(given)} entries; {size} are needed"
@@ -207,12 +256,33 @@ class Generation(SavedRecord):
         return tuple(self.tokens[at] for at in self.answer)
 
     @property
+    def piece_texts(self) -> tuple[str, ...]:
+        """The text of each piece of the answer; a token's name where a piece is one token."""
+        return tuple(self._text_of(*piece) for piece in self.pieces)
+
+    def _text_of(self, first: int, last: int) -> str:
+        names = self.answer_tokens[first:last]
+        if last - first == 1 or self.spans is None:
+            return " ".join(names)
+        places = [self.spans[at] for at in self.answer[first:last]]
+        return self.answer_text[places[0][0] : places[-1][1]].strip() or " ".join(names)
+
+    def probability(self, row: int) -> float:
+        """How likely the tokens of a piece were, each given all before it: their geometric mean."""
+        return float(np.exp(self.log_probabilities[self.numbers([row])].mean()))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the answer was explained: work may have been interrupted."""
+        return self.pieces[-1][1] == len(self.answer)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of these scores must know."""
         return tuple(self.statistics.get("warnings", ()))
 
     def matrix(self, of: Literal["tokens", "parts"] = "tokens") -> FloatArray:
-        """``[answer, source]``; with ``"parts"``, ``[answer, part]``."""
+        """``[piece, source]``; with ``"parts"``, ``[piece, part]``."""
         if of == "parts":
             return self.part_scores
         if of != "tokens":
@@ -224,13 +294,13 @@ class Generation(SavedRecord):
         return self.scores
 
     def at(self, answer: int | str) -> Attribution:
-        """The attribution of one token of the answer: by its number, or by its text."""
+        """The attribution of one piece of the answer: by its number, or by a text inside it."""
         return self._attribution([self.place(answer)])
 
     def mean(self, span: Span = None) -> Attribution:
         """The attribution of a span of the answer, the mean over its tokens; ``None`` is all.
 
-        A span is a slice, the numbers of tokens, one number, or a piece of the answer's text.
+        A span is a slice of the pieces, their numbers, one number, or the text of one or more.
         """
         return self._attribution(self.rows(span))
 
@@ -245,10 +315,10 @@ class Generation(SavedRecord):
         Drops are those of the whole span's log-probability.
         """
         rows = self.rows(span)
-        values = self.part_scores[rows].mean(0)
+        values = self._mean(self.part_scores, rows)
         total = float(values.sum())
         shared = total > 0 and not self.ratios and bool((self.part_scores >= 0).all())
-        drops = iter(() if self.drops is None else self.drops[rows].sum(0))
+        drops = iter(() if self.drops is None else self.drops[self.numbers(rows)].sum(0))
         return [
             PartScore(
                 part.name,
@@ -260,18 +330,31 @@ class Generation(SavedRecord):
         ]
 
     def place(self, answer: int | str) -> int:
-        """The number of a token of the answer, by its number or its text."""
+        """The number of a piece of the answer, by its number or by a text inside it."""
         return find_place(self, answer)
 
     def rows(self, span: Span = None) -> list[int]:
-        """The numbers of a span's tokens of the answer."""
+        """The numbers of a span's pieces: their rows in `matrix`."""
         return find_rows(self, span)
 
+    def numbers(self, rows: Sequence[int]) -> list[int]:
+        """The numbers of the answer's tokens in these pieces, for what each token has."""
+        return [number for row in rows for number in range(*self.pieces[row])]
+
+    def _mean(self, values: FloatArray, rows: Sequence[int]) -> FloatArray:
+        """The mean over the tokens of pieces."""
+        lengths = [last - first for first, last in (self.pieces[row] for row in rows)]
+        mean: FloatArray = np.average(values[list(rows)], axis=0, weights=lengths)
+        return mean
+
     def _attribution(self, rows: Sequence[int]) -> Attribution:
-        scores = self.matrix()[list(rows)]
-        queries = tuple(self.answer[row] - 1 for row in rows)
-        one = len(rows) == 1
-        target = {"target": self.tokens[self.answer[rows[0]]]} if one else {}
+        numbers = self.numbers(rows)
+        queries = tuple(self.answer[number] - 1 for number in numbers)
+        lengths = [last - first for first, last in (self.pieces[row] for row in rows)]
+        # A piece's scores are the mean over its tokens, and stand at each of them.
+        scores = np.repeat(self.matrix()[list(rows)], lengths, axis=0)
+        one = len(queries) == 1
+        target = {"target": self.piece_texts[rows[0]]} if len(rows) == 1 else {}
         return Attribution(
             tokens=self.tokens,
             scores=scores[None],
@@ -283,7 +366,7 @@ class Generation(SavedRecord):
             options={**self.options, "answer": self.answer_text, **target},
             model=self.model,
             text=self.text,
-            prediction=self.predictions[rows[-1]],
+            prediction=self.predictions[numbers[-1]],
             statistics=self.statistics,
             word_ids=self.word_ids,
             word_texts=self.word_texts,
@@ -318,12 +401,33 @@ class Generation(SavedRecord):
     def _read(cls, values: dict[str, Any]) -> Self:
         for name, read in (("predictions", read_prediction), ("parts", _read_part)):
             values[name] = tuple(map(read, read_list(name, values[name])))
-        for name in ("tokens", "answer", "word_texts", "word_ids", "segments", "spans"):
+        for name in ("tokens", "answer", "word_texts", "word_ids", "segments"):
             if values.get(name) is not None:
                 values[name] = read_list(name, values[name])
-        if values.get("spans") is not None:
-            values["spans"] = tuple(read_list("spans", each) for each in values["spans"])
+        for name in ("spans", "pieces"):
+            if values.get(name) is not None:
+                values[name] = tuple(
+                    read_list(name, each) for each in read_list(name, values[name])
+                )
         return cls(**values)
+
+
+def _check_pieces(given: Sequence[Any], count: int) -> tuple[tuple[int, int], ...]:
+    """Pieces of the answer, one behind the other from its first token on."""
+    if len(given) == 0:
+        return tuple((at, at + 1) for at in range(count))
+    pairs = [checks.check_numbers("pieces", each, 0, count) for each in given]
+    starts = [0, *(pair[-1] for pair in pairs[:-1] if pair)]
+    if any(
+        len(pair) != 2 or pair[0] != start or pair[1] <= start
+        for pair, start in zip(pairs, starts, strict=False)
+    ):
+        msg = (
+            f"pieces={shown(given)} must be where each piece of the answer starts and ends among "
+            f"its {count} tokens, one behind the other: ((0, 3), (3, {count}))"
+        )
+        raise InputError(msg)
+    return tuple((first, last) for first, last in pairs)
 
 
 OLD_KINDS = {"part": SOURCE, "rest": TEMPLATE, "answer": ANSWER}  # of files of version 0.2

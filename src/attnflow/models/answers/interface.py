@@ -6,7 +6,7 @@ before: one pass over prompt and answer shows how every token of the answer came
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnflow.errors import ModelError
 from attnflow.models.adapter import Tokens
-from attnflow.models.outputs import predict
+from attnflow.models.outputs import objective_value, predict
 from attnflow.models.text.writing import Writing
 from attnflow.records import Activations, Prediction
 
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from attnflow.models.capture.spec import CaptureSpec
 
 PROMPT, ANSWER = "prompt", "answer"  # segments of causal models; pairs have source and target
+
+
+class Towards(Protocol):
+    """What is special to some tokens of an answer."""
+
+    def __call__(self, numbers: Sequence[int], *, keep: bool = True) -> Activations:
+        """The activations towards the sum of these tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +43,10 @@ class AnswerPass:
         positions: The positions of the answer's tokens; each was predicted one position before.
         predictions: What the model predicted there.
         log_probabilities: ``[answer]``: of the tokens that were written.
-        towards: The activations with what is special to one token of the answer, by its number:
-            gradients and readout, where they were requested.
+        towards: The activations with what is special to some tokens of the answer, by their
+            numbers: gradients of the sum of their log-probabilities (or, for relevance, centred
+            logits), and readout, where they were requested. With ``keep=False`` no others follow,
+            and the memory of gradients is freed.
         warnings: Caveats about the model.
     """
 
@@ -46,7 +55,7 @@ class AnswerPass:
     positions: tuple[int, ...]
     predictions: tuple[Prediction, ...]
     log_probabilities: Tensor
-    towards: Callable[[int], Activations]
+    towards: Towards
     warnings: tuple[str, ...] = ()
 
 
@@ -102,7 +111,7 @@ def make_pass(  # noqa: PLR0913 - what every kind of model has found
     rows: Tensor,
     ids: Sequence[int],
     positions: tuple[int, ...],
-    towards: Callable[[int], Activations],
+    towards: Towards,
     warnings: tuple[str, ...],
 ) -> AnswerPass:
     """What was computed, with what was predicted and what was written."""
@@ -111,6 +120,17 @@ def make_pass(  # noqa: PLR0913 - what every kind of model has found
     )
     known = written_log_probabilities(rows.detach(), ids)
     return AnswerPass(tokens, seen, positions, predictions, known, towards, warnings)
+
+
+def summed_value(
+    logits: Tensor, rows: Sequence[int], ids: Sequence[int], *, centred: bool
+) -> Tensor:
+    """The sum of what some tokens are explained by, from logits ``[position, vocabulary]``."""
+    values = [
+        objective_value(row, number, None, multi_label=False, centred=centred)
+        for row, number in zip(logits[list(rows)].unbind(), ids, strict=True)
+    ]
+    return torch.stack(values).sum()
 
 
 def written_log_probabilities(rows: Tensor, ids: Sequence[int]) -> Tensor:

@@ -15,10 +15,10 @@ from attnflow.models.answers.interface import (
     AnswerPass,
     answer_positions,
     make_pass,
+    summed_value,
     written_log_probabilities,
 )
 from attnflow.models.capture import run as network
-from attnflow.models.outputs import objective_value
 from attnflow.models.pair import sides
 from attnflow.models.pair.seq2seq import Seq2SeqModel
 from attnflow.models.text.answers import source_size
@@ -67,20 +67,17 @@ class PairAnswers:
         rows = output.logits[0, [at - 1 - source for at in positions]]
         ids = [tokens.inputs["decoder_input_ids"][at - source] for at in positions]
 
-        def towards(number: int) -> Activations:
+        def towards(numbers: Sequence[int], *, keep: bool = True) -> Activations:
             if not spec.towards_target:
                 return seen
-            at = positions[number] - 1 - source
 
             def value(output: Any) -> Tensor:
-                logits = output.logits[0, at]
-                centred = spec.relevance
-                return objective_value(
-                    logits, ids[number], None, multi_label=False, centred=centred
-                )
+                at = [positions[each] - 1 - source for each in numbers]
+                wanted = [ids[each] for each in numbers]
+                return summed_value(output.logits[0], at, wanted, centred=spec.relevance)
 
-            aim = Aim(value, Objective(tokens.names[positions[number]]))
-            (found,) = sides.add_edges([seen], capture, output, [aim], keep=True)
+            aim = Aim(value, Objective(tokens.names[positions[numbers[0]]]))
+            (found,) = sides.add_edges([seen], capture, output, [aim], keep=keep)
             return found
 
         warnings = model.warnings(tokens)

@@ -17,6 +17,7 @@ from attnflow.models.answers.interface import (
     AnswerPass,
     answer_positions,
     make_pass,
+    summed_value,
     written_log_probabilities,
 )
 from attnflow.models.capture import run as network
@@ -24,7 +25,6 @@ from attnflow.models.capture.blocks import make_readout
 from attnflow.models.capture.towards import add_edges
 from attnflow.models.checks.deciding import refuse_looking_ahead
 from attnflow.models.checks.mixing import mixing_warnings
-from attnflow.models.outputs import objective_value
 from attnflow.models.sizes import limit
 from attnflow.models.text.answers import join_answer, join_text, read_tokens, with_space_notice
 from attnflow.models.text.model import TextModel
@@ -127,23 +127,22 @@ class TextAnswers:
         rows = output.logits[0] if some else output.logits[0, before]
         ids = [tokens.inputs["input_ids"][at] for at in positions]
 
-        def towards(number: int) -> Activations:
-            found = seen
+        def towards(numbers: Sequence[int], *, keep: bool = True) -> Activations:
+            found, first = seen, numbers[0]
             if spec.towards_target:
-                row = number if some else before[number]
 
                 def value(output: Any) -> Tensor:
-                    logits, index = output.logits[0, row], ids[number]
-                    centred = spec.relevance
-                    return objective_value(logits, index, None, multi_label=False, centred=centred)
+                    at = [each if some else before[each] for each in numbers]
+                    wanted = [ids[each] for each in numbers]
+                    return summed_value(output.logits[0], at, wanted, centred=spec.relevance)
 
-                aim = Aim(value, Objective(tokens.names[positions[number]]))
-                (found,) = add_edges([found], capture, output, [aim], keep=True)
+                aim = Aim(value, Objective(tokens.names[positions[first]]))
+                (found,) = add_edges([found], capture, output, [aim], keep=keep)
             if spec.queries is not None:
-                found = _row_of(found, number)
+                found = _row_of(found, first)
             if spec.readout:
-                at = before[number]
-                read = make_readout(capture, 0, at, output.logits[0, at], ids[number], None)
+                at = before[first]
+                read = make_readout(capture, 0, at, output.logits[0, at], ids[first], None)
                 found = replace(found, readout=read)
             return found
 

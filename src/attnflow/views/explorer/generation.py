@@ -19,7 +19,7 @@ from attnflow.views.explorer.schema import Array, MethodDescription, PredictedLa
 from attnflow.views.wording.labels import printable
 from attnflow.views.wording.names import info_of, unit_note
 
-FORMAT = "attnflow-generation/1"
+FORMAT = "attnflow-generation/2"
 MOST_SCORES = 2_000_000  # of a longer prompt and answer, parts alone are shown
 
 
@@ -40,12 +40,14 @@ class Written(TypedDict):
 
     ``tokens`` are prompt, then answer, as they stand in the texts, blanks before them included, and
     ``labels`` the same without characters that break a layout. ``answer`` are the positions of the
-    answer's tokens: row k of every array is about the k-th of them; ``stopped`` stands behind them
-    where the model had more to say. ``words`` are the rows of each word of the answer. ``scores``
-    are ``[answer, token]``, ``null`` where parts alone were scored; ``part_scores`` ``[answer,
-    part]``; ``unit`` says what they are sums of, if that has a size. ``drops`` are ``[answer, named
-    part]``: by how much the log-probability of each token falls without the part. ``ordinary`` are
-    the positions of tokens that are not special, which set the colour scale.
+    answer's tokens; ``stopped`` stands behind them where the model had more to say. ``pieces`` are
+    the explained pieces of the answer, each where it starts and ends among these tokens: row k of
+    the scores is about the k-th of them. ``words`` are the tokens, by their numbers, that are
+    chosen together: those of a piece, or of a word where each token is a piece. ``scores`` are
+    ``[piece, token]``, ``null`` where parts alone were scored; ``part_scores`` ``[piece, part]``;
+    ``unit`` says what they are sums of, if that has a size. ``drops`` are ``[answer, named part]``:
+    by how much the log-probability of each token falls without the part. ``ordinary`` are the
+    positions of tokens that are not special, which set the colour scale.
     """
 
     text: str
@@ -63,6 +65,7 @@ class Written(TypedDict):
     labels: list[str]
     ordinary: list[int]
     answer: list[int]
+    pieces: list[list[int]]
     words: list[list[int]]
     parts: list[PartDescription]
     scores: Array | None
@@ -111,6 +114,7 @@ def generation_document(of: Generation) -> GenerationDocument:
         "labels": [printable(token) for token in of.tokens],
         "ordinary": [at for at, word in enumerate(words) if word is not None],
         "answer": list(of.answer),
+        "pieces": [list(piece) for piece in of.pieces],
         "words": _words(of),
         "parts": [
             {
@@ -147,7 +151,9 @@ def _as_they_stand(of: Generation) -> list[str]:
 
 
 def _words(of: Generation) -> list[list[int]]:
-    """The rows of each word of the answer; a token without a word is alone."""
+    """The tokens of each piece; where pieces are tokens, of each word, or a token without one."""
+    if len(of.pieces) < len(of.answer):
+        return [list(range(*piece)) for piece in of.pieces]
     groups: list[list[int]] = []
     last: int | None = None
     for row, at in enumerate(of.answer):

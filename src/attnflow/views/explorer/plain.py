@@ -51,13 +51,15 @@ def _section(view: View) -> str:
 
 
 def _answer_section(written: Written) -> str:
-    """What each part gave to each word of the answer."""
+    """What each part gave to each word or sentence of the answer."""
     values = _unpack(written["part_scores"])
     head = "".join(f'<th scope="col">{_text(part["name"])}</th>' for part in written["parts"])
     lines = []
-    for rows in written["words"]:
-        name = "".join(written["tokens"][written["answer"][row]] for row in rows).strip()
-        cells = "".join(f'<td class="number">{number(v)}</td>' for v in values[rows].mean(0))
+    row_of = [row for row, piece in enumerate(written["pieces"]) for _ in range(*piece)]
+    for tokens in written["words"]:
+        name = "".join(written["tokens"][written["answer"][token]] for token in tokens).strip()
+        mean = values[[row_of[token] for token in tokens]].mean(0)
+        cells = "".join(f'<td class="number">{number(v)}</td>' for v in mean)
         lines.append(f'<tr><th scope="row" dir="auto">{_text(name)}</th>{cells}</tr>')
     return (
         f"<h2>{_text(written['answer_text'] + written['stopped'])}</h2>"

@@ -28,6 +28,7 @@ LETTER = 0.075  # inches of a part's name
 PAGE = 7.0  # inches of a page on which tokens below columns are still apart
 SMALLEST = 4.5  # points
 WIDEST_NOTE = 100  # characters
+LONGEST_ROW = 40  # cells of a sentence
 
 
 def draw(
@@ -38,7 +39,7 @@ def draw(
     values: bool = False,
     relative: bool = False,
 ) -> None:
-    """The answer's tokens, down, by those of the prompt, across.
+    """The answer's pieces, down, by the tokens of the prompt, across.
 
     ``values`` writes the numbers into the cells. ``relative`` gives each row colours from 0 to its
     own highest score, so that tokens which were never in doubt show theirs, too.
@@ -57,9 +58,12 @@ def draw(
         mesh.set_clim(-largest if signed else 0.0, largest)
     if values:
         maps.write_values(ax, scores, mesh, theme)
-    # Positions of repeated tokens are those in prompt and answer together.
     tokens = axes.labels(found.tokens)
-    rows = [tokens[at] for at in found.answer]
+    # Positions of repeated tokens are those in prompt and answer together.
+    rows = [
+        tokens[found.answer[first]] if last - first == 1 else clip(text, LONGEST_ROW)
+        for (first, last), text in zip(found.pieces, found.piece_texts, strict=True)
+    ]
     axes.name_ticks(ax.yaxis, rows, theme.ink, Scale(len(rows)).font)
     named = len(places) <= MOST_NAMED
     if named:
@@ -90,7 +94,7 @@ def size(found: Generation, *, values: bool = False, **_: Any) -> tuple[float, f
     columns = len(_prompt(found))
     wide = (0.3 if values else COLUMN) * columns
     below = 0.6 if columns <= MOST_NAMED else 0.0
-    return min(max(wide, NARROWEST), WIDEST), Scale(len(found.answer)).height + below
+    return min(max(wide, NARROWEST), WIDEST), Scale(len(found.pieces)).height + below
 
 
 def _prompt(found: object) -> list[int]:

@@ -17,6 +17,7 @@ from attnflow.views.wording.numbers import listed, power_for, share, unit
 
 NAME = 16  # cells of a part's name
 TOKEN = 18
+SENTENCE = 34
 SHORTEST_BAR = 8
 WIDEST_BAR = 80
 
@@ -96,26 +97,27 @@ def _unit(found: Generation, power: int) -> str:
 
 
 def answer_map(found: Generation, console: Console) -> Table:
-    """The answer's tokens, down, by the parts, across; each row from 0 to its own highest."""
+    """The answer's pieces, down, by the parts, across; each row from 0 to its own highest."""
     values = found.matrix("parts")
     tops = np.abs(values).max(-1, keepdims=True)
     levels = np.divide(values, tops, out=np.zeros_like(values), where=tops > 0)
-    width = (console.width - TOKEN - 9) // max(1, len(found.parts)) - 1
+    likely = [found.probability(row) for row in range(len(found.pieces))]
+    longest = TOKEN if len(found.pieces) == len(found.answer) else SENTENCE
+    width = (console.width - longest - 9) // max(1, len(found.parts)) - 1
     width = min(max(width, 3), NAME)
     signed, plain = is_signed(found), paint.is_plain(console)
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("answer", justify="right", no_wrap=True)
+    table.add_column("answer", justify="right" if longest == TOKEN else "left", no_wrap=True)
     table.add_column("likely", justify="right", no_wrap=True)
     for part in found.parts:
         table.add_column(label(part.name, width), no_wrap=True, width=width)
-    for token, probability, row in zip(
-        found.answer_tokens, found.probabilities, levels, strict=True
-    ):
+    for text, probability, row in zip(found.piece_texts, likely, levels, strict=True):
         cells = [
             paint.cell(float(level), width, found.method, signed=signed, plain=plain)
             for level in row
         ]
-        table.add_row(Text(label(token, TOKEN)), Text(share(float(probability)), "dim"), *cells)
-    table.caption = Text("each row from 0 to its own highest score", style="dim")
+        table.add_row(Text(label(text, longest)), Text(share(probability), "dim"), *cells)
+    means = "" if longest == TOKEN else "; likely: the mean of its tokens"
+    table.caption = Text(f"each row from 0 to its own highest score{means}", style="dim")
     table.caption_justify = "left"
     return table

@@ -76,7 +76,7 @@ def _size(found: Generation, row: PartScore) -> str:
 def _text_of(found: Generation, span: Span) -> str:
     if isinstance(span, str):
         return span
-    return " ".join(found.answer_tokens[row] for row in found.rows(span))
+    return " ".join(found.piece_texts[row] for row in found.rows(span))
 
 
 def _top_tokens(found: Generation, span: Span) -> str:

@@ -31,7 +31,7 @@ def answer_document(cache: SessionCache, body: AnswerRequest, job: Job) -> Gener
     cache.check_size(len(tokens) + written)
     rule = EDGE_RULES["gradient"] if config.edges == AUTO else config.rule  # the more expensive one
     shape = Shape(adapter, rule, len(tokens) + written, config.threads or 1)
-    asked = AnswerConfig(Writing(body.generate, body.answer, check=job.check))
+    asked = AnswerConfig(Writing(body.generate, body.answer, check=job.check), each=body.each)
     with cache.memory.reserve(shape.forward + shape.merged + shape.solving, job):
         found = explain_answer(prompt, answers, config, asked, lambda _: job.check())
     return generation_document(found)

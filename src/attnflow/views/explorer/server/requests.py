@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS
+from attnflow.models.answers.pieces import PIECES, SENTENCES
 from attnflow.options.option import options_of, type_name
 from attnflow.options.tables import AnswerOptions, ExplainOptions
 from attnflow.pipeline.request import AUTO
@@ -188,6 +189,9 @@ class AnswerRequest(AnswerBody):
     text: str = Field(description="The prompt.", min_length=1)
     generate: int = Field(
         40, ge=1, le=MOST_WRITTEN, strict=True, description="The most tokens that are written."
+    )
+    each: Literal[*PIECES] = Field(  # type: ignore[valid-type]
+        SENTENCES, description="The pieces of the answer that are explained one by one."
     )
     parts: Parts | None = Field(
         None,

@@ -4,8 +4,8 @@ import { digits, unpack } from "./numbers.js";
 export class Answered {
   constructor(data) {
     this.data = data;
-    this.scores = data.scores && unpack(data.scores);
-    this.partScores = unpack(data.part_scores);
+    this.scores = data.scores && spread(unpack(data.scores), data.pieces);
+    this.partScores = spread(unpack(data.part_scores), data.pieces);
     this.drops = data.drops && unpack(data.drops);
     this.words = data.words.map((rows) => ({ rows, text: this.textOf(rows) }));
     this.parts = data.parts;
@@ -100,6 +100,16 @@ export class Answered {
   logProbability(rows) {
     return rows.reduce((sum, row) => sum + Math.log(this.data.probabilities[row]), 0);
   }
+}
+
+// The rows of pieces, which are means over their tokens, as one row for each token.
+function spread({ shape: [, width], values }, pieces) {
+  const rows = pieces.flatMap(([first, last], piece) => Array(last - first).fill(piece));
+  const value = (at) => values[rows[Math.floor(at / width)] * width + (at % width)];
+  return {
+    shape: [rows.length, width],
+    values: Float64Array.from({ length: rows.length * width }, (_, at) => value(at)),
+  };
 }
 
 export const spanToText = ({ first, last }) => (first === last ? `${first}` : `${first}-${last}`);
