@@ -77,7 +77,7 @@ def tab(browser):
     """A page of the browser; anything it complains about fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     page = context.new_page()
-    page.set_default_timeout(20_000)  # of waits that end at once, unless something is wrong
+    page.set_default_timeout(60_000)  # of waits that end at once, unless something is wrong
     complaints = []
     page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else 0)
     page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -81,7 +81,7 @@ def test_a_method_without_edges_shows_what_it_has(tab, address, classifier, meth
     assert "trace" not in tab.inner_text("#view")
     assert tab.locator(".token.traced").count() == 0
     signed = method == "gradient-input"
-    assert ("blue against it" in tab.inner_text(".notes")) == signed
+    assert ("blue against it" in tab.inner_text(".legend")) == signed
     if signed:
         fills = tab.eval_on_selector_all(
             ".token", "all => all.map(e => e.style.getPropertyValue('--fill'))"

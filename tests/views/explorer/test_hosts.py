@@ -234,6 +234,11 @@ def test_a_text_of_512_tokens_stays_smooth(tab, models, tmp_path):
     assert made.size == 512
     view = attnflow.Exploration(make_document([make_view(made, SERVED)], "rollout"))
     tab.goto("file://" + str(view.save(tmp_path / "long.html")))
+    tab.wait_for_selector(".graph svg")
+    rows = tab.locator(".graph text[data-row]").count()
+    assert 12 <= rows <= 40  # those that carry most
+    assert f"The {rows} of 512 rows" in tab.inner_text(".graph .fold")
+    tab.click(".graph .fold button")
     tab.wait_for_selector(".graph canvas")
     assert tab.locator(".graph svg").count() == 0
     slide(tab, "carried", 100)

@@ -15,6 +15,11 @@ const data = {
   ordinary: [0, 1, 2, 3],
   answer: [2, 3, 4],
   words: [[0, 1], [2]],
+  pieces: [
+    [0, 1],
+    [1, 2],
+    [2, 3],
+  ],
   parts: [
     { name: "a", role: "source", drop: 0, positions: [0] },
     { name: "b", role: "question", drop: 1, positions: [1] },

@@ -4,6 +4,7 @@ import { rowOf } from "./panes.js";
 
 const edge = (step, query, key, amount) => ({ step, query, key, amount });
 
+const ROUTES = 0.9;
 const ROUNDING = 1e-6;
 const FAINT = 0.1; // of the strongest attention: what is weaker is not drawn
 
@@ -26,12 +27,12 @@ export function attentionEdges(view, upTo) {
 export function carriedEdges(pane, share) {
   const { view, method, layer, query, key } = pane;
   const trace = view.trace(method.name, layer, query, key);
-  if (trace)
-    return mostOf(
-      trace.edges.map((values) => edge(...values)),
-      share,
-      Math.abs(trace.value),
-    );
+  if (trace) {
+    const edges = trace.edges.map((values) => edge(...values));
+    // Without layers the document has the routes that carry 90 %, of which nothing else is known.
+    if (!method.layered) return mostOf(edges, Math.min(1, share / ROUTES));
+    return mostOf(edges, share, Math.abs(trace.value));
+  }
   if (!method.layered) return []; // an answer is read at this token, or the trace is loading
   if (!method.reaches_input) return mostOf(scoreEdges(pane, [layer]), share);
   if (view.attention) return []; // the trace is missing, or still loading

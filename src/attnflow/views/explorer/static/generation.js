@@ -4,11 +4,13 @@ import { byId, make } from "./dom.js";
 import { inSentence, joinNames, quote } from "./names.js";
 import { digits, percent } from "./numbers.js";
 import { PromptParts } from "./prompt.js";
-import { Answered, sayDeletion, spanFromText, spanToText } from "./written.js";
+import { SentenceTable } from "./outline.js";
+import { Answered, isSource, sayDeletion, spanFromText, spanToText } from "./written.js";
 
 const MOST_PARTS = 2; // parts in the sentence
 const MOST_NAMED = 3; // tokens of the prompt in it
 const MOST_TOKENS = 8; // tokens in the list of the strongest
+const NOTHING = "no part scores above 0";
 const MOST_LETTERS = 60; // letters of a span that is quoted
 
 // A prompt and its answer side by side: what a word or a span of the answer came from.
@@ -17,6 +19,8 @@ export class GenerationPage {
     this.changed = changed;
     this.strip = new AnswerStrip(byId("answer-words"), (span, stays) => this.choose(span, stays));
     this.prompt = new PromptParts(byId("part-bar"), byId("part-list"));
+    const open = (at) => this.prompt.reveal(at);
+    this.outline = new SentenceTable(byId("outline"), (span) => this.choose(span, true), open);
     byId("whole-answer").addEventListener("click", () => this.choose(this.answered.whole, true));
   }
 
@@ -31,6 +35,8 @@ export class GenerationPage {
     byId("answer-method").textContent = describeMethod(data);
     this.strip.build(this.answered);
     this.prompt.build(this.answered);
+    byId("outline-card").hidden = !this.answered.inSentences;
+    if (this.answered.inSentences) this.outline.show(this.answered);
     this.update();
   }
 
@@ -99,7 +105,8 @@ export class GenerationPage {
       : `log-probability ${digits(answered.logProbability(rows))}`;
     const { ratio } = answered.data.method;
     const table = answered.table(rows).sort((a, b) => b.score - a.score);
-    const best = table
+    const sources = table.filter(isSource);
+    const best = (sources.length ? sources : table)
       .slice(0, MOST_PARTS)
       .filter(({ score }) => score > 0)
       .map(({ name, share, score }) => {
@@ -107,7 +114,8 @@ export class GenerationPage {
         const whole = share === null ? digits(score, ratio) : percent(share).replace(" ", "\u00a0");
         return `${whole}${ratio ? " chance" : ""} from ${name}`;
       });
-    const found = `${what}, ${likely}: ${best.join(", ") || "no part scores above 0"}.`;
+    const rest = sources.length ? sayRest(table) : "";
+    const found = `${what}, ${likely}: ${best.join(", ") || NOTHING}${rest}.`;
     const named = answered.fromPrompt(rows, MOST_NAMED).map(quote);
     const words = named.length ? ` Of the prompt, most from ${joinNames(named)}.` : "";
     return found + words + sayDeletion(table);
@@ -117,11 +125,12 @@ export class GenerationPage {
     const { method } = this.answered.data;
     const found = this.answered.strongest(rows, MOST_TOKENS);
     byId("strongest-card").hidden = !found.length;
-    const rowOfToken = ({ label, part, value }) =>
+    const written = new Set(this.answered.data.answer);
+    const rowOfToken = ({ at, label, part, value }) =>
       make(
         "tr",
         {},
-        make("th", { scope: "row", dir: "auto" }, label),
+        make("th", { scope: "row", dir: "auto" }, written.has(at) ? label : this.link(at, label)),
         make("td", {}, part ?? ""),
         make("td", { class: "number" }, digits(value, method.ratio)),
       );
@@ -133,10 +142,22 @@ export class GenerationPage {
     );
   }
 
+  // A word that leads to where it stands in the prompt.
+  link(at, label) {
+    return make("button", { type: "button", onclick: () => this.prompt.reveal(at) }, label);
+  }
+
   redraw() {
     resetColours();
     this.update();
   }
+}
+
+// The share of what is no source: the question, instructions and what every prompt has.
+function sayRest(table) {
+  const others = table.filter((part) => !isSource(part) && part.share);
+  const share = others.reduce((sum, part) => sum + part.share, 0);
+  return share ? `; ${percent(share).replace(" ", "\u00a0")} from what is no source` : "";
 }
 
 function describeMethod({ method, rule, layer, depth, through, unit }) {

@@ -1,4 +1,4 @@
-import { digits, unpack } from "./numbers.js";
+import { digits, percent, unpack } from "./numbers.js";
 
 // A prompt and its answer, as the document has them: what a span of the answer came from.
 export class Answered {
@@ -78,7 +78,19 @@ export class Answered {
       .filter((at) => values[at])
       .sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]))
       .slice(0, count)
-      .map((at) => ({ label: this.data.labels[at], part: partOf.get(at), value: values[at] }));
+      .map((at) => ({ at, label: this.data.labels[at], part: partOf.get(at), value: values[at] }));
+  }
+
+  // The token of a part that gave most; its first where parts alone were scored.
+  strongestOf({ positions }, rows) {
+    const { values } = this.tokens(rows) ?? {};
+    if (!values) return positions[0];
+    return positions.reduce((a, b) => (Math.abs(values[b]) > Math.abs(values[a]) ? b : a));
+  }
+
+  // Whether the answer is explained in pieces of several tokens, such as sentences.
+  get inSentences() {
+    return this.words.length > 1 && this.data.pieces.some(([first, last]) => last - first > 1);
   }
 
   // The prompt's tokens that gave most, by name.
@@ -121,9 +133,27 @@ export function spanFromText(text, count) {
   return first < count && last < count ? { first, last } : null;
 }
 
+export const isSource = ({ role }) => role === "source";
+
+// Sources stand before the question and all that every prompt has.
+export const sourcesFirst = (parts) => [
+  ...parts.filter(isSource),
+  ...parts.filter((part) => !isSource(part)),
+];
+
+// By how much less likely an answer is whose log-probability falls by so much, with its sign.
+export function lessLikely(drop) {
+  const change = Math.exp(-drop) - 1;
+  if (change > 9.995) return "more than ten times as likely";
+  if (change < -0.9995) return "−99.9 % or more";
+  return `${change < 0 ? "−" : "+"}${percent(Math.abs(change))}`;
+}
+
 // What deleting parts says to the order of their scores.
 export function sayDeletion(table) {
-  const parts = table.filter(({ drop }) => drop !== null);
+  const deleted = table.filter(({ drop }) => drop !== null);
+  const sources = deleted.filter(isSource);
+  const parts = sources.length > 1 ? sources : deleted;
   if (parts.length < 2) return "";
   const hurting = parts.reduce((most, each) => (each.drop > most.drop ? each : most));
   if (hurting.drop <= 0) return " But deleting any one part makes it no less likely.";
