@@ -25,6 +25,7 @@ FUNCTIONS = {
     "explore": tables.ExploreOptions,
     "knockout": tables.KnockoutOptions,
     "similarity": tables.SimilarityOptions,
+    "steps": tables.StepsOptions,
     "run": tables.RunOptions,
     "evaluate": tables.EvaluateOptions,
     "fit": tables.FitOptions,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attnflow.api.routes import routes
     from attnflow.api.run import run
     from attnflow.api.similarity import similarity
+    from attnflow.api.steps import steps
     from attnflow.api.trace import trace
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from attnflow.records.generation import Generation
     from attnflow.records.knockout import Edges, Knockout
     from attnflow.records.learned import LearnedHeads
+    from attnflow.records.reasoning import Reasoning
     from attnflow.records.similarity import Similarity
     from attnflow.runs.reading import Run, read_run
     from attnflow.views.explorer.exploration import Exploration
@@ -54,6 +56,7 @@ _MODULES = {
     "Metric": "attnflow.evaluation.metrics",
     "LearnedHeads": "attnflow.records.learned",
     "Needs": "attnflow.edges",
+    "Reasoning": "attnflow.records.reasoning",
     "Run": "attnflow.runs.reading",
     "Scores": "attnflow.methods",
     "Similarity": "attnflow.records.similarity",
@@ -74,6 +77,7 @@ _MODULES = {
     "routes": "attnflow.api.routes",
     "run": "attnflow.api.run",
     "similarity": "attnflow.api.similarity",
+    "steps": "attnflow.api.steps",
     "trace": "attnflow.api.trace",
 }
 
@@ -93,6 +97,7 @@ __all__ = [
     "Method",
     "Metric",
     "Needs",
+    "Reasoning",
     "Run",
     "Scores",
     "Similarity",
@@ -114,6 +119,7 @@ __all__ = [
     "routes",
     "run",
     "similarity",
+    "steps",
     "trace",
 ]
 

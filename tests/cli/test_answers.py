@@ -8,8 +8,9 @@ import attnflow
 import talkers
 from attnflow.cli.answers import Asked, make_answers
 from attnflow.pipeline.request import Request
+from attnflow.views.explorer.generation import generation_document
+from attnflow.views.figures.axes import finding_of
 from attnflow.views.wording import answers as views
-from attnflow.views.wording.numbers import number
 
 CHAT = [
     {"role": "key", "content": "the cat is old"},
@@ -74,37 +75,30 @@ def test_a_chat_is_shown_by_its_parts(run, talker, files):
     for row in found.table():
         (line,) = [each for each in lines if each.startswith(f"{row.name} ") and "%" in each]
         assert f"{100 * row.share:.0f} %" in line
-        if row.drop is not None:  # of which the change has the other sign
-            assert line.split()[-1][0] == ("+" if row.drop < 0 else "−")
-    assert "without it" in ran.out
-    said = " ".join(lines[1:4])
-    assert "hurts" in said or "no less likely" in said
-    own = found.table()[-1]
-    assert own.name == "answer"
-    assert ("own tokens" in said) == (own.share >= 0.05)
+        if row.drop is not None:
+            assert line.endswith(f" {views.odds_of(found).told(row.drop)}")
+    said = " ".join(" ".join(lines[1:4]).split())
+    assert views.conclude(found) in said
     assert run("explain", *asked, "-m", talker, "--generate", 2, columns=100).out == ran.out
 
 
-def test_the_share_of_the_answer_itself_is_said(run, talker, files):
-    asked = ("--chat", files / "chat.json", "--generate", 6, "-m", talker)
-    ran = run("explain", *asked, "--method", "direct", columns=200)
-    own = attnflow.explain_answer(CHAT, talker, generate=6, method="direct").table()[-1]
-    assert own.name == "answer"
-    assert own.share > 0.05
-    assert "Of the prompt's parts, the answer comes most from “" in ran.out
-    assert f"; {100 * own.share:.0f} % of all scores are of the answer's own tokens" in ran.out
-
-
-def test_ratios_to_chance_are_said_without_shares(run, talker, files):
-    asked = ("--chat", files / "chat.json", "--part", f"mat={files / 'mat.txt'}", "--generate", 2)
-    ways = ("--edges", "attention", "--method", "rollout", "--correction", "uniform")
-    ran = run("explain", *asked, *ways, "-m", talker, columns=200)
-    options = {"edges": "attention", "method": "rollout", "correction": "uniform"}
-    found = attnflow.explain_answer(CHAT, talker, generate=2, parts={"mat": "red mat"}, **options)
-    best = max(views.named_rows(found), key=lambda row: row.score)
-    assert f"most from “{best.name}” ({number(best.score, ratio=True)} chance)" in ran.out
-    assert "share" not in ran.out
-    assert "of all scores" not in ran.out
+def test_terminal_json_figure_and_page_conclude_the_same(run, talker, files):
+    asked = ("explain", "to the cabinet", "--part", f"old={files / 'keys.txt'}", "-m", talker)
+    asked += ("--part", f"mat={files / 'mat.txt'}", "--answer", " a cat")
+    prompt = {"old": "the old keys", "mat": "red mat", "question": "to the cabinet"}
+    found = attnflow.explain_answer(prompt, talker, answer=" a cat")
+    verdict = views.judge(found)
+    shown = run(*asked, "--html", files / "page.html", columns=300).out
+    assert verdict.text in shown.replace("\n", " ")
+    said = json.loads(run(*asked, "--json").out)
+    assert (said["found"], said["rests_on"]) == (verdict.text, list(verdict.rests_on))
+    assert [part["role"] for part in said["parts"][:3]] == ["source", "source", "question"]
+    assert finding_of([found]) == generation_document(found)["generation"]["found"] == verdict.text
+    assert "rests" in (files / "page.html").read_text(encoding="utf-8")
+    told = ("--role", "mat=instructions", "--json")
+    assert json.loads(run(*asked, *told).out)["parts"][1]["role"] == "instructions"
+    assert "there is no part 'nap'" in run(*asked, "--role", "nap=source").err
+    assert "must be a part's name and its role" in run(*asked, "--role", "mat").err
 
 
 def test_json_holds_what_python_gives(run, talker, files):
@@ -225,19 +219,6 @@ def test_what_scores_are_sums_of_is_told(run, talker):
     ran = run(*asked, "--method", "direct", "--edges", "alti", columns=120)
     assert "scores are sums over layers of how much longer (L1) a token makes" in ran.out
     assert "sums over layers" not in run(*asked, "--method", "rollout").out
-
-
-def test_a_figure_runs_no_model_for_what_it_does_not_show(run, talker, files, monkeypatch):
-    from attnflow.pipeline import generation
-
-    monkeypatch.setattr(generation, "measure_drops", None)
-    asked = ("--chat", files / "chat.json", "--generate", 2, "-m", talker)
-    summed = ("--method", "direct", "--edges", "alti")
-    ran = run("figure", "generation", *asked, *summed, "-o", files / "a.svg")
-    assert ran.code == 0, ran.err
-    drawn = (files / "a.svg").read_text()
-    assert "(stopped at 2 tokens)" in drawn
-    assert "sums over layers" in drawn
 
 
 def test_the_figure_of_an_answer(run, talker, files, tmp_path):

@@ -71,6 +71,7 @@ DIFFERENT = (
     *("--top", "--to", "--heads", "--output", "--steps", "--workers", "--device", "--data"),
     "--replacement",  # of fit and evaluate, which have others
     *("--answer", "--generate", "--layers", "--save"),  # of knockout: what is measured, or removed
+    "--html",  # of steps, whose page is another one
 )
 
 

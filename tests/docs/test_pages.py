@@ -148,6 +148,7 @@ GIVEN = {
     "answers.md": writer,
     "heads.md": heads,
     "howto/image.md": lambda: {"model": attnflow.load_model("my-vit")},
+    "howto/reasoning.md": writer,
     "knockouts.md": writer,
     "models.md": objects,
     "tutorials/documents.md": writer,

@@ -277,7 +277,8 @@ def test_progress_only_rises_and_counts_deletions(llama, monkeypatch):
     (found,) = answer_each([TEXT], llama, request, options, shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    # One for the answer as it is, one for each deletion, two to open, two for each of three pieces.
-    start = 1 + len(found.named) + 2
+    # One for the answer as it is, one for each deletion and for that of all sources, two to open,
+    # two for each of three pieces.
+    start = 1 + len(found.named) + (found.without_sources is not None) + 2
     done = [round(share * (start + 6), 9) for share in shares]
     assert set(done) >= {start - 2, start, start + 2, start + 4, start + 6}

@@ -196,23 +196,44 @@ def test_what_others_need_to_know_of_a_measure(name, cost, signed, steps):
     assert of.summary
 
 
-@pytest.mark.parametrize(
-    ("tolerance", "steps", "warned"), [(np.inf, 32, False), (0.0, 128, True), (None, 64, False)]
-)
-def test_steps_are_doubled_until_parts_add_up(
-    classifier, monkeypatch, caplog, tolerance, steps, warned
-):
-    """From 32 on, to 128 at most; what is missing then is told."""
-    few = attnflow.explain(TEXT, classifier, method="integrated", steps=32).statistics
-    many = attnflow.explain(TEXT, classifier, method="integrated", steps=64).statistics
-    if tolerance is None:
-        assert many["completeness_gap"] < few["completeness_gap"]
-        tolerance = (many["completeness_gap"] + few["completeness_gap"]) / 2
-    monkeypatch.setattr(integrated, "TOLERANCE", tolerance)
-    caplog.clear()
-    found = attnflow.explain(TEXT, classifier, method="integrated").statistics
-    assert found["steps"] == steps
-    assert ("integrated gradients miss the change" in caplog.text) == warned
+def test_pieces_are_halved_until_their_parts_add_up(classifier, monkeypatch, caplog):
+    exact = attnflow.explain(TEXT, classifier, method="integrated", steps=256)
+    found = attnflow.explain(TEXT, classifier, method="integrated")
+    np.testing.assert_allclose(found.values, exact.values, rtol=0, atol=1e-4)
+    assert found.statistics["steps"] < 256
+    monkeypatch.setattr(integrated, "OF_PIECE", np.inf)
+    assert attnflow.explain(TEXT, classifier, method="integrated").statistics["steps"] == 16
+    assert not caplog.text
+    for name in ("OF_PIECE", "TOLERANCE"):
+        monkeypatch.setattr(integrated, name, 0.0)
+    found = attnflow.explain(TEXT, classifier, method="integrated")
+    np.testing.assert_allclose(found.values, exact.values, rtol=0, atol=1e-4)
+    assert found.statistics["steps"] == 256  # at most; what is missing then is told
+    assert "integrated gradients miss the change" in caplog.text
+
+
+def test_a_jump_costs_points_only_where_it_is(monkeypatch):
+    """One token, whose value is the logistic function of 200 · (x − 0.3)."""
+    seen = []
+
+    class Jump:
+        def __init__(self, *_):
+            self.known = {}
+
+        def run_at(self, ends):
+            self.known |= {end: 1 / (1 + np.exp(-200 * (end - 0.3))) for end in ends}
+
+        def products(self, points):
+            seen.extend(points)
+            value = 1 / (1 + np.exp(-200 * (points - 0.3)))
+            return torch.tensor(200 * value * (1 - value))[:, None]
+
+    monkeypatch.setattr(integrated, "_Line", Jump)
+    scores, statistics = integrated.integrate(None, [None], None, None, 1)
+    assert float(scores[0]) == pytest.approx(1, abs=2e-4)
+    assert statistics["steps"] == len(seen) <= 100
+    near = [point for point in seen if abs(point - 0.3) < 0.1]
+    assert len(near) > len(seen) / 2
 
 
 def test_texts_that_run_together_are_of_similar_length():

@@ -105,7 +105,7 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
         return cases.copied(model, seed)
 
     def documents(_: Any) -> Iterator[Any]:
-        return iter(make_cases(40))
+        return iter(make_cases(60))
 
     found = {
         "planted-sentiment": Trial(
@@ -132,7 +132,7 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
             "which of three documents, SmolLM2",
             "smollm",
             documents,
-            40,
+            60,
             "documents",
             ON_DOCUMENTS,
             drawn=True,

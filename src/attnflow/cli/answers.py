@@ -118,12 +118,8 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     *,
     live: bool,
     alone: bool = False,
-    deletions: bool = True,
 ) -> list[Generation]:
-    """The answers; ``live`` shows one while it is written, ``alone`` refuses several.
-
-    With ``deletions`` each of several parts is left out, to see what becomes of the answer.
-    """
+    """The answers; ``live`` shows one while it is written, ``alone`` refuses several."""
     from attnflow.api.explain import answer_each, as_far_as_done
     from attnflow.io.progress import progress_bar
 
@@ -133,12 +129,10 @@ def make_answers(  # noqa: PLR0913 - what the command was given
             msg = f"--html shows one answer by one method; these are {count} {what}"
             raise InputError(msg)
     live = live and len(prompts) == 1
-    several = asked.chat is not None or all(map(_has_several, prompts))
     known = options_of(AnswerOptions)
     given = {name: value for name, value in asked.options.items() if name in known}
     given |= {
         "parts": parts,
-        "deletions": several and deletions,  # with one part alone nothing would be left
         "stream": (stream := _Shown() if live and asked.answer is None else None),
     }
     given.pop("method", None)  # which may be several, and the request has them
@@ -168,15 +162,17 @@ def refuse_for_answers(pair: Sequence[str] | None) -> None:
 
 def as_data(found: Generation) -> dict[str, Any]:
     """What ``--json`` prints for one answer."""
-    from attnflow.views.wording.answers import conclude
+    from attnflow.views.wording.answers import judge
 
+    verdict = judge(found)
     return {
         "text": found.text,
         "answer": found.answer_text,
         "cut_at": found.cut_at,
         "model": found.model,
         "method": found.method,
-        "found": conclude(found),
+        "found": verdict.text,
+        "rests_on": None if verdict.rests_on is None else list(verdict.rests_on),
         "tokens": list(found.tokens),
         "answer_positions": list(found.answer),
         "pieces": [
@@ -184,7 +180,10 @@ def as_data(found: Generation) -> dict[str, Any]:
             for text, piece in zip(found.piece_texts, found.pieces, strict=True)
         ],
         "log_probabilities": found.log_probabilities.tolist(),
-        "parts": [row._asdict() for row in found.table()],
+        "parts": [
+            {**row._asdict(), "role": part.role}
+            for row, part in zip(found.table(), found.parts, strict=True)
+        ],
         "part_scores": found.matrix("parts").tolist(),
         "scores": found.matrix().tolist(),
         "warnings": list(found.warnings),
@@ -234,10 +233,6 @@ def _check_inside(parts: dict[str, str], messages: list[Any], file: Path) -> Non
                 "meant: give a file with a longer piece of the message"
             )
         raise InputError(msg)
-
-
-def _has_several(prompt: Any) -> bool:
-    return isinstance(prompt, dict) and len(prompt) > 1
 
 
 def _part(given: str) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from attnflow.cli import (
     routes,
     serve,
     similarity,
+    steps,
     tour,
 )
 from attnflow.cli import run as dataset
@@ -44,8 +45,8 @@ app.command(cls=Command, rich_help_panel="Start")(tour.tour)
 app.command(cls=Command, rich_help_panel="Start")(doctor.doctor)
 EXPLAIN = "Explain a text"
 for command in (
-    *(explain.explain, compare.compare, routes.routes, knockout.knockout, similarity.similarity),
-    *(figure.figure, serve.serve),
+    *(explain.explain, compare.compare, routes.routes, knockout.knockout, steps.steps),
+    *(similarity.similarity, figure.figure, serve.serve),
 ):
     app.command(cls=Command, rich_help_panel=EXPLAIN)(command)
 app.command(cls=Command, rich_help_panel="Explain a data set")(dataset.run)

@@ -99,7 +99,7 @@ def figure(  # noqa: PLR0913 - one argument per option of its own
             find_edge_method(name)  # the others have no edges to draw
     if chosen.answers:
         texts = None if text is None else [text]
-        (found,) = make_answers(texts, file, model, request, asked, live=False, deletions=False)
+        (found,) = make_answers(texts, file, model, request, asked, live=False)
         drawing = compose(kind, found, theme=str(theme), width=width, **look)
         save(drawing, output, overwrite=force, dpi=dpi)
         _tell(found.warnings, output)

@@ -180,9 +180,9 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
             gradients from embeddings of zero.
         target: The label or token whose probability counts; ``None`` is the model's own answer.
         contrast: Count how much larger the target's logit is than that of this label or token.
-        steps: For ``"integrated"``: points on the line; ``None`` doubles 32 until the scores add up
-            to the change of the probability within 0.001 (completeness), at most to 128. The
-            statistics say how far they do.
+        steps: For ``"integrated"``: points on the line; ``None`` has 8 in each half, and halves
+            pieces that do not add up to their change of the probability, until the whole does
+            within 0.001 (completeness) or there are 256. The statistics say how far they do.
         batch_size: How many inputs, or points, run together at most; fewer where they are long.
         progress: Show a progress bar.
 

@@ -28,18 +28,28 @@ class EmbeddingGradient:
 
     def at(self, scale: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
         """At scaled embeddings: values, embeddings and gradients, one row per input."""
+        with torch.enable_grad():
+            wanted, leaf = self._run(scale, differentiated=True)
+            gradients = torch.autograd.grad(wanted.sum(), leaf)[0]
+        return wanted.detach(), leaf.detach().double(), gradients.double()
+
+    def values(self, scale: Tensor | float = 1.0) -> Tensor:
+        """At scaled embeddings the values alone, for one forward pass."""
+        with torch.no_grad():
+            return self._run(scale, differentiated=False)[0]
+
+    def _run(self, scale: Tensor | float, *, differentiated: bool) -> tuple[Tensor, Tensor]:
+        """The values, and the embeddings that they are values of."""
         leaves: list[Tensor] = []
 
         def edit(embeddings: Tensor) -> Tensor:
             factor = torch.as_tensor(scale).to(embeddings.device, embeddings.dtype)
-            leaves.append((embeddings.detach() * factor).requires_grad_())
+            leaves.append((embeddings.detach() * factor).requires_grad_(differentiated))
             return leaves[0]
 
-        with torch.enable_grad():
-            positions = [target.position for target in self.targets]
-            wanted = target_values(self.model, self.inputs, positions, self.targets, edit)
-            gradients = torch.autograd.grad(wanted.sum(), leaves[0])[0]
-        return wanted.detach(), leaves[0].detach().double(), gradients.double()
+        positions = [target.position for target in self.targets]
+        wanted = target_values(self.model, self.inputs, positions, self.targets, edit)
+        return wanted, leaves[0]
 
 
 def norms(gradients: Tensor, _: Tensor) -> Tensor:

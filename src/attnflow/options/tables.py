@@ -422,7 +422,32 @@ class PromptOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions(PromptOptions, ExplainOptions):
+class WritingOptions:
+    """How an answer is written."""
+
+    sampling: Mapping[str, Any] | None = option(
+        None,
+        'How the answer\'s tokens are drawn, e.g. ``{"temperature": 0.7, "top_p": 0.9}``; without '
+        "it the most likely ones are written.",
+    )
+    seed: int | None = option(
+        None,
+        "The random seed.",
+        "--seed",
+        more="By default another one each time. No state of torch is changed by it.",
+        metavar="N",
+        panel=INPUT,
+        shows=False,
+    )
+    stream: Stream | None = option(
+        None,
+        "Called with each piece of the answer's text as it is written, e.g. "
+        '``functools.partial(print, end="", flush=True)``.',
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(WritingOptions, PromptOptions, ExplainOptions):
     """The options of `attnflow.explain_answer`."""
 
     answer: str | Sequence[str] | None = option(
@@ -480,29 +505,50 @@ class AnswerOptions(PromptOptions, ExplainOptions):
         "(docs/definitions.md).",
         metavar="tokens|prompt",
     )
-    deletions: bool = option(
-        False,
+    deletions: bool | None = option(
+        None,
         "Delete each named part and measure by how much the answer's log-probability falls: what "
         "the scores claim, checked.",
+        more="It takes a forward pass for each; by default it is done for two to twelve parts.",
     )
-    sampling: Mapping[str, Any] | None = option(
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepsOptions(WritingOptions, PromptOptions, WorkOptions, ReadingOptions, MethodOptions):
+    """The options of `attnflow.steps`."""
+
+    answer: str | None = option(
         None,
-        'How the answer\'s tokens are drawn, e.g. ``{"temperature": 0.7, "top_p": 0.9}``; without '
-        "it the most likely ones are written.",
+        "The answer, with its thoughts.",
+        "--answer",
+        metavar="TEXT",
+        panel=INPUT,
+        shows="the model's own answer",
     )
-    seed: int | None = option(
+    generate: int | None = option(
         None,
-        "The random seed.",
-        "--seed",
-        more="By default another one each time. No state of torch is changed by it.",
+        "The most tokens that the model may write.",
+        "--generate",
         metavar="N",
         panel=INPUT,
-        shows=False,
+        shows="256",
     )
-    stream: Stream | None = option(
+    by: Literal["auto", "numbers", "paragraphs", "sentences"] | str = option(
+        "auto",
+        "How thoughts are cut into steps: auto, numbers, paragraphs, sentences.",
+        "--by",
+        more='``"auto"`` takes numbered steps, or else three paragraphs or more, or sentences.',
+        metavar="HOW",
+        panel=INPUT,
+    )
+    conclusion: str | None = option(
         None,
-        "Called with each piece of the answer's text as it is written, e.g. "
-        '``functools.partial(print, end="", flush=True)``.',
+        "Where the conclusion begins, in the answer's own words.",
+        "--conclusion",
+        more="Without it, the conclusion is what follows ``</think>``, or the last step.",
+        metavar="TEXT",
+        panel=INPUT,
+        shows="after </think>, or the last step",
     )
 
 

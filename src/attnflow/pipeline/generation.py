@@ -32,7 +32,7 @@ from attnflow.pipeline.source import LOGIT
 from attnflow.records import FloatArray
 from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.generation import Generation
-from attnflow.records.parts import ANSWER, Part
+from attnflow.records.parts import ANSWER, SOURCE, Part
 from attnflow.records.selection import Groups
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ UNTOLD = (
 )
 
 
+# Parts that are deleted where nobody says: each takes a forward pass, and a few are about as much
+# work as the scores. Without them a conclusion could only repeat what scores claim.
+MOST_DELETED = 12
+
+
 @dataclass(frozen=True)
 class AnswerConfig:
     """What is asked about a whole answer, beside how its scores are computed.
@@ -53,14 +58,15 @@ class AnswerConfig:
         writing: How the answer is written, or the answer.
         parts_only: Whether parts alone are scored, and not each token.
         through: Where scores end: at ``"tokens"``, or in the ``"prompt"``.
-        deletions: Whether each named part is deleted to see what becomes of the answer.
+        deletions: Whether each named part is deleted to see what becomes of the answer; ``None``
+            for two to `MOST_DELETED` of them.
         each: The pieces of the answer that have a row each (`cut_answer`).
     """
 
     writing: Writing = Writing()  # noqa: RUF009 - frozen
     parts_only: bool = False
     through: str = "tokens"
-    deletions: bool = False
+    deletions: bool | None = None
     each: str = SENTENCES
 
 
@@ -115,29 +121,28 @@ def explain_by_each(
     tokens, parts = read_parts(answers, prompt, truncate=config.truncate, bos=config.bos)
     if any(not is_auto(name) and not METHODS[name].reads_edges for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
-    whole = answers.write(tokens, _behind(prompt, answers, asked.writing))
-    if prompt.special and asked.writing.text is None and getattr(answers.tokenizer, CHAT, None):
-        whole = replace(whole, notices=(*whole.notices, UNTOLD))
-    if config.bos:
-        whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
+    whole = write_behind(tokens, prompt, answers, config, asked.writing)
     if whole.spans is None and asked.each in get_args(Unit):
         whole = replace(whole, notices=(*whole.notices, NO_SENTENCES))
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, ANSWER))
-    named = [part for part in parts if part.named]
+    deleted = _deleted(parts, asked.deletions)
     pieces = cut_answer(whole, asked.each)
     # In forward passes: one for each deletion and for the answer as it is; two to open a session,
     # and about as long for each piece's backward pass and flow.
-    deletions = 1 + len(named) if asked.deletions else 0
+    deletions = 1 + len(deleted) if deleted else 0
     opening, each_row = 2, 2
     rows = opening + each_row * len(pieces)
     total = deletions + rows * len(configs)
     # First, since parts that can't be deleted are refused before long work.
-    drops = None
-    if asked.deletions:
-        drops = measure_drops(
-            answers, whole, named, lambda share: advance(share * deletions / total)
+    drops, without_sources = None, None
+    if deleted:
+        count = sum(part.named for part in parts)
+        values = measure_drops(
+            answers, whole, deleted, lambda share: advance(share * deletions / total)
         )
+        drops = values[:, :count]
+        without_sources = values[:, -1] if len(deleted) > count else None
     found: list[Generation] = []
     for number, config in enumerate(configs):
 
@@ -151,7 +156,8 @@ def explain_by_each(
             check=asked.writing.check,
         )
         within(0.0)
-        found.append(replace(make_generation(opened, parts, asked, within), drops=drops))
+        made = make_generation(opened, parts, asked, within)
+        found.append(replace(made, drops=drops, without_sources=without_sources))
         if not found[-1].complete:
             raise Interrupted(found)
     return found
@@ -243,6 +249,17 @@ def measure_drops(
     return np.stack([whole - each for each in others], axis=-1)
 
 
+def _deleted(parts: Sequence[Part], deletions: bool | None) -> list[Part]:
+    """What is deleted, one at a time: the parts with a name, and all sources together."""
+    named = [part for part in parts if part.named]
+    if not deletions and (deletions is not None or not 2 <= len(named) <= MOST_DELETED):
+        return []
+    sources = [part for part in named if part.role == SOURCE]
+    every = tuple(sorted(at for part in sources for at in part.positions))
+    left = sum(len(part.positions) for part in parts if part.role != ANSWER) - len(every)
+    return [*named, *([Part("sources", every)] if len(sources) > 1 and left else [])]
+
+
 def _finished(found: AnswerSession, values: FloatArray) -> FloatArray:
     return ratio(values, values.sum(-1, keepdims=True)) if found.config.normalize else values
 
@@ -306,6 +323,18 @@ def _describe(found: AnswerSession, asked: AnswerConfig) -> dict[str, Any]:
     decided = found.tokens.decoding
     kept = {"decoding": dict(decided)} if decided else {}
     return {**options, **own, **drawn, **seed, **kept, "through": asked.through, "each": asked.each}
+
+
+def write_behind(
+    tokens: Tokens, prompt: Prompt, answers: Answers, config: Request, writing: Writing
+) -> Tokens:
+    """A prompt with its answer, and notices of how it was asked."""
+    whole = answers.write(tokens, _behind(prompt, answers, writing))
+    if prompt.special and writing.text is None and getattr(answers.tokenizer, CHAT, None):
+        whole = replace(whole, notices=(*whole.notices, UNTOLD))
+    if config.bos:
+        whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
+    return whole
 
 
 def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:

@@ -136,6 +136,8 @@ class Generation(SavedRecord):
             one of them.
         drops: ``[answer, part]``, of parts that were named: by how much the log-probability of
             each token falls when the part is deleted; ``None`` where that was not measured.
+        without_sources: ``[answer]``: the same without all parts that are sources; ``None`` where
+            there are fewer than two, or it was not measured.
         method: The name of the method.
         layer: The layer that is explained.
         depth: How many layers the model has.
@@ -172,6 +174,7 @@ class Generation(SavedRecord):
     layer: int
     depth: int
     drops: FloatArray | None = None
+    without_sources: FloatArray | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     model: str = ""
     text: str = ""
@@ -194,9 +197,10 @@ class Generation(SavedRecord):
             "part_scores": (rows, len(self.parts)),
             "log_probabilities": (count,),
             "drops": (count, len(self.named)),
+            "without_sources": (count,),
         }
         for name, shape in shapes.items():
-            if getattr(self, name) is None and name in ("scores", "drops"):
+            if getattr(self, name) is None and name in ("scores", "drops", "without_sources"):
                 continue
             values = checks.check_scores(getattr(self, name))
             if values.shape != shape:

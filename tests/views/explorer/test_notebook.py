@@ -3,6 +3,7 @@
 import sys
 
 import nbformat
+import numpy as np
 import pytest
 from nbclient import NotebookClient
 
@@ -92,3 +93,9 @@ def test_two_texts_have_no_picture_of_one():
     both = attnflow.explore(TEXT, "verbs", compare="the key to the cabinets", method="rollout")
     assert "image/png" not in both._repr_mimebundle_()
     assert "<img" not in both._repr_html_().partition("<iframe")[0]
+
+
+def test_the_name_of_an_unknown_method_can_be_drawn():
+    scores = np.array([[[0.25, 0.75]]])
+    odd = attnflow.Attribution(("a", "b"), scores, (1,), (0,), 1, 0, "odd \ud800", text="a b")
+    assert "image/png" in odd._repr_mimebundle_()

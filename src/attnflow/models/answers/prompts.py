@@ -321,7 +321,7 @@ def read_prompt(
         msg = f"{answers.model.name} has no parts: its tokenizer gave no offsets in the text"
         raise ModelError(msg)
     pieces = prompt.pieces or (_whole(prompt.text),)
-    owners = [_owner(span, pieces, prompt.text) for span in tokens.spans]
+    owners = [owner_of(span, pieces, prompt.text) for span in tokens.spans]
     parts = []
     for number, (name, (start, end), role) in enumerate(pieces):
         positions = tuple(at for at, owner in enumerate(owners) if owner == number)
@@ -337,7 +337,7 @@ def read_prompt(
     return tokens, (*parts, *((Part(REST, left, TEMPLATE),) if left else ()))
 
 
-def _owner(span: Span, pieces: Sequence[Piece], text: str) -> int | None:
+def owner_of(span: Span, pieces: Sequence[Piece], text: str) -> int | None:
     """The part with most of a token's characters that are not blanks; the last of several."""
     start, end = span
     best, most = None, 0

@@ -16,6 +16,7 @@ from attnflow.views.explorer.parts import (
     predictions,
 )
 from attnflow.views.explorer.schema import Array, MethodDescription, PredictedLabel, Rule, pack
+from attnflow.views.wording.answers import conclude
 from attnflow.views.wording.labels import printable
 from attnflow.views.wording.names import info_of, unit_note
 
@@ -46,8 +47,9 @@ class Written(TypedDict):
     chosen together: those of a piece, or of a word where each token is a piece. ``scores`` are
     ``[piece, token]``, ``null`` where parts alone were scored; ``part_scores`` ``[piece, part]``;
     ``unit`` says what they are sums of, if that has a size. ``drops`` are ``[answer, named part]``:
-    by how much the log-probability of each token falls without the part. ``ordinary`` are the
-    positions of tokens that are not special, which set the colour scale.
+    by how much the log-probability of each token falls without the part. ``found`` is what may be
+    concluded of the answer, ``found_each`` of each of ``words``. ``ordinary`` are the positions of
+    tokens that are not special, which set the colour scale.
     """
 
     text: str
@@ -67,6 +69,8 @@ class Written(TypedDict):
     answer: list[int]
     pieces: list[list[int]]
     words: list[list[int]]
+    found: str
+    found_each: list[str]
     parts: list[PartDescription]
     scores: Array | None
     part_scores: Array
@@ -97,7 +101,10 @@ def generation_document(of: Generation) -> GenerationDocument:
     notes = list(of.warnings)
     if of.scores is not None and not shown:
         notes.append("the prompt is long: what parts gave is shown, and not each token")
-    words = of.word_ids or range(len(of.tokens))
+    ids = of.word_ids or range(len(of.tokens))
+    words = _words(of)
+    # A word is several pieces where each token is one.
+    spans = words if len(of.pieces) == len(of.answer) else range(len(words))
     written: Written = {
         "text": of.text,
         "answer_text": of.answer_text,
@@ -112,10 +119,12 @@ def generation_document(of: Generation) -> GenerationDocument:
         "unit": unit_note(of.method, of.options),
         "tokens": _as_they_stand(of),
         "labels": [printable(token) for token in of.tokens],
-        "ordinary": [at for at, word in enumerate(words) if word is not None],
+        "ordinary": [at for at, word in enumerate(ids) if word is not None],
         "answer": list(of.answer),
         "pieces": [list(piece) for piece in of.pieces],
-        "words": _words(of),
+        "words": words,
+        "found": conclude(of),
+        "found_each": [conclude(of, rows) for rows in spans],
         "parts": [
             {
                 "name": part.name,

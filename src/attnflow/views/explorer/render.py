@@ -62,7 +62,7 @@ def render(document: Document | GenerationDocument, title: str = "attnflow") -> 
     """
     style, code = read_static("style.css"), bundle_script()
     policy = (
-        f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; "
+        f"default-src 'none'; script-src '{hash_of(code)}'; style-src '{hash_of(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     page = read_static("index.html")
@@ -123,7 +123,8 @@ def to_iframe(page: str, height: int = 760) -> str:
     )
 
 
-def _hash(text: str) -> str:
+def hash_of(text: str) -> str:
+    """What a content security policy calls a script or style by."""
     digest = hashlib.sha256(text.encode()).digest()
     return "sha256-" + base64.b64encode(digest).decode("ascii")
 

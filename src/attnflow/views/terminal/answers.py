@@ -10,7 +10,7 @@ from rich.text import Text
 from attnflow.records.generation import Generation
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.lines import model_name, paragraph, title, warning_lines
-from attnflow.views.wording.answers import conclude
+from attnflow.views.wording.answers import asked_text, conclude, odds_of
 from attnflow.views.wording.labels import label, printable
 from attnflow.views.wording.names import describe_edges, is_signed, name_of, unit_note, unit_of
 from attnflow.views.wording.numbers import listed, power_for, share, unit
@@ -34,7 +34,7 @@ def answer_view(found: Generation, console: Console) -> Group:
     scores = "" if unit_of(found.method, found.options) else unit_note(found.method, found.options)
     about = f"{settings} · {model_name(found.model)} · log-probability {listed(total)}"
     return Group(
-        title(found.text),
+        title(asked_text(found)),
         paragraph(conclude(found), console.width),
         Text.assemble(
             ("→ ", "dim"), (printable(found.answer_text), "bold"), (found.stopped, "dim")
@@ -58,8 +58,12 @@ def part_table(found: Generation, console: Console) -> Table:
     power = 0 if ratio else power_for(largest)
     shared = any(row.share is not None for row in rows)
     dropped = found.drops is not None
+    odds = odds_of(found)
+    told = len({part.role for part in found.parts if part.named}) > 1
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("part", no_wrap=True)
+    if told:
+        table.add_column("", no_wrap=True, style="dim")
     signs = Text.assemble(("+ for", paint.sign_ink(1)), "  ", ("− against", paint.sign_ink(-1)))
     table.add_column(signs if signed else "", no_wrap=True)
     table.add_column(_unit(found, power), justify="right")
@@ -67,23 +71,24 @@ def part_table(found: Generation, console: Console) -> Table:
         table.add_column("share", justify="right")
     if dropped:
         table.add_column("without it", justify="right")
-    space = console.width - NAME - 14 - 8 * shared - 12 * dropped
+    space = console.width - NAME - 14 - 8 * shared - 12 * dropped - 14 * told
     space = min(max(space, SHORTEST_BAR), WIDEST_BAR)
     for row, part in zip(rows, found.parts, strict=True):
         ink = paint.sign_ink(row.score) if signed else paint.ink(found.method)
         cells: list[RenderableType] = [
             Text(label(row.name, NAME), "" if part.named else "dim"),
+            *([part.role if part.named else ""] if told else []),
             Text(paint.bar(abs(row.score) / largest, space), ink),
             ("+" if signed and row.score > 0 else "") + listed(row.score, power, ratio=ratio),
         ]
         if shared:
             cells.append("" if row.share is None else share(row.share))
         if dropped:
-            change = None if row.drop is None else -row.drop
-            cells.append("" if change is None else "+" * (change > 0) + listed(change))
+            cells.append("" if row.drop is None else odds.told(row.drop))
         table.add_row(*cells)
     if dropped:
-        table.caption = Text("without it: change of the answer's log-probability", style="dim")
+        of = "the mean probability of the answer's tokens" if odds.by_token else "its probability"
+        table.caption = Text(f"without it: {of}, which is {odds.told()} with all parts", "dim")
         table.caption_justify = "left"
     return table
 

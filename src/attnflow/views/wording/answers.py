@@ -1,17 +1,75 @@
-"""What was found about an answer, in sentences: which part it came from, and if deleting agrees."""
+"""What was found about an answer, in sentences: which sources it rests on, and what scores say.
+
+One rule, `judge`, makes what the terminal, the page, figures and JSON say. Sources are compared
+with each other, not with the question; where there are none, all parts that have a name. What
+deletions measure comes before what scores claim.
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from attnflow.records.generation import Generation, Span
-from attnflow.records.parts import ANSWER, Part, PartScore
+from attnflow.records.parts import ANSWER, INSTRUCTIONS, QUESTION, SOURCE, Part, PartScore
 from attnflow.records.rounding import round_scores
 from attnflow.views.wording.labels import LONGEST, isolate, label, printable
-from attnflow.views.wording.numbers import join_names, number, share
+from attnflow.views.wording.names import unit_of
+from attnflow.views.wording.numbers import join_names, number, percent, share
 
 MOST_NAMED = 3
 WORTH_NAMING = 0.05  # of all scores
+# What is a small change of an answer's log-probability, and what decides: half and a quarter as
+# likely; or, of a longer answer, each token nine and eight tenths as likely.
+SMALL, SMALL_EACH = math.log(2), 0.1
+DECIDES, DECIDES_EACH = math.log(4), 0.2
+BESIDE = 0.25  # of the largest drop: a source with as much decides, too
+HALF = 0.5  # of it: a source with more is no wrong one to point to
+WHOLE = 0.05  # a less likely answer is told by its mean token
+COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What may be concluded about an answer, or about a span of it.
+
+    Attributes:
+        text: One to four sentences.
+        rests_on: The parts without which it would be much less likely, most of all first; empty
+            where there is none, ``None`` where nothing was deleted.
+        together: Whether it is much less likely without all sources only: they stand in for one
+            another.
+    """
+
+    text: str
+    rests_on: tuple[str, ...] | None
+    together: bool = False
+
+
+def conclude(found: Generation, span: Span = None) -> str:
+    """What a reader may conclude, in a few sentences."""
+    return judge(found, span).text
+
+
+def judge(found: Generation, span: Span = None) -> Verdict:
+    """What may be concluded about an answer: by deletions where there are any, else by scores."""
+    case = _case(found, span)
+    if len(case.named) == 1 and found.scores is not None:
+        return Verdict(f"{case.by_tokens()}.", None)
+    if any(row.drop is None for row in case.rivals):
+        return Verdict(f"{case.by_scores()}.", None)
+    deciding = case.deciding()
+    if deciding:
+        first, together = case.rests(deciding), False
+    else:
+        first, together = case.rests_on_none()
+    said = [first, case.against(), "" if case.all_parts else case.instructions()]
+    text = " ".join(f"{each}." for each in said if each)
+    return Verdict(text, tuple(row.name for row in deciding), together)
 
 
 def named_rows(found: Generation, span: Span = None) -> list[PartScore]:
@@ -19,64 +77,291 @@ def named_rows(found: Generation, span: Span = None) -> list[PartScore]:
     return [row for row, part in _rows(found, span) if part.named]
 
 
-def conclude(found: Generation, span: Span = None) -> str:
-    """What a reader may conclude, in one or two sentences."""
-    rows = named_rows(found, span)
-    what = "The answer" if span is None else f"“{label(_text_of(found, span), LONGEST)}”"
-    own = sum(row.share or 0.0 for row, part in _rows(found, span) if part.role == ANSWER)
-    itself = f"; {share(own)} of all scores are of the answer's own tokens"
-    if len(rows) == 1 and found.scores is not None:
-        top = f"comes most from {_top_tokens(found, span)}"
-        if own < WORTH_NAMING:
-            return f"{what} {top}."
-        return f"Of the prompt, {what[0].lower()}{what[1:]} {top}{itself}."
-    scores = round_scores(np.array([row.score for row in rows]))
-    leading = [row for row, score in zip(rows, scores, strict=True) if score == scores.max()]
-    if scores.max() <= 0:
-        first = f"{what}: no part of the prompt has a score above 0"
-    elif len(leading) > 1:
-        names = join_names([_name(row) for row in leading[:MOST_NAMED]])
-        more = f" and {len(leading) - MOST_NAMED} more" if len(leading) > MOST_NAMED else ""
-        first = f"{what}: {found.method} can't tell {names}{more} apart, which have the same score"
-    else:
-        first = f"{what} comes most from {_name(leading[0])}{_size(found, leading[0])}"
-        if own >= WORTH_NAMING:
-            first = f"Of the prompt's parts, {first[0].lower()}{first[1:]}{itself}"
-    return f"{first}{_checked(rows, leading)}."
-
-
 def _rows(found: Generation, span: Span) -> list[tuple[PartScore, Part]]:
     return list(zip(found.table(span), found.parts, strict=True))
 
 
-def _checked(rows: list[PartScore], leading: list[PartScore]) -> str:
-    """What deleting parts says to it."""
-    drops = [row.drop for row in rows if row.drop is not None]
-    if not drops:
-        return ""
-    hurting = max((row for row in rows if row.drop is not None), key=lambda row: row.drop or 0.0)
-    size = number(hurting.drop or 0.0)
-    if (hurting.drop or 0.0) <= 0:
-        return "; but deleting any one part makes the answer no less likely"
-    if len(leading) == 1 and hurting == leading[0]:
-        return f"; deleting {_name(hurting)} hurts the answer most, too (log-probability −{size})"
-    return f"; but deleting {_name(hurting)} hurts it most (log-probability −{size})"
+def odds_of(found: Generation, span: Span = None) -> Odds:
+    """How likely an answer is, or a span of it."""
+    logs = found.log_probabilities[found.numbers(found.rows(span))]
+    return Odds(float(logs.sum()), len(logs))
+
+
+def _case(found: Generation, span: Span) -> _Case:
+    rows = _rows(found, span)
+    named = [(row, part) for row, part in rows if part.named]
+    sources = [row for row, part in named if part.role == SOURCE]
+    joint = found.without_sources
+    return _Case(
+        found=found,
+        span=span,
+        subject="The answer" if span is None else f"“{label(_text_of(found, span), LONGEST)}”",
+        named=[row for row, _ in named],
+        rivals=sources or [row for row, _ in named],
+        all_parts=not sources,
+        instructing=[row for row, part in named if part.role == INSTRUCTIONS],
+        own=sum(row.share or 0.0 for row, part in rows if part.role == ANSWER),
+        odds=odds_of(found, span),
+        joint=None if joint is None else float(joint[found.numbers(found.rows(span))].sum()),
+    )
+
+
+@dataclass(frozen=True)
+class Odds:
+    """How likely an answer is, and how its change is told.
+
+    Attributes:
+        log_probability: Of all its tokens together.
+        count: How many tokens it has.
+    """
+
+    log_probability: float
+    count: int
+
+    @property
+    def small(self) -> float:
+        """The least change of the log-probability that is worth a word."""
+        return max(SMALL, SMALL_EACH * self.count)
+
+    @property
+    def decides(self) -> float:
+        """The least drop of the log-probability by which an answer rests on something."""
+        return max(DECIDES, DECIDES_EACH * self.count)
+
+    @property
+    def by_token(self) -> bool:
+        """Whether it is so unlikely as a whole that its mean token is told instead."""
+        return self.count > 1 and math.exp(self.log_probability) < WHOLE
+
+    def told(self, drop: float = 0.0) -> str:
+        """The probability after a drop; of the mean token, the geometric mean."""
+        value = math.exp((self.log_probability - drop) / (self.count if self.by_token else 1))
+        if value < 0.0001:
+            return "<0.01 %"
+        return percent(value) if value < 0.01 else share(value)
+
+    def change(self, drop: float) -> str:
+        """What becomes of it: "its probability falls from 38 % to 1 %"."""
+        before, after = self.told(), self.told(drop)
+        what = "the mean probability of its tokens" if self.by_token else "its probability"
+        if before == after:
+            return f"{what} stays at {before}"
+        return f"{what} {'falls' if drop > 0 else 'rises'} from {before} to {after}"
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is known of an answer, or of a span of it.
+
+    Attributes:
+        found: The result.
+        span: The span.
+        subject: What it is called in sentences.
+        named: The rows of all parts with a name.
+        rivals: The rows of those that are compared.
+        all_parts: Whether these are all parts, since none is a source.
+        instructing: The rows of instructions.
+        own: The share of all scores that the answer's own tokens have.
+        odds: How likely the span is.
+        joint: By how much its log-probability falls without all sources, where that was measured.
+    """
+
+    found: Generation
+    span: Span
+    subject: str
+    named: Sequence[PartScore]
+    rivals: Sequence[PartScore]
+    all_parts: bool
+    instructing: Sequence[PartScore]
+    own: float
+    odds: Odds
+    joint: float | None
+
+    @property
+    def kind(self) -> str:
+        """What is compared."""
+        return "part of the prompt" if self.all_parts else "source"
+
+    @property
+    def leading(self) -> list[PartScore]:
+        """Those with the highest score, if that is above 0."""
+        scores = round_scores(np.array([row.score for row in self.rivals]))
+        best = scores.max()
+        pairs = zip(self.rivals, scores, strict=True)
+        return [row for row, score in pairs if score == best] if best > 0 else []
+
+    # -- By deletions
+
+    def deciding(self) -> list[PartScore]:
+        """Those without which the span is much less likely, the most important first."""
+        order = sorted(self.rivals, key=lambda row: -_drop(row))
+        least = max(self.odds.decides, BESIDE * max(_drop(order[0]), self.joint or 0.0))
+        return [row for row in order if _drop(row) >= least]
+
+    def rests(self, deciding: Sequence[PartScore]) -> str:
+        """That it rests on some, what becomes of it without each, and what the others matter."""
+        top, shown = deciding[0], deciding[:MOST_NAMED]
+        names = join_names([_name(row) for row in shown])
+        more = len(deciding) - len(shown)
+        also = f" and {_count(more)} more" if more else ""
+        misled = [row for row in self.leading if row not in deciding]
+        if len(self.leading) > 1 or (misled and _drop(misled[0]) > HALF * _drop(top)):
+            misled = []
+        # What a person would do better not to believe comes first.
+        start = f"The scores point to {_name(misled[0])}, but " if misled else ""
+        subject = f"{self.subject[0].lower()}{self.subject[1:]}" if start else self.subject
+        without = "it" if len(shown) == 1 and not start else _name(top)
+        said = f"{start}{subject} rests on {names}{also}: without {without} "
+        said += self.odds.change(_drop(top))
+        for row in [*shown[1:], *misled]:
+            said += f", without {_name(row)} to {self.odds.told(_drop(row))}"
+        told = [*deciding, *misled]
+        return f"{said}{self._others([row for row in self.rivals if row not in told])}"
+
+    def _others(self, others: Sequence[PartScore]) -> str:
+        """How much the others matter."""
+        less = [row for row in others if _drop(row) >= self.odds.small]
+        little = [row for row in others if row not in less and not self._pulls(row)]
+        said = ""
+        if less:
+            names = join_names([_name(row) for row in less[:MOST_NAMED]])
+            said += f"; {names} {'matters' if len(less) == 1 else 'matter'} less"
+        if len(little) == 1:
+            said += f"; {_name(little[0])} hardly matters"
+        elif little:
+            of = "" if len(little) == len(self.rivals) else "other "
+            said += f"; the {of}{_count(len(little))} hardly matter"
+        return said
+
+    def rests_on_none(self) -> tuple[str, bool]:
+        """That none of them alone decides; and whether all of them together do."""
+        top = max(self.rivals, key=_drop)
+        if len(self.rivals) == 1:
+            said = f"{self.subject} does not rest on {_name(top)}: without it "
+            return f"{said}{self.odds.change(_drop(top))}. {self._knew()}", False
+        if self.joint is None:
+            said = (
+                f"{self.subject} rests on no one {self.kind}: even without {_name(top)}, the one "
+            )
+            return f"{said}that matters most, {self.odds.change(_drop(top))}", False
+        without = f"without all of them {self.odds.change(self.joint)}"
+        one = f"{_name(top)}, the one that matters most"
+        if self.joint >= self.odds.decides:
+            said = f"{self.subject} rests on no one source alone: {without}, without {one}, only "
+            return f"{said}to {self.odds.told(_drop(top))}. They stand in for one another", True
+        many = f"the {_count(len(self.rivals))} sources"
+        if max(self.joint, _drop(top)) < self.odds.small:
+            return f"{self.subject} rests on none of {many}: {without}. {self._knew()}", False
+        said = f"{self.subject} rests little on {many}: without {one}, "
+        said += f"{self.odds.change(_drop(top))}, without all of them to "
+        return f"{said}{self.odds.told(self.joint)}", False
+
+    def _knew(self) -> str:
+        return "The model knew it, made it up, or has it from the rest of the prompt"
+
+    def _pulls(self, row: PartScore) -> bool:
+        return -_drop(row) >= self.odds.small
+
+    def against(self) -> str:
+        """What makes it less likely."""
+        rows = sorted(filter(self._pulls, self.rivals), key=_drop)
+        if not rows:
+            return ""
+        return f"Without {_name(rows[0])} {self.odds.change(_drop(rows[0]))}"
+
+    def instructions(self) -> str:
+        """How much rests on the instructions."""
+        rows = [row for row in self.instructing if row.drop is not None]
+        if not rows:
+            return ""
+        top = max(rows, key=_drop)
+        if abs(_drop(top)) < self.odds.small:
+            return "The instructions hardly matter"
+        name = f" ({_name(top)})"
+        return f"Without the instructions{name} {self.odds.change(_drop(top))}"
+
+    # -- By scores
+
+    def by_tokens(self) -> str:
+        """Of a prompt of one part, which of its tokens it comes from."""
+        top = f"comes most from {_top_tokens(self.found, self.span)}"
+        if self.own < WORTH_NAMING:
+            return f"{self.subject} {top}"
+        lower = f"{self.subject[0].lower()}{self.subject[1:]}"
+        return f"Of the prompt, {lower} {top}{self._itself()}"
+
+    def by_scores(self) -> str:
+        """Which source it comes from, if scores are to be believed."""
+        leading = self.leading
+        if not leading:
+            return f"{self.subject}: no {self.kind} has a score above 0"
+        if len(leading) > 1:
+            names = join_names([_name(row) for row in leading[:MOST_NAMED]])
+            rest = len(leading) - MOST_NAMED
+            more = f" and {rest} more" if rest > 0 else ""
+            method = self.found.method
+            return f"{self.subject}: {method} can't tell {names}{more} apart, which score the same"
+        lower = f"{self.subject[0].lower()}{self.subject[1:]}"
+        own = self._itself() if self.own >= WORTH_NAMING else ""
+        said = f"comes most from {_name(leading[0])}{self._size(leading[0])}"
+        if len(self.rivals) == 1:
+            return f"{self.subject} has {said.removeprefix('comes most from ')} as its only source"
+        told = [row for row in self.instructing if row not in self.rivals]
+        shown = told[:1] if told and told[0].share is not None else []
+        ordered = "".join(f"; {share(row.share or 0.0)} are of the instructions" for row in shown)
+        of = "prompt's parts" if self.all_parts else "sources"
+        return f"Of the {of}, {lower} {said}{ordered}{own}"
+
+    def _size(self, row: PartScore) -> str:
+        if self.found.ratios:
+            return f" ({number(row.score, ratio=True)} chance)"
+        if row.share is not None:
+            return f" ({share(row.share)} of all scores)"
+        unit = unit_of(self.found.method, self.found.options)
+        return f" ({number(row.score)} {unit})" if unit else f" (score {number(row.score)})"
+
+    def _itself(self) -> str:
+        return f"; {share(self.own)} of all scores are of the answer's own tokens"
+
+
+def asked_text(found: Generation) -> str:
+    """What a reader knows the prompt by: the question, without documents and a template's marks."""
+    if found.spans is None or all(part.role in (QUESTION, ANSWER) for part in found.parts):
+        return found.text
+    for kind in ((QUESTION,), (SOURCE, INSTRUCTIONS)):
+        places = sorted(at for part in found.parts if part.role in kind for at in part.positions)
+        runs = [
+            [place for _, place in run]
+            for _, run in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0])
+        ]
+        pieces = [found.text[found.spans[run[0]][0] : found.spans[run[-1]][1]] for run in runs]
+        kept = [piece.strip() for piece in pieces if piece.strip()]
+        if kept:
+            return " … ".join(kept)
+    return found.text
+
+
+def _drop(row: PartScore) -> float:
+    return row.drop or 0.0
+
+
+def _count(number: int) -> str:
+    return COUNTS[number] if number < len(COUNTS) else str(number)
 
 
 def _name(row: PartScore) -> str:
     return f"“{label(row.name, LONGEST)}”"
 
 
-def _size(found: Generation, row: PartScore) -> str:
-    if found.ratios:
-        return f" ({number(row.score, ratio=True)} chance)"
-    return "" if row.share is None else f" ({share(row.share)} of all scores)"
-
-
 def _text_of(found: Generation, span: Span) -> str:
     if isinstance(span, str):
         return span
-    return " ".join(found.piece_texts[row] for row in found.rows(span))
+    rows = found.rows(span)
+    if len(rows) == 1 or found.spans is None or rows != list(range(rows[0], rows[-1] + 1)):
+        return " ".join(found.piece_texts[row] for row in rows)
+    numbers = found.numbers(rows)
+    first, last = (found.spans[found.answer[number]] for number in (numbers[0], numbers[-1]))
+    return found.answer_text[first[0] : last[1]].strip() or found.piece_texts[rows[0]]
 
 
 def _top_tokens(found: Generation, span: Span) -> str:

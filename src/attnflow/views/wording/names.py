@@ -13,6 +13,8 @@ from attnflow.methods import METHODS, Method
 from attnflow.pipeline.amounts import starts_at_target
 from attnflow.records import Attribution, FlowTrace
 from attnflow.records.generation import Generation
+from attnflow.records.reasoning import Reasoning
+from attnflow.views.wording.labels import printable
 
 _OTHER_SLOT = 7
 _RESERVED, _SLOTS = 3, 8  # raw, rollout and flow have slots of their own
@@ -61,7 +63,8 @@ def _free_slot(place: int) -> int:
 def method_info(name: str, edges: object = "attention") -> MethodInfo:
     """How a method is shown on these edges; a saved attribution's may not be registered here."""
     if name not in METHODS:
-        title = name[:1].upper() + name[1:]
+        shown = printable(name)
+        title = shown[:1].upper() + shown[1:]
         return MethodInfo(title, title, _OTHER_SLOT)
     member = METHODS[name]
     info = MethodInfo(
@@ -107,7 +110,7 @@ def name_on(method: str, edges: object) -> str:
     return f"{edges} {method}" if amounts and reads else method
 
 
-def name_of(shown: Attribution | Generation | FlowTrace) -> str:
+def name_of(shown: Attribution | Generation | FlowTrace | Reasoning) -> str:
     """What the method of these scores is called."""
     return name_on(shown.method, shown.options.get("edges", "attention"))
 
@@ -199,7 +202,7 @@ def unit_note(method: str, options: Mapping[str, Any]) -> str:
 
 def rule_title(name: str) -> str:
     """What an edge rule is called; a saved attribution's may not be registered here."""
-    return EDGE_RULES[name].title if name in EDGE_RULES else name
+    return EDGE_RULES[name].title if name in EDGE_RULES else printable(name)
 
 
 def rule_name(name: str) -> str:

@@ -3,7 +3,6 @@ import { test } from "node:test";
 
 import {
   Answered,
-  sayDeletion,
   spanFromText,
   spanToText,
 } from "../../../../src/attnflow/views/explorer/static/written.js";
@@ -22,7 +21,7 @@ const data = {
   ],
   parts: [
     { name: "a", role: "source", drop: 0, positions: [0] },
-    { name: "b", role: "question", drop: 1, positions: [1] },
+    { name: "b", role: "source", drop: 1, positions: [1] },
     { name: "answer", role: "answer", drop: null, positions: [2, 3, 4] },
   ],
   scores: pack([0.5, 0.25, 0, 0, 0, 0.25, 0.25, 0.5, 0, 0, 0.1, 0.2, 0.3, 0.4, 0], [3, 5]),
@@ -67,17 +66,13 @@ test("ratios to chance have no shares", () => {
   assert.ok(new Answered(ratios).table([0]).every(({ share }) => share === null));
 });
 
-test("deleting parts agrees with their scores, or is said to differ", () => {
-  const said = (first, second) =>
-    sayDeletion([
-      { name: "a", score: 2, drop: first },
-      { name: "answer", score: 1.5, drop: null },
-      { name: "b", score: 1, drop: second },
-    ]);
-  assert.equal(said(3, 0.5), " Deleting a hurts it most, too (Δ log p −3.00).");
-  assert.equal(said(0.5, 3), " But deleting b hurts it most (Δ log p −3.00).");
-  assert.equal(said(0, -1), " But deleting any one part makes it no less likely.");
-  assert.equal(said(3, null), "");
+test("an unlikely answer is told by its mean token, a likely one as a whole", () => {
+  const likely = new Answered(data);
+  assert.ok(Math.abs(likely.odds([0, 1], Math.log(2)) - 0.125) < 1e-12);
+  const unlikely = new Answered({ ...data, probabilities: [0.1, 0.1, 1] });
+  assert.ok(Math.abs(unlikely.odds([0, 1]) - 0.1) < 1e-12);
+  assert.ok(Math.abs(unlikely.odds([0, 1], Math.log(4)) - 0.05) < 1e-12);
+  assert.ok(Math.abs(unlikely.odds([0], Math.log(4)) - 0.025) < 1e-12);
 });
 
 test("the strongest tokens come with their part, special ones are left out", () => {

@@ -5,12 +5,10 @@ import { inSentence, joinNames, quote } from "./names.js";
 import { digits, percent } from "./numbers.js";
 import { PromptParts } from "./prompt.js";
 import { SentenceTable } from "./outline.js";
-import { Answered, isSource, sayDeletion, spanFromText, spanToText } from "./written.js";
+import { Answered, spanFromText, spanToText } from "./written.js";
 
-const MOST_PARTS = 2; // parts in the sentence
 const MOST_NAMED = 3; // tokens of the prompt in it
 const MOST_TOKENS = 8; // tokens in the list of the strongest
-const NOTHING = "no part scores above 0";
 const MOST_LETTERS = 60; // letters of a span that is quoted
 
 // A prompt and its answer side by side: what a word or a span of the answer came from.
@@ -76,7 +74,7 @@ export class GenerationPage {
     document.documentElement.style.setProperty("--accent", colourOf(method));
     document.documentElement.style.setProperty("--accent-ink", inkOn(method));
     const whole = answered.isWhole(span);
-    this.prompt.show({ table, tokens, ramp, method });
+    this.prompt.show({ table, tokens, ramp, method, odds: answered.odds(rows) });
     this.strip.show({ span, whole, colours: this.wordColours(tokens, ramp) });
     byId("answer-found").textContent = this.sentence(span);
     byId("whole-answer").disabled = answered.isWhole(this.span);
@@ -96,29 +94,21 @@ export class GenerationPage {
   sentence(span) {
     const { answered } = this;
     const rows = answered.rowsOf(span);
-    const text = answered.textOf(rows).trim().replace(/\s+/g, " ");
-    const short = text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
-    const what = answered.isWhole(span) ? "The whole answer" : quote(short);
-    const one = span.first === span.last;
-    const likely = one
-      ? `${percent(answered.probability(rows))} likely`
-      : `log-probability ${digits(answered.logProbability(rows))}`;
-    const { ratio } = answered.data.method;
-    const table = answered.table(rows).sort((a, b) => b.score - a.score);
-    const sources = table.filter(isSource);
-    const best = (sources.length ? sources : table)
-      .slice(0, MOST_PARTS)
-      .filter(({ score }) => score > 0)
-      .map(({ name, share, score }) => {
-        // A line does not break before its sign.
-        const whole = share === null ? digits(score, ratio) : percent(share).replace(" ", "\u00a0");
-        return `${whole}${ratio ? " chance" : ""} from ${name}`;
-      });
-    const rest = sources.length ? sayRest(table) : "";
-    const found = `${what}, ${likely}: ${best.join(", ") || NOTHING}${rest}.`;
     const named = answered.fromPrompt(rows, MOST_NAMED).map(quote);
     const words = named.length ? ` Of the prompt, most from ${joinNames(named)}.` : "";
-    return found + words + sayDeletion(table);
+    return this.found(span, rows).replaceAll(" %", "\u00a0%") + words;
+  }
+
+  // What the library concludes; of several words, which it has said nothing about, how likely
+  // they are.
+  found({ first, last }, rows) {
+    const { answered } = this;
+    if (answered.isWhole({ first, last })) return answered.data.found;
+    if (first === last) return answered.data.found_each[first];
+    const text = answered.textOf(rows).trim().replace(/\s+/g, " ");
+    const short = text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
+    const mean = answered.byToken(rows) ? ", the mean of its tokens" : "";
+    return `${quote(short)}: ${percent(answered.odds(rows))} likely${mean}.`;
   }
 
   showStrongest(rows) {
@@ -151,13 +141,6 @@ export class GenerationPage {
     resetColours();
     this.update();
   }
-}
-
-// The share of what is no source: the question, instructions and what every prompt has.
-function sayRest(table) {
-  const others = table.filter((part) => !isSource(part) && part.share);
-  const share = others.reduce((sum, part) => sum + part.share, 0);
-  return share ? `; ${percent(share).replace(" ", "\u00a0")} from what is no source` : "";
 }
 
 function describeMethod({ method, rule, layer, depth, through, unit }) {

@@ -1,6 +1,6 @@
 import { make } from "./dom.js";
 import { digits, percent } from "./numbers.js";
-import { isSource, lessLikely } from "./written.js";
+import { isSource } from "./written.js";
 
 // The sentences of an answer at a glance: what each came from, and how likely it is without that.
 export class SentenceTable {
@@ -41,7 +41,7 @@ export class SentenceTable {
       make("td", {}, button(best.name, go)),
       make("td", { class: "number" }, share ?? percent(best.share)),
       withDrops
-        ? make("td", { class: "number" }, best.drop === null ? "" : lessLikely(best.drop))
+        ? make("td", { class: "number" }, best.odds === null ? "" : percent(best.odds))
         : null,
     );
     line.dataset.part = best.name;

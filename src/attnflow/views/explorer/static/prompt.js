@@ -1,6 +1,6 @@
 import { make } from "./dom.js";
 import { digits, percent } from "./numbers.js";
-import { lessLikely, sourcesFirst } from "./written.js";
+import { sourcesFirst } from "./written.js";
 
 const OPEN_TOKENS = 120; // of a prompt whose parts are all open at first
 const [NARROWEST, THINNEST] = [0.12, 0.004]; // shares with room for a name, and for a line
@@ -45,12 +45,15 @@ export class PromptParts {
     const fall = make("span", { class: "meter" }, make("i", { class: "against" }));
     const drop = make("span", { class: "drop" }, fall, make("span", { class: "number" }));
     const name = make("span", { class: "name" }, part.name);
-    const summary = make("summary", {}, name, meter, value, drop);
+    // A part that is called what it is needs no label.
+    const role = part.drop !== null && part.role !== part.name ? part.role : "";
+    const titled = make("span", {}, name, " ", make("span", { class: "role" }, role));
+    const summary = make("summary", {}, titled, meter, value, drop);
     const element = make("details", { class: "part-section", open }, summary, text);
     return { part, element, text, meter, value, drop };
   }
 
-  show({ table, tokens, ramp, method }) {
+  show({ table, tokens, ramp, method, odds }) {
     const largest = Math.max(...table.map(({ score }) => Math.abs(score))) || 1;
     this.showBar(table, ramp);
     table.forEach((row, at) => {
@@ -59,11 +62,11 @@ export class PromptParts {
       meter.firstChild.style.width = `${(100 * size).toFixed(2)}%`;
       meter.firstChild.classList.toggle("against", row.score < 0);
       value.textContent = row.share === null ? digits(row.score, method.ratio) : percent(row.share);
-      drop.hidden = row.drop === null;
-      if (row.drop !== null) {
-        drop.firstChild.firstChild.style.width = `${100 * Math.max(0, 1 - Math.exp(-row.drop))}%`;
-        drop.lastChild.textContent = `without it ${lessLikely(row.drop)}`;
-        drop.title = `Δ log p ${withSign(-row.drop)}`;
+      drop.hidden = row.odds === null;
+      if (row.odds !== null) {
+        const lost = Math.max(0, 1 - row.odds / odds);
+        drop.firstChild.firstChild.style.width = `${100 * lost}%`;
+        drop.lastChild.textContent = `${percent(row.odds)} without it`;
       }
       element.dataset.share = row.share ?? "";
       element.dataset.score = row.score;
@@ -120,5 +123,3 @@ export class PromptParts {
 
 // A token of blanks: the end of a line has a sign, a space has the mark's colour.
 const visible = (blank) => (blank.includes("\n") ? "⏎" : "\u00a0");
-
-const withSign = (value) => `${value < 0 ? "−" : "+"}${digits(Math.abs(value))}`;

@@ -1,4 +1,6 @@
-import { digits, percent, unpack } from "./numbers.js";
+import { unpack } from "./numbers.js";
+
+const TOLD_WHOLE = 0.05; // probability that is told of all tokens together, as in the library
 
 // A prompt and its answer, as the document has them: what a span of the answer came from.
 export class Answered {
@@ -55,6 +57,7 @@ export class Answered {
       score: means[at],
       share: shared ? means[at] / total : null,
       drop: drops && part.drop !== null ? drops[part.drop] : null,
+      odds: drops && part.drop !== null ? this.odds(rows, drops[part.drop]) : null,
     }));
   }
 
@@ -109,6 +112,16 @@ export class Answered {
     return Math.exp(this.logProbability(rows));
   }
 
+  // An unlikely answer is told by the geometric mean of its tokens.
+  byToken(rows) {
+    return rows.length > 1 && this.probability(rows) < TOLD_WHOLE;
+  }
+
+  // How likely these rows are, also after a drop of the log-probability.
+  odds(rows, drop = 0) {
+    return Math.exp((this.logProbability(rows) - drop) / (this.byToken(rows) ? rows.length : 1));
+  }
+
   logProbability(rows) {
     return rows.reduce((sum, row) => sum + Math.log(this.data.probabilities[row]), 0);
   }
@@ -140,25 +153,3 @@ export const sourcesFirst = (parts) => [
   ...parts.filter(isSource),
   ...parts.filter((part) => !isSource(part)),
 ];
-
-// By how much less likely an answer is whose log-probability falls by so much, with its sign.
-export function lessLikely(drop) {
-  const change = Math.exp(-drop) - 1;
-  if (change > 9.995) return "more than ten times as likely";
-  if (change < -0.9995) return "−99.9 % or more";
-  return `${change < 0 ? "−" : "+"}${percent(Math.abs(change))}`;
-}
-
-// What deleting parts says to the order of their scores.
-export function sayDeletion(table) {
-  const deleted = table.filter(({ drop }) => drop !== null);
-  const sources = deleted.filter(isSource);
-  const parts = sources.length > 1 ? sources : deleted;
-  if (parts.length < 2) return "";
-  const hurting = parts.reduce((most, each) => (each.drop > most.drop ? each : most));
-  if (hurting.drop <= 0) return " But deleting any one part makes it no less likely.";
-  const size = `Δ log p −${digits(hurting.drop)}`;
-  return hurting === parts[0]
-    ? ` Deleting ${hurting.name} hurts it most, too (${size}).`
-    : ` But deleting ${hurting.name} hurts it most (${size}).`;
-}
