@@ -109,3 +109,44 @@ def test_the_served_page_explains_a_kind_of_model_that_is_registered(tab, tmp_pa
             "() => [...document.querySelectorAll('.token')].every(t => t.dataset.value)"
         )
         assert strip(tab) == pytest.approx(found.values, abs=1e-6)
+
+
+def test_an_option_that_the_server_describes_is_in_the_form(tab, address):
+    """With its help and its default; requests and links have it where it differs."""
+    volume = {
+        "name": "volume",
+        "kind": "number",
+        "default": 3,
+        "help": "How loud.",
+        "answers": False,
+    }
+
+    def describe(route):
+        known = route.fetch().json()
+        route.fulfill(json={**known, "options": [*known["options"], volume]})
+
+    sent = []
+
+    def take(route):
+        sent.append(route.request.post_data_json)
+        body = {name: value for name, value in sent[-1].items() if name != "volume"}
+        route.fulfill(response=route.fetch(post_data=body))
+
+    tab.route("**/api/models", describe)
+    tab.route("**/api/explain", take)
+    tab.goto(f"{address}/#text=the+key")
+    tab.wait_for_selector(".token.traced")
+    assert "volume" not in sent[-1]
+    tab.click("#options summary")
+    assert "How loud." in tab.inner_text("#options")
+    assert "Put BOS in front" in tab.inner_text("#options")  # as the library's table has it
+    tab.fill("#option-volume", "5")
+    tab.keyboard.press("Tab")
+    tab.wait_for_function("() => location.hash.includes('volume=5')")
+    assert sent[-1]["volume"] == 5
+    tab.fill("#option-volume", "3")
+    tab.keyboard.press("Tab")
+    tab.wait_for_function("() => !location.hash.includes('volume')")
+    assert "volume" not in sent[-1]
+    tab.go_back()
+    tab.wait_for_function("() => document.querySelector('#option-volume').value === '5'")

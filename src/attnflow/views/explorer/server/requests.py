@@ -325,18 +325,18 @@ KINDS: dict[str, Literal["flag", "number", "text"]] = {  # of types; others are 
 OWN_FIELDS = ("method", "edges", "target", "contrast")  # which the page lets choose in its own way
 
 
-def form_options() -> list[FormOption]:
-    """The options of requests that have no field of their own on the page."""
+def form_options(table: Any = ExplainOptions, body: type[Body] = InputRequest) -> list[FormOption]:
+    """The options of a table that requests take and that have no field of their own on the page."""
     return [
         FormOption(
             name=name,
             kind=KINDS.get(type_name(each), "text"),
-            default=InputRequest.model_fields[name].default,
-            help=InputRequest.model_fields[name].description or "",
+            default=body.model_fields[name].default,
+            help=body.model_fields[name].description or "",
             answers=name in AnswerRequest.taken,
         )
-        for name, (each, _) in options_of(ExplainOptions).items()
-        if name in InputRequest.taken and name not in OWN_FIELDS
+        for name, (each, _) in options_of(table).items()
+        if name in body.taken and name not in OWN_FIELDS
     ]
 
 
