@@ -96,6 +96,7 @@ export class Chart {
     this.kept = this.printing ? keptRows(this.scores, this.marked) : folded;
     this.fitTo(this.scroller.clientWidth);
     this.scroller.classList.toggle("crowded", this.crowded);
+    this.scroller.tabIndex = this.crowded ? 0 : -1; // what scrolls is scrolled by keys, too
     this.sizer.style.height = this.kept ? "auto" : `${this.height}px`;
     this.below.replaceChildren(...paperNote(this, () => this.toggle()));
     if (this.crowded && this.moved) this.reveal();

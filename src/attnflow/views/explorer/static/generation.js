@@ -74,7 +74,7 @@ export class GenerationPage {
     document.documentElement.style.setProperty("--accent", colourOf(method));
     document.documentElement.style.setProperty("--accent-ink", inkOn(method));
     const whole = answered.isWhole(span);
-    this.prompt.show({ table, tokens, ramp, method, odds: answered.odds(rows) });
+    this.prompt.show({ table, tokens, ramp, method });
     this.strip.show({ span, whole, colours: this.wordColours(tokens, ramp) });
     byId("answer-found").textContent = this.sentence(span);
     byId("whole-answer").disabled = answered.isWhole(this.span);

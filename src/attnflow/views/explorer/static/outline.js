@@ -13,7 +13,7 @@ export class SentenceTable {
 
   show(answered) {
     const withDrops = Boolean(answered.drops);
-    const names = ["Sentence", "Most from", "", ...(withDrops ? ["Without it"] : [])];
+    const names = ["Sentence", "Most from", "", ...(withDrops ? ["Likely without it"] : [])];
     const head = names.map((name) => make(name ? "th" : "td", name ? { scope: "col" } : {}, name));
     const lines = answered.words.map((word, at) => this.line(answered, word, at, withDrops));
     const top = make("thead", {}, make("tr", {}, ...head));

@@ -42,7 +42,7 @@ export class PromptParts {
     });
     const meter = make("span", { class: "meter", "aria-hidden": "true" }, make("i"));
     const value = make("span", { class: "number" });
-    const fall = make("span", { class: "meter" }, make("i", { class: "against" }));
+    const fall = make("span", { class: "meter" }, make("i"));
     const drop = make("span", { class: "drop" }, fall, make("span", { class: "number" }));
     const name = make("span", { class: "name" }, part.name);
     // A part that is called what it is needs no label.
@@ -53,7 +53,7 @@ export class PromptParts {
     return { part, element, text, meter, value, drop };
   }
 
-  show({ table, tokens, ramp, method, odds }) {
+  show({ table, tokens, ramp, method }) {
     const largest = Math.max(...table.map(({ score }) => Math.abs(score))) || 1;
     this.showBar(table, ramp);
     table.forEach((row, at) => {
@@ -64,8 +64,7 @@ export class PromptParts {
       value.textContent = row.share === null ? digits(row.score, method.ratio) : percent(row.share);
       drop.hidden = row.odds === null;
       if (row.odds !== null) {
-        const lost = Math.max(0, 1 - row.odds / odds);
-        drop.firstChild.firstChild.style.width = `${100 * lost}%`;
+        drop.firstChild.firstChild.style.width = `${100 * row.odds}%`;
         drop.lastChild.textContent = `${percent(row.odds)} without it`;
       }
       element.dataset.share = row.share ?? "";
