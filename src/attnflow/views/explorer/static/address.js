@@ -11,6 +11,7 @@ export class Address {
     this.follow = follow;
     this.slid = null; // the slider that made the last entry: while it moves, there is one
     this.following = false;
+    this.isLate = false;
     const changed = () => this.arrive();
     window.addEventListener("popstate", changed);
     window.addEventListener("hashchange", changed);
@@ -31,11 +32,18 @@ export class Address {
     }
   }
 
+  // The address changed; it may do so again before what it asked for is there.
   async arrive() {
-    if (this.following || window.location.hash === `#${this.hash()}`) return;
+    if (this.following) {
+      this.isLate = true;
+      return;
+    }
     this.following = true;
     try {
-      await this.follow();
+      do {
+        this.isLate = false;
+        if (window.location.hash !== `#${this.hash()}`) await this.follow();
+      } while (this.isLate);
     } finally {
       this.following = false;
     }
